@@ -1,0 +1,1 @@
+"""The key-value port, its implementations, and the codecs of what is stored in it."""

@@ -1,0 +1,67 @@
+"""One stored fetch: what the store writes, and the line of the row journal that remembers it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from lycosa.model.discovered import LinkKind
+from lycosa.model.fetched import Fetched, FetchKind
+from lycosa.model.parsed import Parsed
+
+
+class RobotsDecision(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Which robots.txt decided, and how.
+
+    ``version`` is the SHA-1 (base32) of the file, empty when there was none; ``fetched`` when it was read (seconds since 1970);
+    ``status`` its HTTP status (0 = unreachable); ``group`` the user-agent line that applies (empty = none);
+    ``line`` the 1-based number of the rule's line (0 = no rule matched); ``rule`` that line's text.
+    """
+
+    allowed: bool = True
+    version: str = ""
+    fetched: float = 0.0
+    status: int = 0
+    group: str = ""
+    line: int = 0
+    rule: str = ""
+
+
+class Original(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The capture that a revisit or duplicate points at: URL, WARC-Date in microseconds since 1970, record id."""
+
+    url: str
+    date_us: int
+    record_id: str = ""
+
+
+class Capture(msgspec.Struct, frozen=True, gc=False):
+    """A fetch to be stored. ``parsed`` is ``None`` for robots.txt and responses without a document.
+
+    ``payload_digest`` is ``sha1:`` and base32 of the body as received (transfer-decoded). ``original`` with
+    ``not_modified`` gives a server-not-modified revisit, without it an identical-payload-digest one.
+    """
+
+    fetched: Fetched
+    kind: FetchKind
+    host: str
+    site: str
+    depth: int
+    via: str
+    link_kind: LinkKind
+    payload_digest: str
+    parsed: Parsed | None = None
+    robots: RobotsDecision = RobotsDecision()
+    original: Original | None = None
+    not_modified: bool = False
+    near_duplicate_of: Original | None = None
+    chain: tuple[str, ...] = ()
+    fetch_number: int = 1
+
+
+class Location(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Where a record stands: segment file name (closed form), byte offset and length of its gzip member, record id."""
+
+    segment: str
+    offset: int
+    length: int
+    record_id: str

@@ -1,0 +1,57 @@
+"""A URL was found: what the exchange carries to the partition that owns it."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import msgspec
+
+
+class LinkKind(IntEnum):
+    """Where a URL was found. The value is written to disk."""
+
+    SEED = 0
+    REDIRECT = 1
+    SITEMAP = 2
+    FEED = 3
+    A = 10
+    AREA = 11
+    FRAME = 12
+    IFRAME = 13
+    CANONICAL = 14
+    ALTERNATE = 15
+    NEXT = 16
+    PREV = 17
+    REFRESH = 18
+    FORM = 19
+    IMG = 30
+    SCRIPT = 31
+    STYLE = 32
+    MEDIA = 33
+    OTHER = 34
+
+    @property
+    def is_requisite(self) -> bool:
+        """Part of how a page looks, not a page: recorded, fetched only with ``--requisites``."""
+        return self >= LinkKind.IMG
+
+
+class Discovered(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One URL, found once.
+
+    ``url`` is canonical. ``host8`` and ``url8`` are the first eight bytes of the SHA-256 of its host and of itself.
+    ``depth`` counts links from a seed; a redirect keeps its source's depth. ``hops`` counts redirects in a row.
+    ``via`` is the URL it was found on, empty for a seed. ``importance`` is the source page's share for this link,
+    in [0, 1]. ``lastmod`` (seconds since 1970, 0 = unknown) and ``hint`` (priority in [0, 1], -1 = none) come from sitemaps.
+    """
+
+    url: str
+    host8: bytes
+    url8: bytes
+    kind: LinkKind
+    depth: int
+    via: str = ""
+    hops: int = 0
+    importance: float = 0.0
+    lastmod: int = 0
+    hint: float = -1.0

@@ -1,0 +1,92 @@
+"""One request and what came of it: the fetch stage's question and answer."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import msgspec
+
+from lycosa.reasons import Reason
+
+
+class FetchKind(IntEnum):
+    """What a request is for. The value is written to disk."""
+
+    PAGE = 0
+    ROBOTS = 1
+    SITEMAP = 2
+
+
+class Limits(msgspec.Struct, frozen=True, gc=False):
+    """Bounds on one request; sizes in bytes, times in seconds."""
+
+    connect_s: float = 10.0
+    first_byte_s: float = 30.0
+    total_s: float = 60.0
+    min_bytes_per_s: int = 50
+    min_speed_window_s: float = 20.0
+    header_bytes: int = 256 * 1024
+    header_count: int = 1000
+    body_bytes: int = 10_000_000
+    spool_bytes: int = 1_000_000  # a body beyond this goes to disk while it arrives
+
+
+class FetchRequest(msgspec.Struct, frozen=True, gc=False):
+    """A request to send. ``url`` is canonical; ``address`` is the one IP address to connect to (text, no port).
+
+    ``etag`` and ``last_modified`` are validators of the last capture and make the request conditional.
+    """
+
+    url: str
+    address: str
+    kind: FetchKind = FetchKind.PAGE
+    etag: str = ""
+    last_modified: str = ""
+    limits: Limits = Limits()
+
+
+class Fetched(msgspec.Struct, frozen=True, gc=False):
+    """What came back.
+
+    ``reason`` is ``NONE`` when a whole response arrived, ``BODY_TRUNCATED`` when we cut it, else why there is none;
+    a response that broke in the middle keeps its bytes and has its reason. ``header_block`` is byte for byte as
+    received (status line to blank line of the final response); ``body`` is transfer-decoded and still
+    content-encoded; a body over ``Limits.spool_bytes`` is in the file ``spool`` instead (the receiver deletes it).
+    ``truncated`` is WARC's word for why a body is short: ``length``, ``time``, ``disconnect`` or empty.
+    ``protocol`` is ``http/1.0``, ``http/1.1`` or ``h2``; ``tls`` is empty or the TLS version. ``started`` is wall time
+    in seconds at the start of the request; ``duration_s`` until the last byte, ``first_byte_s`` until the first.
+    """
+
+    url: str
+    reason: Reason
+    detail: str = ""
+    status: int = 0
+    request_block: bytes = b""
+    header_block: bytes = b""
+    body: bytes = b""
+    spool: str = ""
+    body_bytes: int = 0
+    truncated: str = ""
+    address: str = ""
+    protocol: str = ""
+    tls: str = ""
+    started: float = 0.0
+    first_byte_s: float = 0.0
+    duration_s: float = 0.0
+
+    def headers(self) -> list[tuple[str, str]]:
+        """Header fields in order, names lower-cased, values Latin-1 and stripped, folded lines joined."""
+        fields: list[tuple[str, str]] = []
+        for line in self.header_block.decode("latin-1").split("\n")[1:]:
+            if line[:1] in (" ", "\t") and fields:
+                name, value = fields[-1]
+                fields[-1] = (name, f"{value} {line.strip()}".strip())
+            else:
+                name, colon, value = line.partition(":")
+                if colon:
+                    fields.append((name.strip().lower(), value.strip()))
+        return fields
+
+    def header(self, name: str) -> str:
+        """The first value of a header field (name in lower case), or the empty string."""
+        return next((value for key, value in self.headers() if key == name), "")

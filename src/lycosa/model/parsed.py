@@ -1,0 +1,67 @@
+"""What a document says: the parse stage's question and answer."""
+
+from __future__ import annotations
+
+import msgspec
+
+from lycosa.model.discovered import LinkKind
+from lycosa.reasons import Reason
+
+
+class Document(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A response body to parse.
+
+    ``url`` is where it came from, canonical. ``headers`` are the response's, in order, names in lower case. ``body`` is
+    still content-encoded; a spooled one is read from the file ``spool``.
+    """
+
+    url: str
+    status: int
+    headers: list[tuple[str, str]]
+    body: bytes
+    spool: str = ""
+
+
+class Link(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """An outlink: canonical URL, its two hashes, kind, anchor text (at most 200 characters), rel=nofollow or its kin."""
+
+    url: str
+    host8: bytes
+    url8: bytes
+    kind: LinkKind
+    anchor: str = ""
+    nofollow: bool = False
+
+
+class Directives(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Meta robots and X-Robots-Tag for our product token, merged (the strictest wins)."""
+
+    noindex: bool = False
+    nofollow: bool = False
+    noarchive: bool = False
+
+
+class Parsed(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What was found. ``reason`` is ``NONE``, or why there is little in it (killed, timed out, decoding, not HTML).
+
+    ``media_type`` is the sniffed essence (``text/html``); ``decoded_bytes`` the size after content decoding; ``simhash`` the
+    64-bit fingerprint of the visible text (0 when there is too little of it); ``language`` an ISO 639-1 code or
+    empty; ``refused_links`` counts raw links that are not URLs we can crawl, by reason; ``elapsed_s`` is CPU time.
+    ``canonical`` is the page's rel=canonical target in canonical form, or empty.
+    """
+
+    reason: Reason = Reason.NONE
+    detail: str = ""
+    media_type: str = ""
+    charset: str = ""
+    title: str = ""
+    description: str = ""
+    canonical: str = ""
+    language: str = ""
+    text: str = ""
+    simhash: int = 0
+    directives: Directives = Directives()
+    links: list[Link] = []
+    refused_links: dict[int, int] = {}
+    decoded_bytes: int = 0
+    elapsed_s: float = 0.0

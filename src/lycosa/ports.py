@@ -1,0 +1,62 @@
+"""What the pipeline is given from outside: clock, offload, fetcher, resolver, parser.
+
+Each is small enough that the real one, the one for virtual time, and a test's own read alike. Everything that takes time
+or depends on chance comes through here, so that one seed gives one history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+from lycosa.model.fetched import Fetched, FetchRequest
+from lycosa.model.parsed import Document, Parsed
+from lycosa.reasons import Reason
+
+T = TypeVar("T")
+
+
+class Clock(Protocol):
+    """Two clocks (seconds) and a pause. ``monotonic`` counts suspension where the system can."""
+
+    def monotonic(self) -> float: ...
+    def wall(self) -> float: ...
+    async def sleep(self, delay_s: float) -> None: ...
+
+
+class Offload(Protocol):
+    """Runs blocking work away from the loop: fsync, commits, refills, Parquet."""
+
+    async def run(self, work: Callable[[], T]) -> T: ...
+
+
+class Fetcher(Protocol):
+    """Sends one request. Never raises for what a server or network does; cancelling ends the transfer."""
+
+    async def fetch(self, request: FetchRequest) -> Fetched: ...
+    async def close(self) -> None: ...
+
+
+class Resolver(Protocol):
+    """Gives the addresses of a host name (text, most preferred first).
+
+    Raises ``ResolveError`` when there are none. Implementations cache by TTL and remember failures.
+    """
+
+    async def resolve(self, name: str) -> Sequence[str]: ...
+    async def close(self) -> None: ...
+
+
+class Parser(Protocol):
+    """Parses one document; a document that kills or stalls the parser comes back with a reason."""
+
+    async def parse(self, document: Document) -> Parsed: ...
+    async def close(self) -> None: ...
+
+
+class ResolveError(Exception):
+    """A name has no address; ``reason`` is one of the ``DNS_*`` reasons."""
+
+    def __init__(self, name: str, reason: Reason, detail: str = "") -> None:
+        super().__init__(f"{name}: {detail or reason.meaning}")
+        self.name, self.reason, self.detail = name, reason, detail

@@ -1,0 +1,165 @@
+"""Every reason why a URL is not fetched, or was fetched and is not an ordinary page: once, here.
+
+A reason is stored as its number and shown as its name, so numbers are never reused. Each carries one line of
+meaning, which is what ``lycosa explain`` prints, and a ``Cause`` that says who can do something about it.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, IntEnum
+
+
+class Cause(Enum):
+    """Who a reason points at."""
+
+    OURS = "ours"  # the operator's own rules and limits
+    THEIRS = "theirs"  # what the server said or sent
+    NETWORK = "network"  # names, connections, TLS
+    TIME = "time"  # something took too long
+
+
+class Reason(IntEnum):
+    """Why; the value is what is written to disk."""
+
+    NONE = 0
+
+    # Pure rules, judged again whenever asked (1-39).
+    SCHEME = 1
+    UNPARSABLE = 2
+    OUT_OF_SCOPE = 3
+    EXCLUDED = 4
+    NOT_INCLUDED = 5
+    TOO_DEEP = 6
+    URL_TOO_LONG = 7
+    PATH_TOO_DEEP = 8
+    REPEATING_SEGMENTS = 9
+    FAR_CALENDAR = 10
+    SESSION_ID = 11
+    TOO_MANY_PARAMETERS = 12
+    NOFOLLOW = 13
+    REQUISITE = 14
+    USER_RULE = 15
+
+    # Refusals that depend on state, stored with the URL (40-79).
+    ROBOTS_DISALLOWED = 40
+    HOST_PAGE_BUDGET = 41
+    SITE_PAGE_BUDGET = 42
+    HOST_BYTE_BUDGET = 43
+    SITE_BYTE_BUDGET = 44
+    DISCOVERY_RATE = 45
+    ROBOTS_UNREACHABLE = 46
+    HOST_RETIRED = 47
+    TOO_MANY_REDIRECTS = 48
+    HOST_TIME_BUDGET = 49
+
+    # Failures of a request (80-139).
+    DNS_NO_SUCH_NAME = 80
+    DNS_FAILED = 81
+    DNS_TIMEOUT = 82
+    ADDRESS_FORBIDDEN = 83
+    CONNECT_REFUSED = 84
+    CONNECT_TIMEOUT = 85
+    CONNECTION_LOST = 86
+    TLS_FAILED = 87
+    FIRST_BYTE_TIMEOUT = 88
+    TOTAL_TIMEOUT = 89
+    TOO_SLOW = 90
+    MALFORMED_RESPONSE = 91
+    HEADERS_TOO_LARGE = 92
+    EMPTY_RESPONSE = 93
+    HTTP_CLIENT_ERROR = 94
+    HTTP_SERVER_ERROR = 95
+    HTTP_TOO_MANY_REQUESTS = 96
+    BAD_REDIRECT = 97
+    CRASHED_WORKER = 98
+    NETWORK_UNREACHABLE = 99
+    INTERNAL = 100
+
+    # Fetched, with a remark (140-179).
+    NOT_MODIFIED = 140
+    DUPLICATE = 141
+    NEAR_DUPLICATE = 142
+    PARSE_KILLED = 143
+    PARSE_TIMEOUT = 144
+    DECODE_FAILED = 145
+    DECODE_LIMIT = 146
+    BODY_TRUNCATED = 147
+    CONTENT_TYPE = 148
+    REDIRECTED = 149
+
+    @property
+    def meaning(self) -> str:
+        """One line for people."""
+        return _TABLE[self][1]
+
+    @property
+    def cause(self) -> Cause:
+        """Who can do something about it."""
+        return _TABLE[self][0]
+
+    @property
+    def label(self) -> str:
+        """The name in outputs: ``robots_disallowed``."""
+        return self.name.lower()
+
+
+_O, _T, _N, _C = Cause.OURS, Cause.THEIRS, Cause.NETWORK, Cause.TIME
+_TABLE: dict[Reason, tuple[Cause, str]] = {
+    Reason.NONE: (_O, "no reason against it"),
+    Reason.SCHEME: (_O, "only http and https are crawled"),
+    Reason.UNPARSABLE: (_T, "not a URL by the WHATWG URL standard"),
+    Reason.OUT_OF_SCOPE: (_O, "outside the crawl's scope"),
+    Reason.EXCLUDED: (_O, "matches an exclude pattern"),
+    Reason.NOT_INCLUDED: (_O, "matches no include pattern"),
+    Reason.TOO_DEEP: (_O, "more links away from a seed than max depth"),
+    Reason.URL_TOO_LONG: (_O, "longer than the limit for a URL"),
+    Reason.PATH_TOO_DEEP: (_O, "more path segments than the limit"),
+    Reason.REPEATING_SEGMENTS: (_O, "the same path segments repeat, as in a link loop"),
+    Reason.FAR_CALENDAR: (_O, "a calendar date far from today"),
+    Reason.SESSION_ID: (_O, "carries a session id"),
+    Reason.TOO_MANY_PARAMETERS: (_O, "more query parameters than the limit"),
+    Reason.NOFOLLOW: (_T, "the page asks not to follow the link"),
+    Reason.REQUISITE: (_O, "an image, script or style sheet; fetched only with --requisites"),
+    Reason.USER_RULE: (_O, "refused by a rule of the crawl's own program"),
+    Reason.ROBOTS_DISALLOWED: (_T, "robots.txt disallows it"),
+    Reason.HOST_PAGE_BUDGET: (_O, "the host is at its page budget"),
+    Reason.SITE_PAGE_BUDGET: (_O, "the site is at its page budget"),
+    Reason.HOST_BYTE_BUDGET: (_O, "the host is at its byte budget"),
+    Reason.SITE_BYTE_BUDGET: (_O, "the site is at its byte budget"),
+    Reason.DISCOVERY_RATE: (_O, "the host brings new URLs faster than the limit"),
+    Reason.ROBOTS_UNREACHABLE: (_T, "robots.txt cannot be fetched, so the host waits"),
+    Reason.HOST_RETIRED: (_O, "the host was given up after repeated failures"),
+    Reason.TOO_MANY_REDIRECTS: (_T, "more redirects in a row than the limit"),
+    Reason.HOST_TIME_BUDGET: (_O, "the host is at its time budget"),
+    Reason.DNS_NO_SUCH_NAME: (_N, "the host name does not exist"),
+    Reason.DNS_FAILED: (_N, "the name servers gave an error"),
+    Reason.DNS_TIMEOUT: (_C, "the name servers did not answer"),
+    Reason.ADDRESS_FORBIDDEN: (_O, "the address is private or special; see --allow-address"),
+    Reason.CONNECT_REFUSED: (_N, "the connection was refused"),
+    Reason.CONNECT_TIMEOUT: (_C, "no connection within the limit"),
+    Reason.CONNECTION_LOST: (_N, "the connection broke"),
+    Reason.TLS_FAILED: (_N, "TLS failed or the certificate is not valid"),
+    Reason.FIRST_BYTE_TIMEOUT: (_C, "no answer within the limit"),
+    Reason.TOTAL_TIMEOUT: (_C, "the whole answer did not arrive within the limit"),
+    Reason.TOO_SLOW: (_C, "slower than the minimum speed"),
+    Reason.MALFORMED_RESPONSE: (_T, "the answer is not HTTP"),
+    Reason.HEADERS_TOO_LARGE: (_T, "header lines beyond the limit"),
+    Reason.EMPTY_RESPONSE: (_T, "the server closed without an answer"),
+    Reason.HTTP_CLIENT_ERROR: (_T, "the server says that the request is wrong (4xx)"),
+    Reason.HTTP_SERVER_ERROR: (_T, "the server failed (5xx)"),
+    Reason.HTTP_TOO_MANY_REQUESTS: (_T, "the server asks to slow down"),
+    Reason.BAD_REDIRECT: (_T, "a redirect without a usable Location"),
+    Reason.CRASHED_WORKER: (_O, "the worker died each time it was fetched"),
+    Reason.NETWORK_UNREACHABLE: (_N, "no route to the address"),
+    Reason.INTERNAL: (_O, "an error of the crawler; see the log"),
+    Reason.NOT_MODIFIED: (_T, "not modified since the last fetch"),
+    Reason.DUPLICATE: (_T, "the same body as an earlier capture"),
+    Reason.NEAR_DUPLICATE: (_T, "text within three bits of an earlier capture"),
+    Reason.PARSE_KILLED: (_T, "the parser did not survive the document"),
+    Reason.PARSE_TIMEOUT: (_C, "parsing took longer than the limit"),
+    Reason.DECODE_FAILED: (_T, "the content encoding is broken"),
+    Reason.DECODE_LIMIT: (_T, "decompresses beyond the limit"),
+    Reason.BODY_TRUNCATED: (_O, "the body was cut at the limit"),
+    Reason.CONTENT_TYPE: (_O, "a content type that is not kept"),
+    Reason.REDIRECTED: (_T, "redirects to another URL"),
+}
