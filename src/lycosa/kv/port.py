@@ -26,7 +26,8 @@ class KeyValue(Protocol):
         ...
 
     def write(self, writes: Writes) -> None:
-        """Atomically, in one batch; survives a crash of the process, and a power loss after the next ``checkpoint`` or flush."""
+        """Atomically, in one batch. Only ``flush`` makes it durable: after a crash the store holds the first n batches, n at least
+        those before the last flush, and the caller repeats the others from its commit log (each batch carries its number)."""
         ...
 
     def flush(self) -> None:
@@ -40,3 +41,15 @@ class Opener(Protocol):
     """Opens the store of one partition in a folder that may not exist yet."""
 
     def __call__(self, folder: Path) -> KeyValue: ...
+
+
+class StoreError(Exception):
+    """A store cannot do what was asked: closed, disk full, unreadable. Names the folder."""
+
+
+class StoreLocked(StoreError):
+    """Another process (or another part of this one) has the store open."""
+
+
+class StoreDamaged(StoreError):
+    """The files are not what was written: a checksum fails, or a file that must be there is not."""

@@ -1,0 +1,263 @@
+"""RocksDB as the key-value port: one small database per partition, all of a process within one memory bound.
+
+**Durability.** RocksDB's own write-ahead log is off. The worker's commit log is written and fsynced before a batch comes
+here, and it keeps each batch until the next ``flush``, so a second log would only write everything twice. What that
+means, and what the crash test shows: after ``kill -9`` or power loss the store holds the first *n* batches, whole and in
+order, with n at least the number of batches before the last ``flush`` (a batch goes into one memtable, memtables reach the
+disk oldest first, and a table file is fsynced before the manifest names it). The batch itself carries the number of its
+commit, so the owner sees n and applies the rest again. A clean ``close`` flushes.
+
+**Memory.** Blocks, their indexes and filters, and memtables of all stores that share a ``SharedCache`` are charged to the one
+cache; beyond ``write_bytes`` of memtables the writing store flushes early. Open files are capped per store.
+
+**Damage.** Every block is checked against its checksum when read. Iterators end with ``status()``, because an iterator that met a
+broken block is merely *not valid*, which reads like the end of the range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from rocksdict import (
+    BlockBasedOptions,
+    Cache,
+    ChecksumType,
+    DbClosedError,
+    DBCompressionType,
+    Options,
+    Rdict,
+    RdictIter,
+    ReadOptions,
+    WriteBatch,
+    WriteBufferManager,
+    WriteOptions,
+)
+
+from lycosa.kv.port import Opener, StoreDamaged, StoreError, StoreLocked, Writes
+
+# Longest scan that is read at once; nothing of it stays open. A refill asks for tens, a sweep for some hundreds.
+_EAGER = 4096
+_LOCK_SIGNS = ("While lock file", "lock hold by current process", "LOCK: Resource temporarily unavailable")
+_DAMAGE_SIGNS = ("Corruption", "No such file", "checksum mismatch", "Invalid argument")
+
+
+class SharedCache:
+    """The memory of all stores of one process: ``cache_bytes`` in all, of which memtables may take ``write_bytes``."""
+
+    def __init__(self, cache_bytes: int = 96 << 20, write_bytes: int = 32 << 20) -> None:
+        self.cache = Cache(cache_bytes)
+        # allow_stall False: a writer over the bound starts a flush and goes on; it must never wait for another store.
+        self.write_buffers = WriteBufferManager.new_write_buffer_manager_with_cache(write_bytes, False, self.cache)
+        self.cache_bytes, self.write_bytes = cache_bytes, write_bytes
+
+    def snapshot(self) -> dict[str, int]:
+        """Bytes in use: ``cache`` (memtables included), ``memtables``, ``pinned``."""
+        return {
+            "cache": self.cache.get_usage(),
+            "memtables": self.write_buffers.get_usage(),
+            "pinned": self.cache.get_pinned_usage(),
+        }
+
+    def __repr__(self) -> str:
+        return f"SharedCache({self.snapshot()} of {self.cache_bytes})"
+
+
+class RocksKeyValue:
+    """One partition's store in ``folder``, made when absent.
+
+    ``cache`` is shared with the other stores of the process; ``None`` gives this one a small cache of its own. Raises
+    ``StoreLocked`` when the folder is in use, ``StoreDamaged`` when its files do not fit together.
+    """
+
+    def __init__(self, folder: Path, cache: SharedCache | None = None, *, open_files: int = 32) -> None:
+        self._folder = folder
+        self._cache = cache or SharedCache(16 << 20, 8 << 20)
+        self._write_options = WriteOptions()
+        self._write_options.disable_wal = True  # type: ignore[method-assign, assignment]  # a property, whatever the stub says
+        self._scans: set[_Scan] = set()
+        _refuse_orphans(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self._db = Rdict(str(folder), _options(self._cache, open_files))
+        except Exception as error:  # rocksdict raises bare Exception
+            self._fail(error)
+
+    def get(self, key: bytes) -> bytes | None:
+        try:
+            value: bytes | None = self._db.get(key)
+        except Exception as error:
+            self._fail(error)
+        return value
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        try:
+            values = self._db.get(keys if type(keys) is list else list(keys))
+        except Exception as error:
+            self._fail(error)
+        return values  # type: ignore[return-value]  # a list in gives a list out
+
+    def scan(self, start: bytes, end: bytes, limit: int = 0) -> Iterator[tuple[bytes, bytes]]:
+        """Pairs as they are now, whatever is written meanwhile. Up to 4,096 asked for are read at once; a longer or
+        unlimited scan keeps the store's lock until it is exhausted, closed, or the store is closed (then it raises)."""
+        if start >= end:
+            return iter(())
+        scan = _Scan(self, start, end)
+        if 0 < limit <= _EAGER:
+            return iter(scan.take(limit))
+        return self._stream(scan, limit)
+
+    def write(self, writes: Writes) -> None:
+        batch = WriteBatch(raw_mode=True)
+        put, delete = batch.put, batch.delete
+        for key, value in writes:
+            if value is None:
+                delete(key)
+            else:
+                put(key, value)
+        try:
+            self._db.write(batch, self._write_options)
+        except Exception as error:
+            self._fail(error)
+
+    def flush(self) -> None:
+        try:
+            self._db.flush(True)
+        except Exception as error:
+            self._fail(error)
+
+    def close(self) -> None:
+        """Flushes and lets go of the lock; scans still open end. Twice is harmless."""
+        for scan in list(self._scans):
+            scan.close()
+        try:
+            self._db.flush(True)
+            self._db.close()
+        except DbClosedError:
+            return
+        except Exception as error:
+            self._fail(error)
+
+    def snapshot(self) -> dict[str, int]:
+        """Estimated keys, bytes in table files, in memtables, and waiting for compaction."""
+        names = {
+            "keys": "rocksdb.estimate-num-keys",
+            "table_bytes": "rocksdb.total-sst-files-size",
+            "memtable_bytes": "rocksdb.cur-size-all-mem-tables",
+            "compaction_bytes": "rocksdb.estimate-pending-compaction-bytes",
+        }
+        return {label: self._db.property_int_value(name) or 0 for label, name in names.items()}
+
+    def __repr__(self) -> str:
+        return f"RocksKeyValue({str(self._folder)!r}, scans={len(self._scans)})"
+
+    def _stream(self, scan: _Scan, limit: int) -> Iterator[tuple[bytes, bytes]]:
+        self._scans.add(scan)
+        try:
+            left = limit or -1
+            while left:
+                pairs = scan.take(min(left, 256) if left > 0 else 256, keep_open=True)
+                if not pairs:
+                    return
+                yield from pairs
+                left -= len(pairs) if left > 0 else 0
+        finally:
+            scan.close()
+            self._scans.discard(scan)
+
+    def _fail(self, error: Exception) -> NoReturn:
+        text = str(error)
+        if any(sign in text for sign in _LOCK_SIGNS):
+            raise StoreLocked(f"{self._folder} is in use by another process") from error
+        if any(sign in text for sign in _DAMAGE_SIGNS):
+            raise StoreDamaged(f"{self._folder} is damaged: {text}") from error
+        raise StoreError(f"{self._folder}: {text}") from error
+
+
+class _Scan:
+    """A RocksDB iterator that can be let go of from outside: while it lives, the database stays locked."""
+
+    def __init__(self, store: RocksKeyValue, start: bytes, end: bytes) -> None:
+        self._store = store
+        options = ReadOptions()
+        options.set_iterate_upper_bound(end)
+        try:
+            self._iterator: RdictIter | None = store._db.iter(options)
+            self._iterator.seek(start)
+        except Exception as error:
+            store._fail(error)
+
+    def take(self, count: int, keep_open: bool = False) -> list[tuple[bytes, bytes]]:
+        """The next pairs, fewer only at the end of the range; lets go of the iterator unless told to keep it."""
+        iterator = self._iterator
+        if iterator is None:
+            raise StoreError(f"{self._store!r} was closed during a scan")
+        pairs: list[tuple[bytes, bytes]] = []
+        try:
+            while count > len(pairs) and iterator.valid():
+                pairs.append((iterator.key(), iterator.value()))
+                iterator.next()
+            if not iterator.valid():
+                iterator.status()
+        except Exception as error:
+            self.close()
+            self._store._fail(error)
+        if not keep_open:
+            self.close()
+        return pairs
+
+    def close(self) -> None:
+        self._iterator = None
+
+
+def rocks_opener(cache_bytes: int = 96 << 20, write_bytes: int = 32 << 20, *, open_files: int = 32) -> Opener:
+    """An opener whose stores share one cache: ``cache_bytes`` bounds them all together."""
+    shared = SharedCache(cache_bytes, write_bytes)
+
+    def open_store(folder: Path) -> RocksKeyValue:
+        return RocksKeyValue(folder, shared, open_files=open_files)
+
+    return open_store
+
+
+def _refuse_orphans(folder: Path) -> None:
+    """Without its ``CURRENT`` file RocksDB would take a folder for a new one and delete the tables in it."""
+    if folder.exists() and not folder.is_dir():
+        raise StoreError(f"{folder} is not a folder")
+    if folder.is_dir() and not (folder / "CURRENT").exists() and any(folder.glob("*.sst")):
+        raise StoreDamaged(f"{folder} is damaged: it has table files but no CURRENT file")
+
+
+def _options(shared: SharedCache, open_files: int) -> Options:
+    options = Options(raw_mode=True)  # without raw mode rocksdict pickles, and such a store cannot be opened raw again
+    options.create_if_missing(True)
+    options.set_write_buffer_manager(shared.write_buffers)
+    options.set_write_buffer_size(4 << 20)
+    options.set_max_write_buffer_number(2)
+    options.set_max_open_files(open_files)
+    options.set_max_background_jobs(2)
+    options.set_bytes_per_sync(1 << 20)  # writes back as it goes: a flush then does not stall behind a large fsync
+    options.set_level_compaction_dynamic_level_bytes(True)
+    options.set_compression_type(DBCompressionType.lz4())
+    options.set_bottommost_compression_type(DBCompressionType.zstd())
+    # Small logs and manifests: sixteen stores each keep their own.
+    options.set_keep_log_file_num(2)
+    options.set_max_log_file_size(1 << 20)
+    options.set_max_manifest_file_size(4 << 20)
+    options.set_stats_dump_period_sec(0)
+    options.set_stats_persist_period_sec(0)
+    options.set_block_based_table_factory(_table_options(shared))
+    return options
+
+
+def _table_options(shared: SharedCache) -> BlockBasedOptions:
+    table = BlockBasedOptions()
+    table.set_block_cache(shared.cache)
+    table.set_block_size(8 << 10)
+    table.set_bloom_filter(10, False)  # full filters, 10 bits a key: 1 % false positives
+    table.set_cache_index_and_filter_blocks(True)  # else they are memory outside the bound
+    table.set_pin_l0_filter_and_index_blocks_in_cache(True)
+    table.set_format_version(5)
+    table.set_checksum_type(ChecksumType.xxh3())
+    return table
