@@ -1,0 +1,23 @@
+"""URL-seen and content-seen: have we ever met this URL, this body, or a text much like it?"""
+
+from lycosa.seen.content import SeenContent
+from lycosa.seen.port import Confirm, Hashes, Mask, SeenSnapshot, SeenUrls, Table, hashes_of
+from lycosa.seen.recent import RecentHashes
+from lycosa.seen.simhash import NearIndex
+from lycosa.seen.urls_bloom import BloomSeenUrls
+from lycosa.seen.urls_sorted import SortedSeenUrls
+
+__all__ = [
+    "BloomSeenUrls",
+    "Confirm",
+    "Hashes",
+    "Mask",
+    "NearIndex",
+    "RecentHashes",
+    "SeenContent",
+    "SeenSnapshot",
+    "SeenUrls",
+    "SortedSeenUrls",
+    "Table",
+    "hashes_of",
+]

@@ -1,0 +1,41 @@
+"""Content-seen: which capture was the first with this body?
+
+Exact, by the SHA-1 of the body as received. The partition that owns the digest keeps it; the caller publishes a digest only after
+its record is committed, so that a revisit record never points at a capture that a crash took away.
+
+Key: ``C`` and the 20 bytes of the digest; value: the ``Original`` in msgpack.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from lycosa.model.capture import Original
+from lycosa.seen.port import Table
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Original).decode
+
+
+class SeenContent:
+    """Looks into and writes to one partition's table."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def find(self, digest: bytes) -> Original | None:
+        """The first capture with this digest."""
+        value = self._table.get(_key(digest))
+        return None if value is None else _decode(value)
+
+    def remember(self, digest: bytes, original: Original) -> None:
+        """Notes the first capture with this digest; a later one changes nothing."""
+        key = _key(digest)
+        if self._table.get(key) is None:
+            self._table.put(key, _encode(original))
+
+
+def _key(digest: bytes) -> bytes:
+    if len(digest) != 20:
+        raise ValueError(f"a payload digest has 20 bytes, not {len(digest)}")
+    return b"C" + digest

@@ -1,0 +1,133 @@
+"""What was seen and is not in the file yet: exact, in memory, told apart by commit.
+
+A page asks for a hundred hashes, of which a dozen are new. A Python set answers and takes such handfuls fastest but costs some
+100 bytes an entry, so it holds only the youngest; beyond that they move into one sorted array (8 bytes, one binary search).
+Beside both, the hashes of each commit are kept as they came (8 bytes), because ``save`` writes by commit.
+
+All methods belong to the owner's loop. ``sealed`` is an immutable tuple that is replaced, so another thread may read it at any time.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from lycosa.seen.port import Hashes, Mask
+
+_YOUNG = 8192  # set entries before they move into the array: under 1 MB a partition
+_EMPTY: Hashes = np.empty(0, dtype=np.uint64)
+
+
+class Generation(NamedTuple):
+    """The new hashes of one commit, in no order."""
+
+    commit: int
+    hashes: Hashes
+
+
+class Delta:
+    """Hashes by commit, with look-up over all of them. Knows nothing of the file: callers ask that first."""
+
+    def __init__(self, last: int) -> None:
+        """``last`` is the newest commit that the file holds."""
+        self.sealed: tuple[Generation, ...] = ()
+        self._last = last
+        self._young: set[int] = set()
+        self._old = _EMPTY  # sorted; may also hold some of young
+        self._open: list[Hashes] = []
+        self._count = 0
+
+    @property
+    def last(self) -> int:
+        """The newest commit sealed. Everything sealed up to it is in ``sealed`` or in the file."""
+        return self._last
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def memory_bytes(self) -> int:
+        """An estimate: 100 bytes for a set entry, 16 for the others."""
+        return 100 * len(self._young) + 8 * len(self._old) + 8 * self._count
+
+    def holds(self, hashes: Hashes) -> Mask:
+        """True where a hash is remembered."""
+        held = self._is_old(hashes)
+        if self._young:
+            young = self._young
+            held |= np.fromiter((value in young for value in hashes.tolist()), dtype=np.bool_, count=len(hashes))
+        return held
+
+    def add(self, hashes: Hashes) -> Mask:
+        """Remembers what is not held yet; True at the first occurrence of each such hash."""
+        if len(hashes) > _YOUNG:
+            return self._add_many(hashes)
+        young, fresh = self._young, ~self._is_old(hashes)
+        for place in np.flatnonzero(fresh).tolist():
+            value = int(hashes[place])
+            if value in young:
+                fresh[place] = False
+            else:
+                young.add(value)
+        self._note(hashes[fresh])
+        if len(young) > _YOUNG:
+            self._age()
+        return fresh
+
+    def seal(self, commit: int) -> None:
+        """Closes the open generation under ``commit``."""
+        if self._open:
+            # A number used before may be saved already, and what is added under it would be taken for saved.
+            assert commit > self._last, f"commit {commit} does not follow {self._last}"
+            self.sealed = (*self.sealed, Generation(commit, np.concatenate(self._open)))
+            self._open = []
+        self._last = max(self._last, commit)
+
+    def forget(self, commit: int) -> None:
+        """Lets go of the generations up to ``commit``, which the file now holds."""
+        self.sealed = tuple(generation for generation in self.sealed if generation.commit > commit)
+        left = [*(generation.hashes for generation in self.sealed), *self._open]
+        self._young = set()
+        self._old = np.sort(np.concatenate(left)) if left else _EMPTY
+        self._count = len(self._old)
+
+    def _add_many(self, hashes: Hashes) -> Mask:
+        self._age()
+        fresh = ~self._is_old(hashes)
+        places = np.flatnonzero(fresh)
+        found, first = np.unique(hashes[places], return_index=True)
+        fresh[:] = False
+        fresh[places[first]] = True
+        self._note(found)
+        self._old = merged(self._old, found)
+        return fresh
+
+    def _is_old(self, hashes: Hashes) -> Mask:
+        return is_in_sorted(self._old, hashes) if len(self._old) else np.zeros(len(hashes), dtype=np.bool_)
+
+    def _note(self, fresh: Hashes) -> None:
+        if len(fresh):
+            self._open.append(fresh)
+            self._count += len(fresh)
+
+    def _age(self) -> None:
+        youngest = np.sort(np.fromiter(self._young, dtype=np.uint64, count=len(self._young)))
+        self._old = merged(self._old, youngest)
+        self._young = set()
+
+
+def is_in_sorted(values: Hashes, hashes: Hashes) -> Mask:
+    """True where a hash occurs in a sorted array that is not empty."""
+    places = np.searchsorted(values, hashes)
+    places[places == len(values)] = 0
+    found: Mask = values[places] == hashes
+    return found
+
+
+def merged(one: Hashes, other: Hashes) -> Hashes:
+    """Two sorted arrays as one; equal values stay."""
+    if not len(one) or not len(other):
+        return one if len(one) else other
+    # The stable sort is a timsort: it finds the two runs and only merges them.
+    return np.sort(np.concatenate((one, other)), kind="stable")

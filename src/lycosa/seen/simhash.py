@@ -1,0 +1,134 @@
+"""Near-duplicates: which earlier capture has a simhash within three bits of this one?
+
+**Theory** (Manku, Jain, Das Sarma 2007, "Detecting Near-Duplicates for Web Crawling"). Cut the 64 bits into five blocks of 13, 13,
+13, 13 and 12. Three differing bits fall into at most three blocks, so at least two of the five blocks are equal. There are ten
+pairs of blocks: keep ten tables, in each the simhashes filed under the value of one pair (25 or 26 bits). Every simhash within
+three bits is filed with ours in at least one table, and at n documents a pair's bucket holds n / 2^25 others by chance.
+
+**Loss.** A bucket takes 64 simhashes; one that comes later is not filed in that table, and is found only through another table.
+``snapshot`` counts these. By chance alone a bucket fills at some two thousand million documents; what fills one earlier is a
+cluster of alike pages, where a page beside the missing one is found instead.
+
+Keys: ``S``, table number (1 byte), value of the block pair (4 bytes) to the simhashes, 8 bytes each; ``s`` and the simhash to the
+``Original`` in msgpack.
+Point keys only, so that each belongs to the partition that its hash says.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from itertools import combinations
+
+import msgspec
+
+from lycosa.model.capture import Original
+from lycosa.seen.port import Table
+
+MAX_DISTANCE = 3
+BUCKET = 64
+_WIDTHS = (13, 13, 13, 13, 12)
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Original).decode
+
+
+def _pairs() -> tuple[tuple[bytes, int, int, int, int], ...]:
+    """For each table: key prefix; shift and mask of the upper block, placed above the lower one; shift and mask of the lower."""
+    blocks, shift = [], 64
+    for width in _WIDTHS:
+        shift -= width
+        blocks.append((shift, (1 << width) - 1, width))
+    return tuple(
+        (b"S" + bytes([number]), upper[0] - lower[2], upper[1] << lower[2], lower[0], lower[1])
+        for number, (upper, lower) in enumerate(combinations(blocks, 2))
+    )
+
+
+_PAIRS = _pairs()
+
+
+class NearIndex:
+    """The index over all partitions of a worker. ``table_for`` gives the table that owns a key."""
+
+    def __init__(self, table_for: Callable[[bytes], Table]) -> None:
+        self._table_for = table_for
+        self._filed = self._not_filed = 0
+
+    def find(self, simhash: int, max_distance: int = MAX_DISTANCE) -> tuple[Original, int] | None:
+        """The nearest simhash's first capture and its distance in bits, at most ``max_distance`` (0 to 3).
+
+        Of equally near ones it is the smallest. The simhash 0 means too little text and has no neighbours.
+        """
+        if not 0 <= max_distance <= MAX_DISTANCE:
+            raise ValueError(f"the index finds distances from 0 to {MAX_DISTANCE}, not {max_distance}")
+        if not simhash:
+            return None
+        same = self._original(simhash)
+        if same is not None:
+            return same, 0
+        if not max_distance:
+            return None
+        near = [(distance, other) for other in self._neighbours(simhash) if (distance := (other ^ simhash).bit_count()) <= max_distance]
+        for distance, other in sorted(near):
+            original = self._original(other)
+            if original is not None:  # in a crash between two partitions' commits a bucket may be ahead
+                return original, distance
+        return None
+
+    def remember(self, simhash: int, original: Original) -> None:
+        """Files a capture under its simhash; a later one with the same simhash changes nothing."""
+        if not simhash:
+            return
+        key = _original_key(simhash)
+        table = self._table_for(key)
+        if table.get(key) is not None:
+            return
+        table.put(key, _encode(original))
+        packed = simhash.to_bytes(8, "big")
+        for bucket_key in _bucket_keys(simhash):
+            self._file(bucket_key, packed)
+
+    def snapshot(self) -> dict[str, int]:
+        """Simhashes filed, and how often a full bucket refused one, since the start."""
+        return {"filed": self._filed // len(_PAIRS), "refused_by_full_bucket": self._not_filed}
+
+    def __repr__(self) -> str:
+        return f"NearIndex({self.snapshot()})"
+
+    def _file(self, key: bytes, packed: bytes) -> None:
+        table = self._table_for(key)
+        bucket = table.get(key) or b""
+        self._filed += 1
+        if len(bucket) >= 8 * BUCKET:
+            self._not_filed += 1
+        elif packed not in _split(bucket):
+            table.put(key, bucket + packed)
+
+    def _neighbours(self, simhash: int) -> set[int]:
+        """All that share two blocks with it."""
+        found: set[int] = set()
+        for key in _bucket_keys(simhash):
+            bucket = self._table_for(key).get(key)
+            if bucket:
+                found.update(struct.unpack(f">{len(bucket) // 8}Q", bucket))
+        return found
+
+    def _original(self, simhash: int) -> Original | None:
+        key = _original_key(simhash)
+        value = self._table_for(key).get(key)
+        return None if value is None else _decode(value)
+
+
+def _original_key(simhash: int) -> bytes:
+    return b"s" + simhash.to_bytes(8, "big")
+
+
+def _bucket_keys(simhash: int) -> list[bytes]:
+    return [
+        prefix + ((simhash >> upper & upper_mask) | (simhash >> lower & lower_mask)).to_bytes(4, "big")
+        for prefix, upper, upper_mask, lower, lower_mask in _PAIRS
+    ]
+
+
+def _split(bucket: bytes) -> list[bytes]:
+    return [bucket[start : start + 8] for start in range(0, len(bucket), 8)]

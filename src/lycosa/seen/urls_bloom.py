@@ -1,0 +1,265 @@
+"""URL-seen by Bloom filters, for crawls whose hashes do not fit.
+
+1.8 bytes a URL at one error in a thousand, where the sorted file takes 8 to 9.
+
+A filter for n hashes with error p has m = -n ln p / (ln 2)^2 bits and k = m/n ln 2 positions a hash (Bloom 1970). The positions are
+g_i = h1 + i h2, i = 1 ... k (Kirsch and Mitzenmacher 2006: two hashes do as well as k), h1 being the hash itself and h2 a mix of it, taken modulo
+2^64 and scaled to m by their upper 32 bits. A filter that holds n is closed and one of twice the capacity opened, so that a
+look-up asks log(n) of them; r filters err with at most r p.
+
+A "yes" may be wrong. By default the table confirms it, which makes the answer exact at the price of a look-up for every known URL; without
+confirmation a new URL is lost with the error rate that ``snapshot`` states. What is not saved yet is held exactly.
+
+Payload: for each filter capacity, m, k, count (u64 each), then its bits, padded to 8 bytes. The header's first number counts the filters.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from math import ceil, log
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lycosa.seen.delta import Delta
+from lycosa.seen.files import HEADER_BYTES, HashFileDamaged, Header, map_hash_file, restamp, write_hash_file
+from lycosa.seen.port import Confirm, Hashes, Mask, SeenSnapshot
+
+MAGIC, VERSION = b"LYCOBLOM", 1
+_BATCH = 4096
+_MOST_BITS = 1 << 32  # positions have 32 bits
+_LEAST_DELTA, _MOST_DELTA = 1 << 15, 1 << 18
+_MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))  # of splitmix64
+_U64 = np.uint64
+
+
+class BloomFilter:
+    """Bits for ``capacity`` hashes with error ``error``; ``count`` says how many were added."""
+
+    def __init__(self, capacity: int, error: float, *, bits: int = 0, positions: int = 0) -> None:
+        self.capacity = capacity
+        self.bits = bits or min(_MOST_BITS, ceil(-capacity * log(error) / log(2) ** 2))
+        self.positions = positions or max(1, round(self.bits / capacity * log(2)))
+        self.count = 0
+        self.array: NDArray[np.uint8] = np.zeros((self.bits + 63) // 64 * 8, dtype=np.uint8)
+
+    def has(self, hashes: Hashes) -> Mask:
+        """False where a hash was certainly not added."""
+        found = np.empty(len(hashes), dtype=np.bool_)
+        for start in range(0, len(hashes), _BATCH):
+            places = self._places(hashes[start : start + _BATCH])
+            hits = self.array[places >> _U64(3)] >> (places & _U64(7)).astype(np.uint8)
+            found[start : start + _BATCH] = np.bitwise_and.reduce(hits, axis=0) & 1
+        return found
+
+    def add(self, hashes: Hashes) -> None:
+        for start in range(0, len(hashes), _BATCH):
+            places = self._places(hashes[start : start + _BATCH]).ravel()
+            np.bitwise_or.at(self.array, places >> _U64(3), np.uint8(1) << (places & _U64(7)).astype(np.uint8))
+        self.count += len(hashes)
+
+    def copy(self) -> BloomFilter:
+        """One that can grow while this one is read."""
+        other = BloomFilter(self.capacity, 0.5, bits=self.bits, positions=self.positions)
+        other.array[:] = self.array
+        other.count = self.count
+        return other
+
+    def fill(self) -> float:
+        """The share of bits that are set."""
+        return int(np.bitwise_count(self.array).sum(dtype=np.int64)) / self.bits
+
+    def error_rate(self) -> float:
+        """Of what was never added, the share that ``has`` takes for added, as the fill tells."""
+        return self.fill() ** self.positions
+
+    def _places(self, hashes: Hashes) -> NDArray[np.uint64]:
+        """Bit positions, one row for each of k."""
+        step: Hashes = hashes ^ (hashes >> _U64(30))
+        for factor, shift in zip(_MIX, (_U64(27), _U64(31)), strict=True):
+            step = step * factor
+            step ^= step >> shift
+        turns: NDArray[np.uint64] = np.arange(1, self.positions + 1, dtype=np.uint64)[:, None]
+        rows = hashes + step * turns
+        places: NDArray[np.uint64] = ((rows >> _U64(32)) * _U64(self.bits)) >> _U64(32)
+        return places
+
+    def __repr__(self) -> str:
+        return f"BloomFilter({self.count} of {self.capacity}, bits={self.bits}, positions={self.positions})"
+
+
+_Filters = tuple[BloomFilter, ...]
+
+
+class BloomSeenUrls:
+    """See ``SeenUrls``. Filters for ``capacity`` hashes, then 2, 4, ... times as many, each with ``error``.
+
+    ``confirm`` is asked about hashes that a filter claims; ``None`` believes the filters. The sizes of an existing file stay.
+    """
+
+    def __init__(self, path: Path, capacity: int, error: float, confirm: Confirm | None = None) -> None:
+        if capacity < 1 or not 0 < error < 1:
+            raise ValueError(f"a Bloom filter for {capacity} hashes with error {error} cannot be made")
+        self._path, self._capacity, self._error, self._confirm = path, capacity, error, confirm
+        self._filters, stamp, self._damage = _open(path)
+        self._delta = Delta(stamp)
+        # ``save`` leaves its result here and the loop takes it at its next call: nothing the loop reads changes under it.
+        self._saved: tuple[_Filters, int] = (self._filters, stamp)
+        self._saving = threading.Lock()
+        self._is_closed = False
+        self._asked = self._unseen = self._false_positives = 0
+
+    @property
+    def stamp(self) -> int:
+        return self._saved[1]
+
+    @property
+    def should_save(self) -> bool:
+        self._adopt()
+        return len(self._delta) > min(max(_LEAST_DELTA, sum(f.count for f in self._filters) // 8), _MOST_DELTA)
+
+    def unseen(self, hashes: Hashes) -> Mask:
+        self._adopt()
+        fresh = ~self._claimed(hashes)
+        if self._confirm is not None:
+            fresh |= self._refuted(hashes, ~fresh, self._confirm)
+        places = np.flatnonzero(fresh)
+        if len(places):
+            fresh[places] = self._delta.add(hashes[places])
+        self._asked += len(hashes)
+        self._unseen += int(np.count_nonzero(fresh))
+        return fresh
+
+    def seal(self, commit: int) -> None:
+        self._adopt()
+        self._delta.seal(commit)
+
+    def save(self, applied: int) -> None:
+        with self._saving:
+            filters, stamp = self._saved
+            upto = min(applied, self._delta.last)  # read before ``sealed``: a generation that joins in between waits for the next time
+            if upto <= stamp:
+                return
+            parts = [generation.hashes for generation in self._delta.sealed if stamp < generation.commit <= upto]
+            if parts or stamp < 0:
+                filters = self._grown(filters, parts)
+                _write(self._path, filters, upto)
+            else:
+                restamp(self._path, upto)
+            self._saved = (filters, upto)
+
+    def rebuild(self, hashes: Iterable[Hashes], stamp: int) -> None:
+        assert not len(self._delta), "rebuild comes before anything is remembered"
+        filters: _Filters = ()
+        for part in hashes:
+            # A repeated hash sets the same bits, but would count towards the capacity.
+            part = np.unique(part)
+            filters = self._grown(filters, [part[~_claims(filters, part)]], in_place=True)
+        _write(self._path, filters, stamp)
+        self._filters, self._delta, self._damage = filters, Delta(stamp), ""
+        self._saved = (filters, stamp)
+
+    def snapshot(self) -> SeenSnapshot:
+        self._adopt()
+        filters, delta = self._filters, self._delta
+        size = sum(len(f.array) for f in filters)
+        if self._confirm is not None:
+            new = self._unseen or 1
+            error_rate = self._false_positives / new
+        else:
+            error_rate = 1.0 - float(np.prod([1.0 - f.error_rate() for f in filters]))
+        return SeenSnapshot(
+            count=sum(f.count for f in filters) + len(delta),
+            unsaved=len(delta),
+            memory_bytes=size + delta.memory_bytes,
+            disk_bytes=size + 32 * len(filters) + HEADER_BYTES if self.stamp >= 0 else 0,
+            asked=self._asked,
+            unseen=self._unseen,
+            false_positives=self._false_positives,
+            error_rate=error_rate,
+            damage=self._damage,
+        )
+
+    def close(self) -> None:
+        with self._saving:
+            self._is_closed = True
+            self._filters = ()
+            self._saved = ((), self.stamp)
+
+    def __repr__(self) -> str:
+        return f"BloomSeenUrls({str(self._path)!r}, {list(self._filters)}, unsaved={len(self._delta)}, stamp={self.stamp})"
+
+    def _claimed(self, hashes: Hashes) -> Mask:
+        return _claims(self._filters, hashes)
+
+    def _refuted(self, hashes: Hashes, claimed: Mask, confirm: Confirm) -> Mask:
+        """True where a filter claims a hash that neither the table nor the memory holds."""
+        refuted = np.zeros(len(hashes), dtype=np.bool_)
+        places = np.flatnonzero(claimed)
+        places = places[~self._delta.holds(hashes[places])]  # the table does not know the youngest yet
+        if len(places):
+            refuted[places] = ~confirm(hashes[places])
+            self._false_positives += len(np.unique(hashes[refuted]))
+        return refuted
+
+    def _grown(self, filters: _Filters, parts: list[Hashes], in_place: bool = False) -> _Filters:
+        """Filters with the parts added; those given are not touched, unless told so."""
+        grown = list(filters)
+        if grown and not in_place:
+            grown[-1] = grown[-1].copy()
+        for part in parts:
+            while len(part):
+                if not grown or grown[-1].count >= grown[-1].capacity:
+                    capacity = 2 * grown[-1].capacity if grown else self._capacity
+                    grown.append(BloomFilter(capacity, self._error))
+                room = grown[-1].capacity - grown[-1].count
+                grown[-1].add(part[:room])
+                part = part[room:]
+        return tuple(grown)
+
+    def _adopt(self) -> None:
+        assert not self._is_closed, "used after close"
+        filters, stamp = self._saved
+        if filters is not self._filters:
+            self._filters = filters
+            self._delta.forget(stamp)
+
+
+def _claims(filters: _Filters, hashes: Hashes) -> Mask:
+    """True where some filter claims a hash; the largest is asked first."""
+    claimed = np.zeros(len(hashes), dtype=np.bool_)
+    for bloom in reversed(filters):
+        places = np.flatnonzero(~claimed)
+        claimed[places] = bloom.has(hashes[places])
+    return claimed
+
+
+def _open(path: Path) -> tuple[_Filters, int, str]:
+    try:
+        header, payload = map_hash_file(path, MAGIC, VERSION)
+        return _content(header, payload), header.stamp, ""
+    except FileNotFoundError:
+        return (), -1, ""
+    except HashFileDamaged as error:
+        return (), -1, str(error)
+
+
+def _content(header: Header, payload: NDArray[np.uint8]) -> _Filters:
+    filters: list[BloomFilter] = []
+    for _ in range(header.first):
+        capacity, bits, positions, count = (int(value) for value in payload[:32].view("<u8"))
+        bloom = BloomFilter(capacity, 0.5, bits=bits, positions=positions)
+        bloom.array[:] = payload[32 : 32 + len(bloom.array)]  # in memory, not mapped: every look-up goes everywhere
+        bloom.count = count
+        payload = payload[32 + len(bloom.array) :]
+        filters.append(bloom)
+    return tuple(filters)
+
+
+def _write(path: Path, filters: _Filters, stamp: int) -> None:
+    parts: list[NDArray[np.generic]] = []
+    for bloom in filters:
+        parts += [np.array([bloom.capacity, bloom.bits, bloom.positions, bloom.count], dtype="<u8"), bloom.array]
+    write_hash_file(path, Header(MAGIC, VERSION, stamp, sum(f.count for f in filters), len(filters)), parts)

@@ -1,0 +1,231 @@
+"""URL-seen, exact: a memory-mapped file of sorted 64-bit hashes and what is newer in memory.
+
+BUbiNG's sieve and IRLbot's DRUM write new URLs to buckets and merge them with a sorted file in one sequential pass; this is the
+same trade, but answers at once. Hashes are uniform, so the upper bits say where a hash must stand: the file ends with a table of where
+each of 2^b buckets of about six hashes starts, and a look-up touches one page of it and one of the hashes, where a binary search over ten
+million touches some twenty. Cost: 8 to 9 bytes a URL, mapped, so the system may take the memory back.
+
+Payload: ``count`` hashes (u64, little-endian, rising), then 2^b + 1 bucket starts (u32). The header's first number is b.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lycosa.seen.delta import Delta, is_in_sorted, merged
+from lycosa.seen.files import HEADER_BYTES, HashFileDamaged, HashFileWriter, Header, map_hash_file, restamp
+from lycosa.seen.port import Hashes, Mask, SeenSnapshot
+
+MAGIC, VERSION = b"LYCOSEEN", 1
+_BUCKET = 8  # hashes a bucket holds at most on average
+_WIDEST = 64  # a bucket beyond this (hashes that are not uniform) is searched by halving
+_BATCH = 4096  # hashes looked up together: what they touch stays in the processor's cache
+_BLOCK = 1 << 18  # hashes merged at a time: bounds memory and how long the interpreter lock is held
+_RUN = 1 << 22  # hashes sorted in memory at a time when the file is made from the table
+_LEAST_DELTA, _MOST_DELTA = 1 << 15, 1 << 18
+
+
+class _Sorted:
+    """The file's content: immutable."""
+
+    def __init__(self, hashes: Hashes, starts: NDArray[np.uint32]) -> None:
+        self.hashes = hashes
+        self.starts = starts
+        self._shift = np.uint64(65 - (len(starts) - 1).bit_length())  # 2^b + 1 starts
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    def lacks(self, hashes: Hashes) -> Mask:
+        """True where a hash is not in the file."""
+        if not len(self):
+            return np.ones(len(hashes), dtype=np.bool_)
+        if len(hashes) <= _BATCH:
+            return self._lacks(hashes)
+        order = np.argsort(hashes)  # neighbours in the file are then asked for together
+        lacking = np.empty(len(hashes), dtype=np.bool_)
+        for start in range(0, len(hashes), _BATCH):
+            part = order[start : start + _BATCH]
+            lacking[part] = self._lacks(hashes[part])
+        return lacking
+
+    def _lacks(self, hashes: Hashes) -> Mask:
+        buckets = (hashes >> self._shift).astype(np.intp) if self._shift < 64 else np.zeros(len(hashes), dtype=np.intp)
+        first = self.starts[buckets].astype(np.intp)
+        width = int((self.starts[buckets + 1] - first).max(initial=0))
+        if width > _WIDEST:
+            return ~is_in_sorted(self.hashes, hashes)
+        # Each row is a bucket and perhaps a bit of the next ones, which cannot match anything that is not there.
+        places = first[:, None] + np.arange(width, dtype=np.intp)
+        np.minimum(places, len(self) - 1, out=places)
+        lacking: Mask = ~(self.hashes[places] == hashes[:, None]).any(axis=1)
+        return lacking
+
+
+_NONE: Hashes = np.empty(0, dtype=np.uint64)
+_NOTHING = _Sorted(_NONE, np.zeros(2, dtype=np.uint32))
+
+
+class SortedSeenUrls:
+    """See ``SeenUrls``. A missing or damaged file shows as ``stamp`` -1 and is treated as empty."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._base, stamp, self._damage = _open(path)
+        self._delta = Delta(stamp)
+        # ``save`` leaves its result here and the loop takes it at its next call: nothing the loop reads changes under it.
+        self._saved: tuple[_Sorted, int] = (self._base, stamp)
+        self._saving = threading.Lock()
+        self._is_closed = False
+        self._asked = self._unseen = 0
+
+    @property
+    def stamp(self) -> int:
+        return self._saved[1]
+
+    @property
+    def should_save(self) -> bool:
+        self._adopt()
+        return len(self._delta) > min(max(_LEAST_DELTA, len(self._base) // 8), _MOST_DELTA)
+
+    def unseen(self, hashes: Hashes) -> Mask:
+        self._adopt()
+        fresh = self._base.lacks(hashes)
+        places = np.flatnonzero(fresh)
+        if len(places):
+            fresh[places] = self._delta.add(hashes[places])
+        self._asked += len(hashes)
+        self._unseen += int(np.count_nonzero(fresh))
+        return fresh
+
+    def seal(self, commit: int) -> None:
+        self._adopt()
+        self._delta.seal(commit)
+
+    def save(self, applied: int) -> None:
+        with self._saving:
+            base, stamp = self._saved
+            upto = min(applied, self._delta.last)  # read before ``sealed``: a generation that joins in between waits for the next time
+            if upto <= stamp:
+                return
+            parts = [generation.hashes for generation in self._delta.sealed if stamp < generation.commit <= upto]
+            if parts or stamp < 0:
+                base = _write(self._path, base, np.sort(np.concatenate([_NONE, *parts])), upto)
+            else:
+                restamp(self._path, upto)
+            self._saved = (base, upto)
+
+    def rebuild(self, hashes: Iterable[Hashes], stamp: int) -> None:
+        assert not len(self._delta), "rebuild comes before anything is remembered"
+        base = _write(self._path, _NOTHING, _NONE, -1)  # -1 until the end: a crash in between leaves a file that is not used
+        for run in _runs(hashes):
+            base = _write(self._path, base, run, -1)
+        restamp(self._path, stamp)
+        self._base, self._delta, self._damage = base, Delta(stamp), ""
+        self._saved = (base, stamp)
+
+    def snapshot(self) -> SeenSnapshot:
+        self._adopt()
+        count, delta = len(self._base), self._delta
+        return SeenSnapshot(
+            count=count + len(delta),
+            unsaved=len(delta),
+            memory_bytes=delta.memory_bytes,
+            disk_bytes=8 * count + 4 * len(self._base.starts) + HEADER_BYTES if self.stamp >= 0 else 0,
+            asked=self._asked,
+            unseen=self._unseen,
+            damage=self._damage,
+        )
+
+    def close(self) -> None:
+        with self._saving:
+            self._is_closed = True
+            self._base = _NOTHING
+            self._saved = (_NOTHING, self.stamp)
+
+    def __repr__(self) -> str:
+        return f"SortedSeenUrls({str(self._path)!r}, saved={len(self._base)}, unsaved={len(self._delta)}, stamp={self.stamp})"
+
+    def _adopt(self) -> None:
+        assert not self._is_closed, "used after close"
+        base, stamp = self._saved
+        if base is not self._base:
+            self._base = base
+            self._delta.forget(stamp)
+
+
+def _open(path: Path) -> tuple[_Sorted, int, str]:
+    try:
+        header, payload = map_hash_file(path, MAGIC, VERSION)
+        return (_content(header, payload), header.stamp, "") if header.stamp >= 0 else (_NOTHING, -1, f"{path} was not finished")
+    except FileNotFoundError:
+        return _NOTHING, -1, ""
+    except HashFileDamaged as error:
+        return _NOTHING, -1, str(error)
+
+
+def _content(header: Header, payload: NDArray[np.uint8]) -> _Sorted:
+    split = 8 * header.count
+    if len(payload) != split + 4 * ((1 << header.first) + 1):
+        raise HashFileDamaged("the length does not fit the header")
+    return _Sorted(payload[:split].view("<u8"), payload[split:].view("<u4"))
+
+
+def _write(path: Path, base: _Sorted, fresh: Hashes, stamp: int) -> _Sorted:
+    """Merges ``fresh`` (sorted) into ``base``, writes the file and maps it."""
+    bits = max(0, int(np.ceil(np.log2(max(1, len(base) + len(fresh)) / _BUCKET))))
+    counts = np.zeros((1 << bits) + 1, dtype=np.uint32)
+    count, writer = 0, HashFileWriter(path)
+    try:
+        for block in _merge(base.hashes, fresh):
+            writer.write(block)
+            count += len(block)
+            _count_buckets(counts, block, bits)
+        np.cumsum(counts, dtype=np.uint32, out=counts)
+        writer.write(counts)
+        writer.commit(Header(MAGIC, VERSION, stamp, count, bits))
+    finally:
+        writer.abandon()
+    return _content(*map_hash_file(path, MAGIC, VERSION))
+
+
+def _merge(base: Hashes, fresh: Hashes) -> Iterator[Hashes]:
+    """Both, sorted, without duplicates, in blocks."""
+    taken = 0
+    for start in range(0, max(1, len(base)), _BLOCK):
+        block = base[start : start + _BLOCK]
+        is_last = start + _BLOCK >= len(base)
+        upto = len(fresh) if is_last else int(np.searchsorted(fresh, block[-1], side="right"))
+        both = merged(block, fresh[taken:upto])
+        taken = upto
+        if len(both):
+            keep = np.ones(len(both), dtype=np.bool_)
+            np.not_equal(both[1:], both[:-1], out=keep[1:])
+            yield both if keep.all() else both[keep]
+
+
+def _count_buckets(counts: NDArray[np.uint32], block: Hashes, bits: int) -> None:
+    """Adds how many of a sorted block fall into each bucket; that of bucket i goes to place i + 1."""
+    buckets = (block >> np.uint64(64 - bits)).astype(np.intp) if bits else np.zeros(len(block), dtype=np.intp)
+    first = int(buckets[0])
+    found = np.bincount(buckets - first)
+    counts[first + 1 : first + 1 + len(found)] += found.astype(np.uint32)
+
+
+def _runs(hashes: Iterable[Hashes]) -> Iterator[Hashes]:
+    """Sorted runs of bounded length."""
+    parts: list[Hashes] = []
+    size = 0
+    for part in hashes:
+        parts.append(part)
+        size += len(part)
+        if size >= _RUN:
+            yield np.sort(np.concatenate(parts))
+            parts, size = [], 0
+    if size:
+        yield np.sort(np.concatenate(parts))

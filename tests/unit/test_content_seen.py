@@ -1,0 +1,70 @@
+"""Content-seen by digest, and the cache of hashes met lately."""
+
+from __future__ import annotations
+
+from hashlib import sha1
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lycosa.model.capture import Original
+from lycosa.seen import RecentHashes, SeenContent
+
+
+class DictTable(dict[bytes, bytes]):
+    """A table in memory."""
+
+    def put(self, key: bytes, value: bytes) -> None:
+        self[key] = value
+
+
+FIRST, SECOND = Original("https://a.example/", 1_700_000_000_000_000, "<urn:uuid:1>"), Original("https://b.example/", 2)
+
+
+def test_a_digest_finds_the_first_capture() -> None:
+    table = DictTable()
+    content, digest = SeenContent(table), sha1(b"body").digest()
+    assert content.find(digest) is None
+    content.remember(digest, FIRST)
+    content.remember(digest, SECOND)
+    assert content.find(digest) == FIRST
+    assert SeenContent(table).find(digest) == FIRST
+    assert content.find(sha1(b"other").digest()) is None
+    assert list(table) == [b"C" + digest]
+
+
+def test_a_digest_of_another_length_is_refused() -> None:
+    with pytest.raises(ValueError, match="20 bytes"):
+        SeenContent(DictTable()).find(b"short")
+
+
+def test_recent_hashes_stop_repeats_until_forgotten() -> None:
+    recent = RecentHashes(10)
+    assert [recent.admit(value) for value in (b"a", b"b", b"a", b"a")] == [True, True, False, False]
+    recent.forget(b"a")
+    recent.forget(b"never met")
+    assert [recent.admit(value) for value in (b"a", b"a", b"b")] == [True, False, False]
+    assert recent.snapshot() == {"held": 2, "admitted": 3, "stopped": 4}
+
+
+def test_no_capacity_admits_everything() -> None:
+    recent = RecentHashes(0)
+    assert recent.admit(b"a")
+    assert recent.admit(b"a")
+    assert len(recent) == 0
+
+
+@settings(deadline=None)
+@given(capacity=st.integers(1, 12), values=st.lists(st.integers(0, 15), max_size=80))
+def test_the_last_half_of_the_capacity_is_always_remembered(capacity: int, values: list[int]) -> None:
+    recent, met = RecentHashes(capacity), list[int]()
+    for value in values:
+        is_new = recent.admit(bytes([value]))
+        distinct = list(dict.fromkeys(reversed(met)))
+        if value in distinct[: capacity // 2]:
+            assert not is_new
+        if value not in met:
+            assert is_new
+        met.append(value)
+        assert len(recent) <= max(capacity, 2)
