@@ -1,0 +1,21 @@
+"""Why a URL was not taken: the reason, the rule and the value, which together answer ``lycosa explain``."""
+
+from __future__ import annotations
+
+import msgspec
+
+from lycosa.reasons import Reason
+
+
+class Refusal(msgspec.Struct, frozen=True, gc=False):
+    """One refusal.
+
+    ``rule`` names the setting or rule for people (``scope.exclude[0]``), ``value`` what it was about (the pattern, the depth).
+    """
+
+    reason: Reason
+    rule: str
+    value: str
+
+    def __str__(self) -> str:
+        return f"{self.reason.label}: {self.reason.meaning} ({self.rule}: {self.value})"

@@ -1,0 +1,136 @@
+"""Which URLs belong to the crawl, seen from its seeds.
+
+Host, site and prefix ignore the scheme: ``http`` and ``https`` of one host are one place, and sites redirect between them. Another port is
+another host. Requisites of a page in scope are admitted from any host when asked for, because pages keep them on others, and one
+link deeper than pages, because a page at the last depth would be incomplete without them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from lycosa.admit.refusal import Refusal
+from lycosa.config import ScopeRule, ScopeSection
+from lycosa.model.discovered import LinkKind
+from lycosa.reasons import Reason
+from lycosa.url import host_of, target_of
+
+_NEVER = frozenset({LinkKind.FORM, LinkKind.OTHER})
+_WORDS = {
+    ScopeRule.HOST: "pages on the hosts of the seeds, http or https",
+    ScopeRule.SITE: "pages on the sites (registrable domains) of the seeds, any subdomain",
+    ScopeRule.PREFIX: "pages in the folders of the seeds, http or https",
+    ScopeRule.ANY: "pages anywhere on the web",
+}
+
+
+class Scope:
+    """Judges URLs by the settings and the seeds so far. ``site_of`` gives the site of a host.
+
+    Raises ``ValueError`` naming the pattern when one of the regular expressions is bad.
+    """
+
+    def __init__(self, section: ScopeSection, site_of: Callable[[str], str]) -> None:
+        self._section = section
+        self._site_of = site_of
+        self._include = _compiled("scope.include", section.include)
+        self._exclude = _compiled("scope.exclude", section.exclude)
+        self._places: set[str] = set()
+
+    def add_seed(self, url: str) -> None:
+        """A canonical URL given by the operator: its host, site or folder belongs to the crawl from now on."""
+        if self._section.rule is not ScopeRule.ANY:
+            self._places.add(self._place_of(url))
+
+    def joins(self, url: str) -> None:
+        """The redirect target of a seed: the operator meant where it leads, so that place belongs to the crawl too."""
+        self.add_seed(url)
+
+    def judge(self, url: str, kind: LinkKind, depth: int, nofollow: bool = False) -> Refusal | None:
+        """Why a canonical URL is not in scope, or ``None``. ``depth`` counts links from a seed; ``nofollow`` is the link's rel.
+
+        A seed is judged by the exclude patterns alone: it is where the crawl starts, also when no include pattern matches it.
+        """
+        for rule, pattern in self._exclude:
+            if pattern.search(url):
+                return Refusal(Reason.EXCLUDED, rule, pattern.pattern)
+        if kind is LinkKind.SEED:
+            return None
+        return self._judge_link(kind, depth, nofollow) or (None if kind.is_requisite else self._judge_place(url))
+
+    def _judge_link(self, kind: LinkKind, depth: int, nofollow: bool) -> Refusal | None:
+        section = self._section
+        if kind in _NEVER:
+            return Refusal(Reason.OUT_OF_SCOPE, "this kind of link is never followed", kind.name.lower())
+        if kind.is_requisite and not section.requisites:
+            return Refusal(Reason.REQUISITE, "scope.requisites", kind.name.lower())
+        if nofollow and not section.follow_nofollow:
+            return Refusal(Reason.NOFOLLOW, "scope.follow_nofollow", "false")
+        if 0 <= section.max_depth < depth - kind.is_requisite:
+            return Refusal(Reason.TOO_DEEP, "scope.max_depth", f"{depth} of {section.max_depth}")
+        return None
+
+    def _judge_place(self, url: str) -> Refusal | None:
+        rule = self._section.rule
+        if rule is ScopeRule.PREFIX:
+            if not self._in_folder(url):
+                return Refusal(Reason.OUT_OF_SCOPE, "scope.rule = prefix", _schemeless(url))
+        elif rule is not ScopeRule.ANY and (place := self._place_of(url)) not in self._places:
+            return Refusal(Reason.OUT_OF_SCOPE, f"scope.rule = {rule.value}", place)
+        if self._include and not any(pattern.search(url) for _, pattern in self._include):
+            return Refusal(Reason.NOT_INCLUDED, "scope.include", " | ".join(self._section.include))
+        return None
+
+    def _place_of(self, url: str) -> str:
+        """Host, site, or host and folder: what of a seed spans the scope."""
+        host = host_of(url)
+        if self._section.rule is ScopeRule.SITE:
+            return self._site_of(host)
+        if self._section.rule is ScopeRule.PREFIX:
+            path = target_of(url).partition("?")[0]
+            return host + path[: path.rindex("/") + 1]
+        return host
+
+    def _in_folder(self, url: str) -> bool:
+        """Whether one of the URL's folders is a seed's: a set look-up each, so that a million seeds cost no more than one."""
+        folder = self._place_of(url)
+        while folder not in self._places:
+            slash = folder.rfind("/", 0, -1)
+            if slash < 0:
+                return False
+            folder = folder[: slash + 1]
+        return True
+
+    def rules(self) -> list[str]:
+        """The scope in words, one line per rule."""
+        section = self._section
+        lines = [f"in scope: {_WORDS[section.rule]}"]
+        if self._places:
+            shown = sorted(self._places)
+            more = f" and {len(shown) - 20} more" if len(shown) > 20 else ""
+            lines.append(f"{section.rule.value}: {', '.join(shown[:20])}{more}")
+        lines += [f"must match one of: {pattern}" for pattern in section.include]
+        lines += [f"refused when it matches: {pattern}" for pattern in section.exclude]
+        if section.max_depth >= 0:
+            lines.append(f"at most {section.max_depth} links away from a seed")
+        lines.append("images, scripts and style sheets: " + ("fetched, from any host" if section.requisites else "recorded, not fetched"))
+        lines.append("links marked nofollow: " + ("followed" if section.follow_nofollow else "not followed"))
+        return lines
+
+    def __repr__(self) -> str:
+        return f"<Scope {self._section.rule.value} places={len(self._places)}>"
+
+
+def _schemeless(url: str) -> str:
+    return host_of(url) + target_of(url)
+
+
+def _compiled(setting: str, patterns: tuple[str, ...]) -> list[tuple[str, re.Pattern[str]]]:
+    compiled = []
+    for number, pattern in enumerate(patterns):
+        try:
+            compiled.append((f"{setting}[{number}]", re.compile(pattern)))
+        except re.error as error:
+            raise ValueError(f"{setting}[{number}] is not a regular expression: {pattern!r}: {error}") from error
+    return compiled

@@ -1,0 +1,85 @@
+"""Which parameters name a visitor and not a resource: session ids and campaign tracking.
+
+Two tiers, because a wrong hit loses a page: a name that only session machinery uses counts with any value; a name that sites also use for
+their own things (``sid``, ``session``) counts only with a value that looks drawn at random.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+_SURE_NAMES = (
+    "phpsessid jsessionid jsessionidsso cfid cftoken zenid oscsid xtcsid osssid sesskey phpsession php_session_id asp.net_sessionid "
+    "aspsessionid ci_session wpsession"
+)
+_MAYBE_NAMES = "sid session sessid sessionid session_id session-id sess s_id _session_id session_key sessionkey usersession"
+_TRACKING_NAMES = (
+    "gclid gclsrc dclid gbraid wbraid gad_source gad_campaignid srsltid fbclid fb_action_ids fb_action_types fb_source msclkid yclid "
+    "ysclid twclid ttclid li_fat_id igshid igsh mc_cid mc_eid mkt_tok _ga _gl _hsenc _hsmi __hstc __hssc __hsfp hsctatracking vero_id "
+    "vero_conv oly_anon_id oly_enc_id _openstat wickedid rb_clickid epik _kx irclickid"
+)
+_TRACKING_PREFIXES = ("utm_", "mtm_", "pk_campaign", "pk_kwd", "piwik_campaign", "piwik_kwd", "matomo_campaign", "matomo_kwd")
+_SURE, _MAYBE, _TRACKING = (frozenset(names.split()) for names in (_SURE_NAMES, _MAYBE_NAMES, _TRACKING_NAMES))
+_ASP_COOKIE = re.compile(r"aspsessionid[a-z]{8}", re.IGNORECASE)
+# Hexadecimal with digits and letters, a UUID, or letters and digits that alternate; words, dates and numbers of records are none of these.
+_RANDOM = re.compile(
+    r"(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{16,}"
+    r"|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+    r"|(?=[A-Za-z]*[0-9]+[A-Za-z]+[0-9]+[A-Za-z])[0-9A-Za-z]{20,}",
+    re.IGNORECASE,
+)
+_PATH_PARAMETER = re.compile(r";([A-Za-z0-9._-]+)=([^;/?]*)")
+# ASP.NET without cookies writes the session as a path segment of its own: /(S(lit3py55t21z5v55vlm25s55))/page.aspx
+_ASP_NET_SEGMENT = re.compile(r"/\((?:[A-Z]\([0-9A-Za-z_-]{20,}\))+\)/", re.IGNORECASE)
+
+
+def dropper(sessions: bool, tracking: bool) -> Callable[[str], bool]:
+    """Whether ``name=value`` is to be dropped by these options, in one look at its name: most parameters of the web are neither."""
+    names = (_SURE if sessions else frozenset()) | (_TRACKING if tracking else frozenset())
+    prefixes = (_TRACKING_PREFIXES if tracking else ()) + (("aspsessionid",) if sessions else ())
+    maybe = _MAYBE if sessions else frozenset()
+
+    def drops(parameter: str) -> bool:
+        name = parameter.partition("=")[0].lower()
+        if name in names or name in maybe or name.startswith(prefixes):
+            return (sessions and is_session(parameter)) or (tracking and is_tracking(parameter))
+        return False
+
+    return drops
+
+
+def is_session(parameter: str) -> bool:
+    """Whether ``name=value`` (percent-normalised, as it stands in the query) is a session id."""
+    name, equals, value = parameter.partition("=")
+    if not equals:
+        return False
+    name = name.lower()
+    if name in _SURE:
+        return True
+    if name in _MAYBE:
+        return _RANDOM.fullmatch(value) is not None
+    return name.startswith("aspsessionid") and _ASP_COOKIE.fullmatch(name) is not None
+
+
+def is_tracking(parameter: str) -> bool:
+    """Whether ``name=value`` says only where a visitor came from."""
+    name = parameter.partition("=")[0].lower()
+    return name in _TRACKING or name.startswith(_TRACKING_PREFIXES)
+
+
+def without_path_sessions(path: str) -> str:
+    """A path without ``;jsessionid=...`` and its kin; other path parameters stay."""
+    return _PATH_PARAMETER.sub(lambda found: "" if is_session(found[0][1:]) else found[0], path)
+
+
+def find_session(target: str) -> str:
+    """The first session id in a path and query, as it stands there, or the empty string."""
+    path, _, query = target.partition("?")
+    if "(" in path and (segment := _ASP_NET_SEGMENT.search(path)):
+        return segment[0].strip("/")
+    if ";" in path:
+        for found in _PATH_PARAMETER.finditer(path):
+            if is_session(found[0][1:]):
+                return found[0][1:]
+    return next((parameter for parameter in query.split("&") if is_session(parameter)), "") if query else ""
