@@ -3,9 +3,9 @@
 1.8 bytes a URL at one error in a thousand, where the sorted file takes 8 to 9.
 
 A filter for n hashes with error p has m = -n ln p / (ln 2)^2 bits and k = m/n ln 2 positions a hash (Bloom 1970). The positions are
-g_i = h1 + i h2, i = 1 ... k (Kirsch and Mitzenmacher 2006: two hashes do as well as k), h1 being the hash itself and h2 a mix of it, taken modulo
-2^64 and scaled to m by their upper 32 bits. A filter that holds n is closed and one of twice the capacity opened, so that a
-look-up asks log(n) of them; r filters err with at most r p.
+g_i = h1 + i h2, i = 1 ... k (Kirsch and Mitzenmacher 2006: two hashes do as well as k), h1 being the hash itself, which must be
+uniform, and h2 a mix of it, taken modulo 2^64 and scaled to m by their upper 32 bits. A filter that holds n is closed and one of
+twice the capacity opened, so that a look-up asks log(n) of them; r filters err with at most r p.
 
 A "yes" may be wrong. By default the table confirms it, which makes the answer exact at the price of a look-up for every known URL; without
 confirmation a new URL is lost with the error rate that ``snapshot`` states. What is not saved yet is held exactly.
