@@ -1,0 +1,102 @@
+"""One response body while it arrives: in memory as long as it is small and there is room, else in a file.
+
+The bytes that all open transfers hold in memory share one budget (P5: memory does not depend on what servers send). A body that
+outgrows its own share, or arrives when the budget is spent, moves to a file of its own; nothing is refused for want of
+memory. Writes go to the page cache and are not synced: a spool file is worth nothing after a crash.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+
+SPOOL_PREFIX = "body-"
+
+
+class MemoryBudget:
+    """Bytes that open transfers hold in memory together, and how many bodies are on disk."""
+
+    __slots__ = ("held", "limit", "spooled")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.held = 0
+        self.spooled = 0
+
+    def __repr__(self) -> str:
+        return f"MemoryBudget({self.held} of {self.limit} bytes, {self.spooled} spooled)"
+
+
+class Body:
+    """Collects at most ``max_bytes``; further bytes are dropped and set ``is_cut``."""
+
+    __slots__ = ("_budget", "_chunks", "_file", "_folder", "_held", "_max", "_spool_at", "is_cut", "path", "size")
+
+    def __init__(self, max_bytes: int, spool_at: int, budget: MemoryBudget, folder: Path) -> None:
+        self._max, self._spool_at, self._budget, self._folder = max_bytes, spool_at, budget, folder
+        self._chunks: list[bytes] = []
+        self._held = 0
+        self._file = -1
+        self.path = ""
+        self.size = 0
+        self.is_cut = False
+
+    def add(self, chunk: bytes) -> None:
+        """Takes the next bytes. Raises ``OSError`` when the file cannot be written."""
+        room = self._max - self.size
+        if len(chunk) > room:
+            self.is_cut = True
+            chunk = chunk[:room]
+        size = len(chunk)
+        if self._file < 0 and (self.size + size > self._spool_at or self._budget.held + size > self._budget.limit):
+            self._move_to_disk()
+        self.size += size
+        if self._file >= 0:
+            _write_all(self._file, chunk)
+            return
+        self._chunks.append(chunk)
+        self._held += size
+        self._budget.held += size
+
+    def take(self) -> tuple[bytes, str]:
+        """The body and the empty string, or nothing and the path of its file, which from now on is the receiver's to delete."""
+        body = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        self._release()
+        path, self.path = self.path, ""
+        return body, path
+
+    def discard(self) -> None:
+        """Forgets the body and deletes its file."""
+        self._release()
+        if self.path:
+            with contextlib.suppress(FileNotFoundError):
+                Path(self.path).unlink()
+            self.path = ""
+
+    def _move_to_disk(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._file, self.path = tempfile.mkstemp(prefix=SPOOL_PREFIX, dir=self._folder)
+        self._budget.spooled += 1
+        for chunk in self._chunks:
+            _write_all(self._file, chunk)
+        self._drop_memory()
+
+    def _drop_memory(self) -> None:
+        self._chunks.clear()
+        self._budget.held -= self._held
+        self._held = 0
+
+    def _release(self) -> None:
+        self._drop_memory()
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+            self._budget.spooled -= 1
+
+
+def _write_all(file: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]

@@ -1,0 +1,278 @@
+"""Sends one request and brings back what the server said, byte for byte, within limits that hold against any server.
+
+Built on libcurl's event-driven interface (``pycurl.AsyncCurlMulti``): of the clients compared it alone gives the header block as
+received, the body undecoded, the connected address before the request goes out, and the tolerance of a browser. libcurl is kept from
+having ideas of its own: it never resolves a name (every request is pinned to one address), follows no redirect, uses no proxy from the
+environment, keeps no cookies, reads no .netrc, and undoes no content encoding. Its per-host limit stays unused, because handles that queue
+there burn their connect timeout; who may fetch when is decided before. One thing is its rendering and not the wire's: HTTP/2
+header lines, and folded HTTP/1 lines, which arrive unfolded.
+
+Handles are pooled, since setting up a new one costs more than an exchange on a kept connection. Every transfer has a timer of
+its own beside libcurl's, so that ``fetch`` returns whatever a server, libcurl or a callback does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lycosa.config import FetchSection
+from lycosa.fetch.body import MemoryBudget
+from lycosa.fetch.guard import Guard
+from lycosa.fetch.headers import common_lines, conditional_lines, protocol_of
+from lycosa.fetch.libcurl import default_ca_file, pycurl
+from lycosa.fetch.outcome import reason_of
+from lycosa.fetch.transfer import Transfer
+from lycosa.model.fetched import Fetched, FetchRequest
+from lycosa.ports import Clock
+from lycosa.reasons import Reason
+
+_RECEIVE_BYTES = 131_072  # one buffer for all transfers; fewer system calls on large bodies
+_POOLED_HANDLES = 256
+_NO_RESPONSE = (Reason.INTERNAL, Reason.ADDRESS_FORBIDDEN)
+_TRUNCATED = {
+    Reason.NONE: "",
+    Reason.BODY_TRUNCATED: "length",
+    Reason.HEADERS_TOO_LARGE: "length",  # in the trailers
+    Reason.TOTAL_TIMEOUT: "time",
+    Reason.TOO_SLOW: "time",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FetcherSnapshot:
+    """Open transfers, their bytes in memory, their bodies on disk, idle handles, and connections made since the start."""
+
+    open_transfers: int
+    open_bytes: int
+    spooled: int
+    idle_handles: int
+    connections_made: int
+
+
+class CurlFetcher:
+    """The fetcher of one worker process, bound to the event loop of its first request.
+
+    ``spool_folder`` takes bodies that are too large for memory; what a killed process leaves there is for the next one to delete.
+    Raises ``ValueError`` when ``section.ca_file`` is not a file or ``contact`` cannot stand in a header.
+    """
+
+    def __init__(self, section: FetchSection, user_agent: str, contact: str, guard: Guard, clock: Clock, spool_folder: Path) -> None:
+        if section.ca_file and not Path(section.ca_file).is_file():
+            raise ValueError(f"fetch.ca_file: no such file: {section.ca_file}")
+        self._section, self._guard, self._clock, self._spool_folder = section, guard, clock, spool_folder
+        self._ca_file = section.ca_file or default_ca_file()
+        self._header_lines = common_lines(section, user_agent, contact)
+        self._budget = MemoryBudget(section.open_bytes)
+        self._multi: Any = None
+        self._idle: list[Transfer] = []
+        self._open: set[_Wait] = set()
+        self._tls_versions: dict[int, str] = {}
+        self._connections_made = 0
+        self._is_closed = False
+
+    async def fetch(self, request: FetchRequest) -> Fetched:
+        """What came of ``request``; never raises for what a server or the network does. Cancelling ends the transfer."""
+        wall = self._clock.wall()
+        refusal = self._guard.refusal(request.address)
+        if refusal:
+            return _unsent(request, wall, Reason.ADDRESS_FORBIDDEN, f"{request.address} is {refusal}")
+        if self._is_closed:
+            return _unsent(request, wall, Reason.INTERNAL, "the fetcher is closed")
+        transfer = self._idle.pop() if self._idle else self._new_transfer()
+        transfer.begin(request.limits)
+        try:
+            transfer.point(request, self._header_lines + conditional_lines(request))
+        except (pycurl.error, UnicodeError, ValueError) as error:
+            self._recycle(transfer)
+            return _unsent(request, wall, Reason.UNPARSABLE, str(error))
+        wait = _Wait(transfer, self._running_multi(), self._clock.monotonic)
+        self._open.add(wait)
+        try:
+            code, message = await wait.done()
+            return self._fetched(request, wall, transfer, code, message)
+        finally:
+            self._open.discard(wait)
+            transfer.release()
+            if wait.is_whole and not self._is_closed:
+                self._recycle(transfer)
+            else:
+                transfer.curl.close()
+
+    async def close(self) -> None:
+        """Ends open transfers (they return ``INTERNAL``) and closes all connections. May be called again."""
+        self._is_closed = True
+        for wait in list(self._open):
+            wait.stop(Reason.INTERNAL, "the fetcher was closed")
+        for transfer in self._idle:
+            transfer.curl.close()
+        self._idle.clear()
+        if self._multi is not None:
+            await self._multi.aclose()
+
+    def snapshot(self) -> FetcherSnapshot:
+        """How it stands now."""
+        return FetcherSnapshot(len(self._open), self._budget.held, self._budget.spooled, len(self._idle), self._connections_made)
+
+    def __repr__(self) -> str:
+        return f"CurlFetcher({self.snapshot()})"
+
+    def _running_multi(self) -> Any:
+        if self._multi is None:
+            self._multi = pycurl.AsyncCurlMulti()
+            self._multi.setopt(pycurl.M_PIPELINING, pycurl.PIPE_NOTHING)  # one request at a time per host anyway
+            if self._section.connections:
+                self._multi.setopt(pycurl.M_MAXCONNECTS, self._section.connections)
+        return self._multi
+
+    def _new_transfer(self) -> Transfer:
+        curl = pycurl.Curl()
+        section = self._section
+        options = {
+            pycurl.NOPROXY: "*",
+            pycurl.PROXY: "",  # without this libcurl looks into the environment
+            pycurl.NETRC: pycurl.NETRC_IGNORED,
+            pycurl.HTTPAUTH: pycurl.HTTPAUTH_NONE,
+            pycurl.FOLLOWLOCATION: 0,
+            pycurl.PATH_AS_IS: 1,
+            pycurl.PROTOCOLS: pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS,
+            pycurl.HTTP_CONTENT_DECODING: 0,
+            pycurl.HTTP09_ALLOWED: 0,
+            pycurl.HTTP_VERSION: pycurl.CURL_HTTP_VERSION_2TLS if section.http2 else pycurl.CURL_HTTP_VERSION_1_1,
+            pycurl.SSL_VERIFYPEER: int(section.verify_tls),
+            pycurl.SSL_VERIFYHOST: 2 if section.verify_tls else 0,
+            pycurl.FORBID_REUSE: int(section.connections == 0),
+            pycurl.BUFFERSIZE: _RECEIVE_BYTES,
+            pycurl.NOSIGNAL: 1,
+            pycurl.VERBOSE: 1,
+        }
+        for option, value in options.items():
+            curl.setopt(option, value)
+        if self._ca_file:
+            curl.setopt(pycurl.CAINFO, self._ca_file)
+        return Transfer(curl, self._guard, self._clock, self._budget, self._spool_folder)
+
+    def _recycle(self, transfer: Transfer) -> None:
+        if len(self._idle) < _POOLED_HANDLES:
+            self._idle.append(transfer)
+        else:
+            transfer.curl.close()
+
+    def _fetched(self, request: FetchRequest, wall: float, transfer: Transfer, code: int, message: str) -> Fetched:
+        ended = self._clock.monotonic()
+        reason, detail = _verdict(transfer, code, message)
+        self._connections_made += transfer.curl.getinfo(pycurl.NUM_CONNECTS)
+        # Half a header block is no response, and what our own failure left of one is not the server's.
+        is_response = transfer.headers.is_complete and reason not in _NO_RESPONSE
+        block = transfer.headers.joined() if is_response else b""
+        size = transfer.body.size if is_response else 0
+        body, spool = transfer.body.take() if is_response else (b"", "")
+        return Fetched(
+            request.url,
+            reason,
+            detail,
+            _status(block),
+            transfer.request_block,
+            block,
+            body,
+            spool,
+            size,
+            _TRUNCATED.get(reason, "disconnect") if is_response else "",
+            transfer.address or request.address,
+            protocol_of(block),
+            self._tls_version(request.url, transfer),
+            wall,
+            max(transfer.first_byte - transfer.started, 0.0) if transfer.first_byte else 0.0,
+            ended - transfer.started,
+        )
+
+    def _tls_version(self, url: str, transfer: Transfer) -> str:
+        """libcurl tells it when a connection is made; for a kept one it is remembered."""
+        if not url.startswith("https:"):
+            return ""
+        connection = transfer.curl.getinfo(pycurl.CONN_ID)
+        if transfer.tls:
+            if len(self._tls_versions) > 2 * self._section.connections + 1024:
+                del self._tls_versions[next(iter(self._tls_versions))]
+            self._tls_versions[connection] = transfer.tls
+        return transfer.tls or self._tls_versions.get(connection, "")
+
+
+class _Wait:
+    """One transfer in progress: ends by libcurl's result, by a limit in time, or by cancellation, whichever is first."""
+
+    def __init__(self, transfer: Transfer, multi: Any, now: Callable[[], float]) -> None:
+        self._transfer, self._multi, self._now = transfer, multi, now
+        self._loop = asyncio.get_running_loop()
+        self._result: asyncio.Future[tuple[int, str]] = self._loop.create_future()
+        self.is_whole = False  # libcurl is done with the handle, so it can be used again
+        self._future = multi.add_handle(transfer.curl)
+        self._future.add_done_callback(self._on_done)
+        limits = transfer.limits
+        window = limits.min_speed_window_s if limits.min_bytes_per_s else limits.total_s
+        self._timer = self._loop.call_later(min(limits.first_byte_s, limits.total_s, window), self._tick)
+
+    async def done(self) -> tuple[int, str]:
+        """libcurl's result code (0 = success, -1 = stopped by us) and its message."""
+        try:
+            return await self._result
+        finally:
+            self._timer.cancel()
+            self._remove()
+
+    def stop(self, reason: Reason, detail: str) -> None:
+        """Ends the transfer now and closes its connection."""
+        self._transfer.decide(reason, detail)
+        if not self._result.done():
+            self._result.set_result((-1, detail))
+        self._remove()
+
+    def _remove(self) -> None:
+        if not self._future.done():
+            self._multi.remove_handle(self._transfer.curl)
+
+    def _tick(self) -> None:
+        reason, next_s = self._transfer.overdue(self._now())
+        if reason is Reason.NONE:
+            self._timer = self._loop.call_later(next_s, self._tick)
+        else:
+            self.stop(reason, reason.meaning)
+
+    def _on_done(self, future: asyncio.Future[Any]) -> None:
+        if future.cancelled():
+            outcome = (-1, "the transfer was removed")
+        else:
+            error = future.exception()
+            self.is_whole = True
+            outcome = (0, "") if error is None else _code_and_message(error)
+        if not self._result.done():
+            self._result.set_result(outcome)
+
+
+def _verdict(transfer: Transfer, code: int, message: str) -> tuple[Reason, str]:
+    """What ended the exchange: our own verdict, else libcurl's error, else what is missing in what it calls a success."""
+    if transfer.verdict is not Reason.NONE:
+        return transfer.verdict, transfer.detail
+    if code:
+        os_error = transfer.curl.getinfo(pycurl.OS_ERRNO)
+        return reason_of(code, message, os_error, bool(transfer.sent), bool(transfer.first_byte)), message
+    if not transfer.headers.is_complete:
+        return Reason.MALFORMED_RESPONSE, "the answer ends within the header lines"
+    return Reason.NONE, ""
+
+
+def _code_and_message(error: BaseException) -> tuple[int, str]:
+    code, *message = error.args
+    return (code, str(message[0]) if message else "") if isinstance(code, int) else (-1, str(error))
+
+
+def _status(block: bytes) -> int:
+    words = block[:64].split(None, 2)
+    return int(words[1]) if len(words) > 1 and words[1].isdigit() else 0
+
+
+def _unsent(request: FetchRequest, wall: float, reason: Reason, detail: str) -> Fetched:
+    return Fetched(request.url, reason, detail, address=request.address, started=wall)

@@ -1,0 +1,227 @@
+"""Names to addresses, asked seldom: a cache with the name servers' own TTL, which also remembers failures.
+
+A crawl asks for the same few names again and again, and for many that do not exist. So an answer is kept for its TTL within bounds,
+a failure for a while of its own, identical questions in flight become one, and when the name servers fail an answer that has run
+out is served again for a bounded time (RFC 8767). Literal addresses, ``localhost`` (RFC 6761 section 6.3) and the operator's pins
+never reach a name server. What kind of address may be connected to is not judged here but by the guard, on the address itself.
+
+The cache has no timer of its own; the time limit belongs to the query.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from itertools import chain, zip_longest
+from typing import Protocol
+
+from lycosa.config import DnsSection
+from lycosa.ports import Clock, ResolveError
+from lycosa.reasons import Reason
+
+STALE_S = 86_400.0  # RFC 8767 section 5 suggests one to three days
+STALE_RETRY_S = 30.0  # and to ask again after 30 seconds
+_PREFETCH_BACKLOG = 4  # prefetches are dropped when this many times the concurrency is already in question
+
+
+class Query(Protocol):
+    """Asks name servers, without a cache. Raises ``ResolveError``, and always ends within a limit of its own."""
+
+    async def ask(self, name: str) -> Sequence[tuple[str, float]]:
+        """Addresses, each with its time to live in seconds; at least one."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+@dataclass(slots=True)
+class _Entry:
+    """What is remembered of a name: addresses or a reason, until when, and until when it may be served stale."""
+
+    addresses: tuple[str, ...]
+    expires: float
+    stale_until: float
+    reason: Reason = Reason.NONE
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ResolverSnapshot:
+    """Entries, names in question now, and since the start: hits, questions, failures, stale answers."""
+
+    entries: int
+    in_question: int
+    hits: int
+    questions: int
+    failures: int
+    stale: int
+
+
+class CachingResolver:
+    """Resolves names through pins, a cache and ``query``. Raises ``ValueError``, naming the pin, when one cannot be read."""
+
+    def __init__(self, section: DnsSection, clock: Clock, query: Query) -> None:
+        self._section, self._clock, self._query = section, clock, query
+        self._pins = parse_pins(section.pins)
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._asking: dict[str, asyncio.Task[_Entry]] = {}
+        self._turns = asyncio.Semaphore(section.concurrency)
+        self._hits = self._questions = self._failures = self._stale = 0
+
+    async def resolve(self, name: str) -> Sequence[str]:
+        """Addresses of ``name``, IPv4 and IPv6 in turn; raises ``ResolveError``. Cancelling does not cancel the question."""
+        name = _folded(name)
+        known = self._without_asking(name)
+        if known is not None:
+            return known
+        entry = self._fresh(name)
+        if entry is None:
+            entry = await self._asked(name)
+        else:
+            self._hits += 1
+        if entry.reason is not Reason.NONE:
+            raise ResolveError(name, entry.reason, entry.detail)
+        return entry.addresses
+
+    def prefetch(self, name: str) -> None:
+        """Starts to resolve ``name`` if that is needed and there is room; its outcome is remembered, nothing is raised."""
+        name = _folded(name)
+        busy = len(self._asking) >= _PREFETCH_BACKLOG * self._section.concurrency
+        if not busy and self._without_asking(name) is None and self._fresh(name) is None:
+            self._ask_once(name)
+
+    async def close(self) -> None:
+        """Ends the questions in flight; who waits for one gets ``ResolveError``."""
+        tasks = list(self._asking.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._query.close()
+
+    def snapshot(self) -> ResolverSnapshot:
+        """How it stands now."""
+        return ResolverSnapshot(len(self._entries), len(self._asking), self._hits, self._questions, self._failures, self._stale)
+
+    def __repr__(self) -> str:
+        return f"CachingResolver({self.snapshot()})"
+
+    async def _asked(self, name: str) -> _Entry:
+        task = self._ask_once(name)
+        await asyncio.wait((task,))  # unlike awaiting the task itself, leaves it alone when the caller is cancelled
+        if task.cancelled():
+            raise ResolveError(name, Reason.DNS_FAILED, "the resolver was closed")
+        return task.result()
+
+    def _without_asking(self, name: str) -> tuple[str, ...] | None:
+        pinned = self._pins.find(name)
+        if pinned is not None:
+            return pinned
+        if name == "localhost" or name.endswith(".localhost"):
+            return ("127.0.0.1", "::1") if self._section.ipv6 else ("127.0.0.1",)
+        literal = _literal(name)
+        return (str(literal),) if literal else None
+
+    def _fresh(self, name: str) -> _Entry | None:
+        entry = self._entries.get(name)
+        if entry is None or entry.expires <= self._clock.monotonic():
+            return None
+        self._entries.move_to_end(name)
+        return entry
+
+    def _ask_once(self, name: str) -> asyncio.Task[_Entry]:
+        task = self._asking.get(name)
+        if task is None:
+            task = self._asking[name] = asyncio.get_running_loop().create_task(self._ask(name))
+            task.add_done_callback(lambda _: self._asking.pop(name, None))
+        return task
+
+    async def _ask(self, name: str) -> _Entry:
+        async with self._turns:
+            self._questions += 1
+            try:
+                answer = await self._query.ask(name)
+            except ResolveError as error:
+                entry = self._failed(name, error)
+            else:
+                entry = self._answered(answer)
+        self._remember(name, entry)
+        return entry
+
+    def _answered(self, answer: Sequence[tuple[str, float]]) -> _Entry:
+        section, now = self._section, self._clock.monotonic()
+        shortest = min(ttl for _, ttl in answer)
+        expires = now + min(max(shortest, section.min_ttl_s), section.max_ttl_s)
+        return _Entry(_in_turn([address for address, _ in answer]), expires, expires + STALE_S)
+
+    def _failed(self, name: str, error: ResolveError) -> _Entry:
+        self._failures += 1
+        now = self._clock.monotonic()
+        old = self._entries.get(name)
+        # "No such name" is an answer; only the lack of one may be bridged.
+        if old and old.addresses and error.reason is not Reason.DNS_NO_SUCH_NAME and now < old.stale_until:
+            self._stale += 1
+            return _Entry(old.addresses, min(now + STALE_RETRY_S, old.stale_until), old.stale_until)
+        return _Entry((), now + self._section.negative_ttl_s, 0.0, error.reason, error.detail)
+
+    def _remember(self, name: str, entry: _Entry) -> None:
+        self._entries[name] = entry
+        self._entries.move_to_end(name)
+        while len(self._entries) > self._section.cache_entries:
+            self._entries.popitem(last=False)
+
+
+class Pins:
+    """The operator's own answers: exact names first, then patterns in the order given."""
+
+    def __init__(self, exact: dict[str, tuple[str, ...]], patterns: list[tuple[re.Pattern[str], tuple[str, ...]]]) -> None:
+        self._exact, self._patterns = exact, patterns
+
+    def find(self, name: str) -> tuple[str, ...] | None:
+        found = self._exact.get(name)
+        if found is None and self._patterns:
+            found = next((addresses for pattern, addresses in self._patterns if pattern.fullmatch(name)), None)
+        return found
+
+
+def parse_pins(pins: Sequence[str]) -> Pins:
+    """Reads ``PATTERN=ADDRESS[,ADDRESS...]``; ``*`` in a pattern stands for any characters. Raises ``ValueError`` with the pin."""
+    exact: dict[str, tuple[str, ...]] = {}
+    patterns: list[tuple[re.Pattern[str], tuple[str, ...]]] = []
+    for pin in pins:
+        pattern, equals, value = pin.partition("=")
+        pattern = _folded(pattern.strip())
+        addresses = [_literal(text.strip()) for text in value.split(",")]
+        if not (pattern and equals) or None in addresses:
+            raise ValueError(f"not NAME=ADDRESS[,ADDRESS...]: {pin!r}")
+        texts = tuple(map(str, addresses))
+        if "*" in pattern:
+            patterns.append((re.compile(".*".join(map(re.escape, pattern.split("*")))), texts))
+        else:
+            exact.setdefault(pattern, texts)
+    return Pins(exact, patterns)
+
+
+def _folded(name: str) -> str:
+    return name.lower().removesuffix(".")
+
+
+def _literal(text: str) -> IPv4Address | IPv6Address | None:
+    text = text.removeprefix("[").removesuffix("]")
+    if not (text[:1].isdigit() or ":" in text):  # a cheap no for nearly every name
+        return None
+    try:
+        return ip_address(text)
+    except ValueError:
+        return None
+
+
+def _in_turn(addresses: Sequence[str]) -> tuple[str, ...]:
+    """IPv4 and IPv6 alternating, IPv4 first: a broken IPv6 path is the commoner fault of a host, and costs a whole connect timeout."""
+    unique = dict.fromkeys(addresses)
+    four = [address for address in unique if ":" not in address]
+    six = [address for address in unique if ":" in address]
+    return tuple(address for address in chain.from_iterable(zip_longest(four, six)) if address is not None)

@@ -1,0 +1,80 @@
+"""Asks name servers through c-ares: the hosts file first, then A and AAAA together, each answer with its TTL.
+
+There is one channel per process, made inside the running loop when the first name is asked: c-ares keeps a watch on the system's
+configuration for each channel, and the kernel gives few of those. Search domains are switched off, since a
+link to ``intranet.example`` must never become a question about the crawler's own network.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Sequence
+
+import aiodns
+import pycares
+
+from lycosa.config import DnsSection
+from lycosa.ports import ResolveError
+from lycosa.reasons import Reason
+
+_NO_SEARCH_WITH_EDNS = pycares.ARES_FLAG_NOSEARCH | pycares.ARES_FLAG_EDNS
+_NO_SORT = 1 << 7  # ARES_AI_NOSORT of ares.h: the order is ours, and sorting opens a socket for each address
+_NO_SUCH_NAME = frozenset({pycares.errno.ARES_ENOTFOUND, pycares.errno.ARES_ENODATA, pycares.errno.ARES_EBADNAME})
+_GRACE_S = 0.5
+
+
+class AiodnsQuery:
+    """Questions to ``section.servers`` (``ADDRESS`` or ``ADDRESS:PORT``), or to the system's."""
+
+    def __init__(self, section: DnsSection) -> None:
+        self._section = section
+        self._resolver: aiodns.DNSResolver | None = None
+
+    async def ask(self, name: str) -> Sequence[tuple[str, float]]:
+        """Addresses and their TTL in seconds (0 from the hosts file). Raises ``ResolveError``."""
+        family = socket.AF_UNSPEC if self._section.ipv6 else socket.AF_INET
+        try:
+            async with asyncio.timeout(self._section.timeout_s + _GRACE_S):
+                result = await self._channel().getaddrinfo(name, family=family, type=socket.SOCK_STREAM, flags=_NO_SORT)
+        except TimeoutError:
+            raise ResolveError(name, Reason.DNS_TIMEOUT, "no answer within the limit") from None
+        except aiodns.error.DNSError as error:
+            code, message = (*error.args, "")[:2]
+            raise ResolveError(name, _reason_of(int(code)), str(message)) from None
+        except (UnicodeError, ValueError) as error:
+            raise ResolveError(name, Reason.DNS_NO_SUCH_NAME, str(error)) from None
+        addresses = [(_text(node.addr[0]), float(node.ttl)) for node in result.nodes]
+        if not addresses:
+            raise ResolveError(name, Reason.DNS_NO_SUCH_NAME, "the name has no address")
+        return addresses
+
+    async def close(self) -> None:
+        """Ends the questions in flight."""
+        if self._resolver is not None:
+            await self._resolver.close()
+            self._resolver = None
+
+    def _channel(self) -> aiodns.DNSResolver:
+        if self._resolver is None:
+            section = self._section
+            # c-ares doubles the wait at each try, so the waits add up to the limit.
+            first_wait_s = section.timeout_s / (2**section.tries - 1)
+            self._resolver = aiodns.DNSResolver(
+                nameservers=list(section.servers) or None,
+                timeout=first_wait_s,
+                tries=section.tries,
+                lookups="fb",  # the hosts file first
+                flags=_NO_SEARCH_WITH_EDNS,
+            )
+        return self._resolver
+
+
+def _reason_of(code: int) -> Reason:
+    if code in _NO_SUCH_NAME:
+        return Reason.DNS_NO_SUCH_NAME
+    return Reason.DNS_TIMEOUT if code == pycares.errno.ARES_ETIMEOUT else Reason.DNS_FAILED
+
+
+def _text(address: bytes | str) -> str:
+    return address.decode("ascii") if isinstance(address, bytes) else address

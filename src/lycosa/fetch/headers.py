@@ -1,0 +1,105 @@
+"""Header lines: what we send, and the bounded collection of what we receive.
+
+A WARC record needs the header block as the server sent it, so lines are kept as bytes in the order they came: no parsing, no
+joining, no trimming. Interim responses (1xx) come in the same stream before the final one and trailers after it; neither
+belongs to the block, but both count against the limits, so that an endless stream of either ends.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from lycosa.config import FetchSection
+from lycosa.model.fetched import FetchRequest
+from lycosa.reasons import Reason
+
+ACCEPT_ENCODING = "gzip, br, zstd, deflate"
+_EMAIL = re.compile(r"(?:mailto:)?([^@\s()<>,;:]+@[^@\s()<>,;:/]+)")
+_VISIBLE = re.compile(r"[\x20-\x7e]*")
+_FIELD_VALUE = re.compile(r"[\x20-\x7e\x80-\xff]+")
+_PROTOCOLS = {b"HTTP/1.1": "http/1.1", b"HTTP/1.0": "http/1.0", b"HTTP/2 ": "h2", b"HTTP/2": "h2"}
+
+
+def build_user_agent(product: str, version: str, contact: str) -> str:
+    """``lycosa/0.1 (+https://example.org/bot)``; without a contact only product and version.
+
+    Raises ``ValueError`` when ``contact`` cannot stand in a header's comment (RFC 9110 section 5.6.5).
+    """
+    contact = contact.strip()
+    if not _VISIBLE.fullmatch(contact) or set(contact) & set("()\\"):
+        raise ValueError(f"contact must be visible ASCII without brackets and backslashes: {contact!r}")
+    return f"{product}/{version} (+{contact})" if contact else f"{product}/{version}"
+
+
+def email_of(contact: str) -> str:
+    """The e-mail address for the From header (RFC 9110 section 10.1.2), or empty when ``contact`` is something else."""
+    match = _EMAIL.fullmatch(contact.strip())
+    return match[1] if match else ""
+
+
+def common_lines(section: FetchSection, user_agent: str, contact: str) -> list[bytes]:
+    """The header lines of every request."""
+    fields = [
+        ("User-Agent", user_agent),
+        ("From", email_of(contact)),
+        ("Accept", section.accept),
+        ("Accept-Language", section.accept_language),
+        ("Accept-Encoding", ACCEPT_ENCODING),
+    ]
+    return [f"{name}: {value}".encode("latin-1") for name, value in fields if value]
+
+
+def conditional_lines(request: FetchRequest) -> list[bytes]:
+    """The validators of the last capture as conditions (RFC 9110 section 13.1); a value that is not a field value is left out.
+
+    They come from a server, so one with a line break in it would add lines of the server's choice.
+    """
+    pairs = (("If-None-Match", request.etag), ("If-Modified-Since", request.last_modified))
+    return [f"{name}: {value}".encode("latin-1") for name, value in pairs if _FIELD_VALUE.fullmatch(value)]
+
+
+def protocol_of(block: bytes) -> str:
+    """``http/1.0``, ``http/1.1`` or ``h2``, by the status line; empty when there is none."""
+    return _PROTOCOLS.get(block[:8]) or _PROTOCOLS.get(block[:7], "")
+
+
+class HeaderBlock:
+    """Collects the header lines of one exchange, as libcurl hands them over, one complete line at a time."""
+
+    __slots__ = ("_bytes_left", "_lines", "_lines_left", "is_complete")
+
+    def __init__(self, max_bytes: int, max_lines: int) -> None:
+        self._lines: list[bytes] = []
+        self._bytes_left = max_bytes
+        self._lines_left = max_lines + 2  # the status line and the blank one are not fields
+        self.is_complete = False
+
+    def add(self, line: bytes) -> Reason:
+        """Takes one line; gives ``HEADERS_TOO_LARGE`` when it is beyond the limits, else ``NONE``."""
+        self._bytes_left -= len(line)
+        self._lines_left -= 1
+        if self._bytes_left < 0 or self._lines_left < 0:
+            return Reason.HEADERS_TOO_LARGE
+        if self.is_complete:
+            return Reason.NONE  # a trailer
+        self._lines.append(line)
+        if line in (b"\r\n", b"\n"):
+            if self._is_interim():
+                self._lines.clear()
+            else:
+                self.is_complete = True
+        return Reason.NONE
+
+    def joined(self) -> bytes:
+        """The block so far, byte for byte."""
+        return b"".join(self._lines)
+
+    def _is_interim(self) -> bool:
+        words = self._lines[0].split(None, 2)
+        return len(words) > 1 and len(words[1]) == 3 and words[1][:1] == b"1" and words[1] != b"101"
+
+
+def joined_lines(*groups: Sequence[bytes]) -> list[bytes]:
+    """The lines of several groups, in order."""
+    return [line for group in groups for line in group]

@@ -1,0 +1,79 @@
+"""What libcurl's result codes mean to a crawler.
+
+libcurl names the operation that failed; a crawler needs to know who is to blame and whether another try makes sense, and that
+also depends on how far the exchange had come. One table for the codes that say enough, one function for the rest.
+"""
+
+from __future__ import annotations
+
+import errno
+
+from lycosa.fetch.libcurl import pycurl
+from lycosa.reasons import Reason
+
+_TLS = (
+    "SSL_CONNECT_ERROR",
+    "PEER_FAILED_VERIFICATION",
+    "SSL_CERTPROBLEM",
+    "SSL_CIPHER",
+    "SSL_CACERT_BADFILE",
+    "SSL_ISSUER_ERROR",
+    "SSL_CRL_BADFILE",
+    "SSL_INVALIDCERTSTATUS",
+    "SSL_PINNEDPUBKEYNOTMATCH",
+    "SSL_SHUTDOWN_FAILED",
+    "SSL_ENGINE_INITFAILED",
+    "USE_SSL_FAILED",
+)
+_BY_CODE: dict[int, Reason] = {getattr(pycurl, f"E_{name}"): Reason.TLS_FAILED for name in _TLS if hasattr(pycurl, f"E_{name}")} | {
+    pycurl.E_URL_MALFORMAT: Reason.UNPARSABLE,
+    pycurl.E_LOGIN_DENIED: Reason.UNPARSABLE,  # a user name in the URL, which we never send
+    pycurl.E_GOT_NOTHING: Reason.EMPTY_RESPONSE,
+    pycurl.E_PARTIAL_FILE: Reason.CONNECTION_LOST,
+    pycurl.E_SEND_ERROR: Reason.CONNECTION_LOST,
+    pycurl.E_HTTP2: Reason.CONNECTION_LOST,
+    pycurl.E_BAD_CONTENT_ENCODING: Reason.MALFORMED_RESPONSE,
+    pycurl.E_COULDNT_RESOLVE_HOST: Reason.NETWORK_UNREACHABLE,  # the address is pinned: only .onion names end here
+    getattr(pycurl, "E_WEIRD_SERVER_REPLY", 8): Reason.MALFORMED_RESPONSE,
+    getattr(pycurl, "E_HTTP2_STREAM", 92): Reason.CONNECTION_LOST,
+    getattr(pycurl, "E_TOO_LARGE", 100): Reason.HEADERS_TOO_LARGE,
+}
+_CONNECT_ERRORS = {
+    errno.ECONNREFUSED: Reason.CONNECT_REFUSED,
+    errno.ECONNRESET: Reason.CONNECT_REFUSED,
+    errno.ETIMEDOUT: Reason.CONNECT_TIMEOUT,
+    errno.EMFILE: Reason.INTERNAL,
+    errno.ENFILE: Reason.INTERNAL,
+    errno.ENOMEM: Reason.INTERNAL,
+}
+# Complaints about the chunked framing come with the same code as a broken connection.
+_FRAMING_WORDS = ("chunk", "encoding", "too large", "header", "malformed", "illegal")
+
+
+def reason_of(code: int, message: str, os_error: int, is_sent: bool, has_answer: bool) -> Reason:
+    """The reason for libcurl's result ``code``.
+
+    ``is_sent`` says that a connection was ready and the request went out; ``has_answer`` that an answer had begun.
+    """
+    known = _BY_CODE.get(code)
+    if known is not None:
+        return known
+    if code == pycurl.E_COULDNT_CONNECT:
+        return _CONNECT_ERRORS.get(os_error, Reason.NETWORK_UNREACHABLE)
+    if code == pycurl.E_OPERATION_TIMEDOUT:
+        if not is_sent:
+            return Reason.CONNECT_TIMEOUT
+        return Reason.TOTAL_TIMEOUT if has_answer else Reason.FIRST_BYTE_TIMEOUT
+    if code == pycurl.E_RECV_ERROR:
+        return _receive_error(message.lower())
+    if code == pycurl.E_UNSUPPORTED_PROTOCOL:  # also libcurl's word for HTTP/0.9 and for HTTP versions it does not know
+        return Reason.MALFORMED_RESPONSE if is_sent else Reason.SCHEME
+    if code == pycurl.E_BAD_FUNCTION_ARGUMENT:  # also libcurl's word for a zero byte in a header
+        return Reason.MALFORMED_RESPONSE if is_sent else Reason.INTERNAL
+    return Reason.INTERNAL
+
+
+def _receive_error(message: str) -> Reason:
+    if "too large" in message and "header" in message:
+        return Reason.HEADERS_TOO_LARGE
+    return Reason.MALFORMED_RESPONSE if any(word in message for word in _FRAMING_WORDS) else Reason.CONNECTION_LOST

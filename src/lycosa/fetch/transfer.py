@@ -1,0 +1,166 @@
+"""One exchange on the wire: a reusable libcurl handle, its callbacks, and what they have seen.
+
+A callback must never raise: an exception inside some of them leaves the transfer waiting for ever. So each is wrapped and turns an
+exception into a verdict and an abort. The verdict is set once, by whoever ends the exchange first (guard, limits, timers);
+libcurl's own error only counts when there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from lycosa.fetch.body import Body, MemoryBudget
+from lycosa.fetch.guard import Guard
+from lycosa.fetch.headers import HeaderBlock
+from lycosa.fetch.libcurl import pycurl
+from lycosa.model.fetched import FetchRequest, Limits
+from lycosa.ports import Clock
+from lycosa.reasons import Reason
+
+_ABORT = -1
+_TLS_TEXT = b"SSL connection using "
+_R = TypeVar("_R")
+
+
+class Transfer:
+    """The state of one exchange after another on one handle; ``begin`` starts a new one.
+
+    Times are seconds of ``clock.monotonic``, zero = not yet.
+    """
+
+    def __init__(self, curl: Any, guard: Guard, clock: Clock, budget: MemoryBudget, spool_folder: Path) -> None:
+        self.curl = curl
+        self._guard, self._clock, self._budget, self._folder = guard, clock, budget, spool_folder
+        for option, callback in (
+            (pycurl.PREREQFUNCTION, self._on_connected),
+            (pycurl.HEADERFUNCTION, self._on_header),
+            (pycurl.WRITEFUNCTION, self._on_body),
+            (pycurl.DEBUGFUNCTION, self._on_debug),
+        ):
+            curl.setopt(option, callback)
+        self.begin(Limits())
+
+    def begin(self, limits: Limits) -> None:
+        """Forgets the last exchange."""
+        self.limits = limits
+        self.headers = HeaderBlock(limits.header_bytes, limits.header_count)
+        self.body = Body(limits.body_bytes, limits.spool_bytes, self._budget, self._folder)
+        self.verdict = Reason.NONE
+        self.detail = ""
+        self.request_block = b""
+        self.address = ""
+        self.tls = ""
+        self.started = self._clock.monotonic()
+        self.sent = 0.0
+        self.first_byte = 0.0
+        self.received = 0
+        self._mark = (0.0, 0)  # since when and from how many bytes the speed is measured
+
+    def release(self) -> None:
+        """Lets go of what the exchange collected; a pooled handle must not keep it in memory."""
+        self.body.discard()
+        self.headers = HeaderBlock(0, 0)
+        self.request_block = b""
+
+    def point(self, request: FetchRequest, header_lines: list[bytes]) -> None:
+        """Sets what differs from one request to the next. Raises ``pycurl.error`` or ``UnicodeError`` for a URL that cannot be sent."""
+        address = f"[{request.address}]" if ":" in request.address else request.address
+        curl = self.curl
+        curl.setopt(pycurl.URL, request.url)
+        curl.setopt(pycurl.CONNECT_TO, [f"::{address}:"])  # any host, any port of this handle, to this address, same port
+        curl.setopt(pycurl.HTTPHEADER, header_lines)
+        curl.setopt(pycurl.CONNECTTIMEOUT_MS, max(1, int(request.limits.connect_s * 1000)))
+
+    def decide(self, reason: Reason, detail: str) -> None:
+        """Ends the exchange with ``reason``, unless it has ended already."""
+        if self.verdict is Reason.NONE:
+            self.verdict, self.detail = reason, detail
+
+    def overdue(self, now: float) -> tuple[Reason, float]:
+        """The limit in time that is exceeded, or ``NONE`` and the seconds until one could be.
+
+        libcurl has no time limit for the first byte of an HTTP answer, and counts its minimum speed from before it.
+        """
+        limits = self.limits
+        if now >= self.started + limits.total_s:
+            return (Reason.TOTAL_TIMEOUT if self.sent else Reason.CONNECT_TIMEOUT), 0.0
+        deadlines = [self.started + limits.total_s]
+        if not self.sent:
+            deadlines.append(self.started + limits.connect_s + 1.0)  # libcurl's own limit comes first
+            if now >= deadlines[-1]:
+                return Reason.CONNECT_TIMEOUT, 0.0
+        elif not self.first_byte:
+            deadlines.append(self.sent + limits.first_byte_s)
+            if now >= deadlines[-1]:
+                return Reason.FIRST_BYTE_TIMEOUT, 0.0
+        elif limits.min_bytes_per_s:
+            if self._is_too_slow(now):
+                return Reason.TOO_SLOW, 0.0
+            deadlines.append(self._mark[0] + limits.min_speed_window_s)
+        return Reason.NONE, max(min(deadlines) - now, 0.001)
+
+    def _is_too_slow(self, now: float) -> bool:
+        since, received = self._mark
+        elapsed = now - since
+        if elapsed < self.limits.min_speed_window_s:
+            return False
+        self._mark = (now, self.received)
+        return self.received - received < self.limits.min_bytes_per_s * elapsed
+
+    def _on_connected(self, address: str, _own: str, _port: int, _own_port: int) -> int:
+        return self._safely(self._judge_connection, address, failed=pycurl.PREREQFUNC_ABORT)
+
+    def _judge_connection(self, address: str) -> int:
+        self.address = address
+        self.request_block = b""  # libcurl sends again when a kept connection turns out to be closed
+        refusal = self._guard.refusal(address)
+        if refusal:
+            self.decide(Reason.ADDRESS_FORBIDDEN, f"{address} is {refusal}")
+            return int(pycurl.PREREQFUNC_ABORT)
+        self.sent = self._clock.monotonic()
+        return int(pycurl.PREREQFUNC_OK)
+
+    def _on_header(self, line: bytes) -> int:
+        return self._safely(self._take_header, line, failed=_ABORT)
+
+    def _take_header(self, line: bytes) -> int:
+        self._count(len(line))
+        reason = self.headers.add(line)
+        if reason is Reason.NONE:
+            return len(line)
+        limits = self.limits
+        self.decide(reason, f"more than {limits.header_bytes} bytes or {limits.header_count} lines")
+        return _ABORT
+
+    def _on_body(self, chunk: bytes) -> int:
+        return self._safely(self._take_body, chunk, failed=_ABORT)
+
+    def _take_body(self, chunk: bytes) -> int:
+        self._count(len(chunk))
+        self.body.add(chunk)
+        if not self.body.is_cut:
+            return len(chunk)
+        self.decide(Reason.BODY_TRUNCATED, f"more than {self.limits.body_bytes} bytes")
+        return _ABORT
+
+    def _count(self, size: int) -> None:
+        if not self.first_byte:
+            self.first_byte = self._clock.monotonic()
+            self._mark = (self.first_byte, 0)
+        self.received += size
+
+    def _on_debug(self, kind: int, data: bytes) -> None:
+        """libcurl's trace is the one place that shows the request as sent and the TLS version."""
+        if kind == pycurl.INFOTYPE_HEADER_OUT:
+            self.request_block += data
+        elif kind == pycurl.INFOTYPE_TEXT and data.startswith(_TLS_TEXT):
+            self.tls = data[len(_TLS_TEXT) :].split(None, 1)[0].decode("latin-1")
+
+    def _safely(self, work: Callable[[Any], int], argument: object, failed: int) -> int:
+        try:
+            return work(argument)
+        except Exception as error:
+            self.decide(Reason.INTERNAL, f"{type(error).__name__}: {error}")
+            return failed
