@@ -1,0 +1,1 @@
+"""Who may be fetched, and when: robots.txt, the delay of a host, the table of addresses."""

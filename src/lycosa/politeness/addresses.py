@@ -1,0 +1,239 @@
+"""The machine's memory of addresses: when each may next be asked, and how many requests to it are open.
+
+The promise: between two request starts to one address lies at least ``address_delay_s``, and at most ``address_slots`` are open
+at once, whatever number of hosts share the address, whatever number of processes share the table, and whenever any of
+them is killed.
+
+How. The table is a memory-mapped file. Each address belongs by its hash to a bucket of eight entries; an entry holds the
+hash, the next allowed start and one cell per slot, which names the process that holds it. Nothing waits and nothing leaks:
+
+* ``take`` changes a bucket only under the lock of its stripe, a byte-range lock of the kernel, which a dying process
+  cannot keep. Who does not get the lock at once is told to come again, so a stopped process never stops another's loop.
+* A cell is one aligned word that only its holder clears, so ``release`` needs no lock.
+* Every open table holds, for as long as it lives, a lock on a row of its own, and its cells carry row and generation. A
+  cell whose row is not locked, or has another generation, is dead and is reclaimed; no process id can be mistaken.
+
+Times are on a machine-wide monotonic clock, which starts anew with the machine: a time further ahead than one delay is
+therefore cut to one delay. Two addresses with one hash (2**-64) share an entry. When all eight entries of a bucket are in
+use, the bucket's ninth serves all further addresses together, until it is idle; both errors wait longer, never less.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from pathlib import Path
+
+import xxhash
+
+from lycosa.config import PolitenessSection
+from lycosa.politeness.byte_locks import ByteLocks
+
+_MAGIC = 0x4C59434144445231  # "LYCADDR1"
+_WORD = 8
+_ENTRIES = 8  # of a bucket; a ninth is shared
+_ROWS = 512  # tables open at once
+_HEADER_WORDS = 8 + _ROWS  # magic, buckets, cells, barrier, spare; one generation per row
+_BARRIER = 3
+_FIRST_ROW = 8
+_STRIPES = 256
+_OPENING_LOCK, _ROW_LOCKS, _STRIPE_LOCKS = 0, 1024, 4096  # byte offsets of locks
+_MAX_CELLS = 64
+_LOCK_TRIES = 20
+_LOCKED_OUT_S = 0.002
+_NO_SLOT_S = 0.05
+_SHARED = _ENTRIES
+
+
+class AddressTable:
+    """One process's view of the table. ``path`` ``None`` is private memory, for a single process.
+
+    Open it after forking, and one per process and file. It is for one thread. ``entries`` is how many addresses are told apart when
+    all are in use at once; it and ``address_slots`` (64 at most) can change only while nobody has the file open.
+    """
+
+    __slots__ = (
+        "_base",
+        "_bucket_words",
+        "_buckets",
+        "_cells",
+        "_delay_s",
+        "_held",
+        "_locks",
+        "_memory",
+        "_path",
+        "_row",
+        "_slots",
+        "_tag",
+        "_times",
+        "_words",
+    )
+
+    def __init__(self, path: Path | None, section: PolitenessSection, entries: int = 65536) -> None:
+        self._path = path
+        self._delay_s = section.address_delay_s
+        self._slots = min(section.address_slots, _MAX_CELLS)
+        self._cells = -(-self._slots // _WORD) * _WORD  # in steps, so that most changes of the setting keep the layout
+        self._buckets = max(entries // _ENTRIES, 1)
+        self._bucket_words = (_ENTRIES + 1) * (2 + self._cells)
+        self._held: dict[str, list[int]] = {}
+        self._locks = ByteLocks(path)
+        try:
+            self._memory = self._map()
+        except BaseException:
+            self._locks.close()
+            raise
+        view = memoryview(self._memory)
+        self._words = view.cast("Q")
+        self._times = view.cast("d")
+        # Drawn, not counted: after a power loss a counter could come back from disk and match an old cell.
+        generation = int.from_bytes(os.urandom(6), "little") or 1
+        self._words[_FIRST_ROW + self._row] = generation
+        self._tag = generation << 16 | (self._row + 1)
+
+    def __repr__(self) -> str:
+        held = sum(len(cells) for cells in self._held.values())
+        return f"<AddressTable {self._path or 'private'} {held} slots held of {len(self._held)} addresses>"
+
+    def take(self, address: str, now: float) -> float:
+        """0.0: the request may start now, a slot is taken. Else seconds after which to ask again; nothing is taken.
+
+        ``now`` is on the machine-wide monotonic clock, in seconds.
+        """
+        key = xxhash.xxh3_64_intdigest(address.encode()) or 1
+        bucket = key % self._buckets
+        lock = _STRIPE_LOCKS + bucket % _STRIPES
+        for _ in range(_LOCK_TRIES):
+            if self._locks.acquire(lock):
+                break
+        else:
+            return _LOCKED_OUT_S
+        try:
+            if self._times[_BARRIER]:
+                wait_s = self._barrier(now)
+                if wait_s > 0:
+                    return wait_s
+            return self._enter(address, key, _HEADER_WORDS + bucket * self._bucket_words, now)
+        finally:
+            self._locks.release(lock)
+
+    def release(self, address: str, now: float) -> None:
+        """The request that ``take`` allowed has ended. ``KeyError`` when this table holds no slot of ``address``."""
+        cells = self._held[address]
+        self._words[cells.pop()] = 0
+        if not cells:
+            del self._held[address]
+
+    def snapshot(self) -> dict[str, int]:
+        """Addresses remembered and slots in use by anyone; walks the whole table."""
+        remembered = used = 0
+        for bucket in range(self._buckets):
+            base = _HEADER_WORDS + bucket * self._bucket_words
+            remembered += sum(1 for word in self._words[base : base + _ENTRIES] if word)
+            cells = base + 2 * (_ENTRIES + 1)
+            used += sum(1 for word in self._words[cells : base + self._bucket_words] if word)
+        return {"addresses": remembered, "slots_used": used, "slots_held": sum(map(len, self._held.values()))}
+
+    def close(self) -> None:
+        """Give back all slots and forget the file."""
+        for cells in self._held.values():
+            for cell in cells:
+                self._words[cell] = 0
+        self._held.clear()
+        self._words.release()
+        self._times.release()
+        self._memory.close()
+        self._locks.close()
+
+    def _enter(self, address: str, key: int, base: int, now: float) -> float:
+        entry = self._find(key, base, now)
+        time_at = base + _ENTRIES + 1 + entry
+        limit = now + self._delay_s
+        wait_s = min(self._times[time_at], limit) - now
+        if wait_s > 0:
+            return wait_s
+        first = base + 2 * (_ENTRIES + 1) + entry * self._cells
+        cells = self._words[first : first + self._slots].tolist()
+        if 0 not in cells and not self._reclaim(first):
+            return max(_NO_SLOT_S, min(self._delay_s, 1.0))
+        cell = first + self._words[first : first + self._slots].tolist().index(0)
+        # The time first: who dies between the two has started nothing.
+        self._times[time_at] = limit
+        self._words[cell] = self._tag
+        self._held.setdefault(address, []).append(cell)
+        return 0.0
+
+    def _find(self, key: int, base: int, now: float) -> int:
+        """The entry of ``key``, made if need be; the shared one when there is no room."""
+        keys = self._words[base : base + _ENTRIES].tolist()
+        if key in keys:
+            return keys.index(key)
+        # While the shared entry is in use this address may be one of its users, and must not get a second memory.
+        if not self._is_idle(_SHARED, base, now):
+            return _SHARED
+        for entry in range(_ENTRIES):
+            if not keys[entry] or self._is_idle(entry, base, now):
+                self._words[base + entry] = key
+                self._times[base + _ENTRIES + 1 + entry] = 0.0
+                return entry
+        return _SHARED
+
+    def _is_idle(self, entry: int, base: int, now: float) -> bool:
+        time_at = base + _ENTRIES + 1 + entry
+        if self._times[time_at] > now:
+            if self._times[time_at] > now + self._delay_s:
+                self._times[time_at] = now + self._delay_s
+            return self._times[time_at] <= now
+        first = base + 2 * (_ENTRIES + 1) + entry * self._cells
+        if not any(self._words[first : first + self._cells]):
+            return True
+        self._reclaim(first)
+        return not any(self._words[first : first + self._cells])
+
+    def _reclaim(self, first: int) -> bool:
+        """Clear the cells of dead holders; whether one of ours to use became free."""
+        for cell in range(first, first + self._cells):
+            tag = self._words[cell]
+            if tag and not self._is_alive(tag):
+                self._words[cell] = 0
+        return 0 in self._words[first : first + self._slots].tolist()
+
+    def _is_alive(self, tag: int) -> bool:
+        row, generation = (tag & 0xFFFF) - 1, tag >> 16
+        if not 0 <= row < _ROWS or self._words[_FIRST_ROW + row] != generation:
+            return False
+        return row == self._row or self._locks.is_held(_ROW_LOCKS + row)
+
+    def _barrier(self, now: float) -> float:
+        """After the layout changed nobody knows who was asked last: all addresses wait one delay."""
+        until = self._times[_BARRIER]
+        until = now + self._delay_s if until < 0 else min(until, now + self._delay_s)
+        self._times[_BARRIER] = until if until > now else 0.0
+        return max(until - now, 0.0)
+
+    def _map(self) -> mmap.mmap:
+        """The file, created or brought to our layout, and a row in it."""
+        size = (_HEADER_WORDS + self._buckets * self._bucket_words) * _WORD
+        header = struct.pack("=QQQd", _MAGIC, self._buckets, self._cells, 0.0)
+        descriptor = self._locks.descriptor
+        if descriptor < 0:
+            memory = mmap.mmap(-1, size)
+            memory[: len(header)] = header
+            self._row = 0
+            return memory
+        self._locks.wait_for(_OPENING_LOCK)
+        try:
+            found = os.pread(descriptor, len(header), 0)
+            if found[: 3 * _WORD] != header[: 3 * _WORD] or os.fstat(descriptor).st_size != size:
+                if any(self._locks.is_held(_ROW_LOCKS + row) for row in range(_ROWS)):
+                    raise ValueError(f"{self._path} is in use with other settings")
+                os.ftruncate(descriptor, 0)
+                os.ftruncate(descriptor, size)
+                os.pwrite(descriptor, header[: 3 * _WORD] + struct.pack("=d", -1.0 if found else 0.0), 0)
+            self._row = next((row for row in range(_ROWS) if self._locks.acquire(_ROW_LOCKS + row)), -1)
+            if self._row < 0:
+                raise ValueError(f"{self._path} is in use by {_ROWS} processes")
+            return mmap.mmap(descriptor, size)
+        finally:
+            self._locks.release(_OPENING_LOCK)

@@ -1,0 +1,134 @@
+"""How long a host rests between the end of one request and the start of the next.
+
+The promise: the effective delay is the *greatest* of all that ask for one, so that no source can shorten what another
+demands, and jitter only adds. The sources, each with its own cap:
+
+* ``floor``: the operator's delay;
+* ``crawl-delay``: robots.txt;
+* ``adaptive``: a multiple of the last fetch's duration, so that a slow server is asked less (Mercator, Heydon and Najork 1999);
+* ``retry-after``: the server's own words (RFC 9110 §10.2.3), kept as a point in time;
+* ``backoff``: 429 or 503 without usable words: 30 s, then doubled each time up to a day, forgotten after quiet time.
+
+All memory of a host is one small frozen ``Pace`` that is stored with its visit state; times in it are on the wall clock
+because they outlive the process, and ``clamp`` bounds them when they are loaded.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from typing import Literal
+
+import msgspec
+
+from lycosa.config import PolitenessSection
+
+Source = Literal["floor", "crawl-delay", "adaptive", "retry-after", "backoff"]
+
+LONGEST_RETRY_AFTER_S = 366 * 86400.0
+"""What is read from a header at most; the settings cut it further."""
+
+_SECONDS = re.compile(r"([+-]?)([0-9]{1,15}(?:\.[0-9]*)?)")
+_MAX_DOUBLINGS = 40
+
+
+class Pace(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What a host's last exchanges say about its delay.
+
+    ``crawl_delay_s`` is that of robots.txt, -1 = none. ``backoffs`` counts refusals in a row (429, 503) that named no time, the last at
+    ``backoff_at``. ``retry_at`` is when the server wants to be asked again. Wall seconds, 0 = none.
+    """
+
+    crawl_delay_s: float = -1.0
+    last_duration_s: float = 0.0
+    backoffs: int = 0
+    backoff_at: float = 0.0
+    retry_at: float = 0.0
+
+
+class Delay(msgspec.Struct, frozen=True, gc=False):
+    """Seconds from now to the next start, and who asked for that many."""
+
+    seconds: float
+    source: Source
+
+
+def after_exchange(pace: Pace, section: PolitenessSection, status: int, retry_after: str, duration_s: float, now_wall: float) -> Pace:
+    """The pace after an exchange with ``status`` (0 = no answer) and the Retry-After value ``retry_after`` (empty = none)."""
+    backoffs, backoff_at = pace.backoffs, pace.backoff_at
+    if backoffs and now_wall >= backoff_at + _backoff_s(backoffs, section) + section.forgive_s:
+        backoffs, backoff_at = 0, 0.0
+    retry_at = pace.retry_at if pace.retry_at > now_wall else 0.0
+    wait_s = parse_retry_after(retry_after, now_wall) if retry_after and not 200 <= status < 300 else None
+    if wait_s:
+        retry_at = max(retry_at, now_wall + min(wait_s, section.max_retry_after_s))
+    elif status in (429, 503):  # no header, nonsense, or "at once", which a refusal does not mean
+        backoffs, backoff_at = backoffs + 1, now_wall
+    return Pace(pace.crawl_delay_s, max(duration_s, 0.0), backoffs, backoff_at, retry_at)
+
+
+def delay_s(pace: Pace, section: PolitenessSection, now_wall: float, chance: random.Random) -> Delay:
+    """The effective delay of a host whose last exchange has just ended."""
+    seconds, source = max(_asked(pace, section, now_wall), key=_seconds_of)
+    return Delay(max(seconds, 0.0) * (1.0 + section.jitter * chance.random()), source)
+
+
+def parse_retry_after(value: str, now_wall: float) -> float | None:
+    """Seconds that a Retry-After value asks for: a number or an HTTP date (RFC 9110 §10.2.3 and §5.6.7).
+
+    A time in the past is 0, the longest is a year; ``None`` when it is neither.
+    """
+    value = value.strip()
+    if len(value) > 64:
+        return None
+    number = _SECONDS.fullmatch(value)
+    if number:
+        return 0.0 if number[1] == "-" else min(float(number[2]), LONGEST_RETRY_AFTER_S)
+    try:
+        moment = parsedate_to_datetime(value)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return min(max(moment.timestamp() - now_wall, 0.0), LONGEST_RETRY_AFTER_S)
+    except (ValueError, TypeError, OverflowError, IndexError):  # what email.utils raises on texts that are no dates
+        return None
+
+
+def clamp(pace: Pace, section: PolitenessSection, now_wall: float) -> Pace:
+    """``pace`` as loaded from disk, with no time further ahead than this clock and these settings can have set."""
+    return Pace(
+        pace.crawl_delay_s,
+        max(pace.last_duration_s, 0.0),
+        max(pace.backoffs, 0),
+        min(pace.backoff_at, now_wall),
+        min(pace.retry_at, now_wall + section.max_retry_after_s),
+    )
+
+
+def longest_delay(section: PolitenessSection) -> float:
+    """The longest delay after an ordinary exchange: for hosts whose last exchange may have been lost with the power.
+
+    Retry-After and back-off are not in it: they can reach a day, which would punish every host for one.
+    """
+    ordinary = max(section.delay_s, section.max_crawl_delay_s, section.max_adaptive_delay_s)
+    return ordinary * (1.0 + section.jitter)
+
+
+def _asked(pace: Pace, section: PolitenessSection, now_wall: float) -> tuple[tuple[float, Source], ...]:
+    backoff_s = pace.backoff_at + _backoff_s(pace.backoffs, section) - now_wall if pace.backoffs else 0.0
+    return (  # of equals the first is named
+        (section.delay_s, "floor"),
+        (min(pace.crawl_delay_s, section.max_crawl_delay_s), "crawl-delay"),
+        (min(section.adaptive_factor * pace.last_duration_s, section.max_adaptive_delay_s), "adaptive"),
+        (pace.retry_at - now_wall if pace.retry_at else 0.0, "retry-after"),
+        (backoff_s, "backoff"),
+    )
+
+
+def _seconds_of(asked: tuple[float, Source]) -> float:
+    return asked[0]
+
+
+def _backoff_s(backoffs: int, section: PolitenessSection) -> float:
+    return min(section.backoff_s * 2.0 ** min(backoffs - 1, _MAX_DOUBLINGS), section.max_backoff_s)

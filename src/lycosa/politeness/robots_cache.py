@@ -1,0 +1,166 @@
+"""What is remembered of an origin's robots.txt, and what its last answer means (RFC 9309 §2.3 and §2.4).
+
+The promise: a host whose robots.txt is not known is not fetched from. Each answer falls in one of three classes:
+
+| answer | class | what follows |
+|---|---|---|
+| 2xx, whole or cut at our own limit | a file | judge by it, at most 24 hours |
+| other 3xx (six redirects, no usable target), 4xx | unavailable | everything is allowed, at most 24 hours |
+| 429, 5xx, no answer, an answer that broke off | unreachable | nothing is fetched; ask again at doubling intervals |
+
+401 and 403 are "unavailable" because §2.3.1.3 says so of all 4xx; 429 is not, because a server that asks us to slow down
+must not be answered with more requests. While a host is unreachable the last *file* goes on deciding, however old
+(§2.3.1.4); that there once was no file is not a file. Without one, an outage of ``outage_s`` that at least ten
+requests witnessed counts as unavailable: a crawl that rested for a month has not seen a month of outage.
+
+A record belongs to the origin that was first asked, whatever redirects followed (§2.3.1.2). Everything here is a function
+of the record and ``now`` (wall clock, seconds).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from enum import Enum
+
+import msgspec
+
+from lycosa.config import RobotsSection
+from lycosa.model.capture import RobotsDecision
+from lycosa.model.fetched import Fetched
+from lycosa.politeness.robots_file import parse_robots
+from lycosa.politeness.robots_rules import RobotsRules, Verdict
+from lycosa.reasons import Reason
+
+LONGEST_USE_S = 86400.0
+"""RFC 9309 §2.4: a file should not be used for more than 24 hours."""
+
+LEAST_USE_S = 300.0
+"""A shorter ``max-age`` is raised to this, or every page would cost two requests."""
+
+_OUTAGE_WITNESSES = 10
+_WHOLE = frozenset({Reason.NONE, Reason.BODY_TRUNCATED, Reason.DECODE_LIMIT, Reason.CONTENT_TYPE})
+_MAX_AGE = re.compile(r'(?:^|,)\s*max-age\s*=\s*"?([0-9]{1,10})"?\s*(?:,|$)', re.IGNORECASE)
+_UNCACHED = re.compile(r"(?:^|,)\s*no-(?:store|cache)\s*(?:,|$)", re.IGNORECASE)
+
+
+class RobotsAnswer(msgspec.Struct, frozen=True, gc=False):
+    """The end of a robots.txt fetch, all redirects followed.
+
+    ``status`` is that of the last response (0 = none), ``body`` is content-decoded, ``max_age_s`` what Cache-Control
+    allows (-1 = it does not say).
+    """
+
+    status: int
+    body: bytes = b""
+    reason: Reason = Reason.NONE
+    max_age_s: float = -1.0
+
+
+class RobotsRecord(msgspec.Struct, frozen=True, array_like=True):
+    """Stored per origin. Times are wall seconds, 0 = none.
+
+    ``rules``, ``version`` (SHA-1 in base32, empty = no file), ``status`` (0 = unreachable) and ``fetched`` are of the answer that
+    decides; ``first_failure``, ``failures`` and ``next_try`` of the outage that may have followed it.
+    """
+
+    rules: RobotsRules = RobotsRules()
+    version: str = ""
+    status: int = 0
+    fetched: float = 0.0
+    expires: float = 0.0
+    first_failure: float = 0.0
+    failures: int = 0
+    next_try: float = 0.0
+
+    @property
+    def has_file(self) -> bool:
+        """There is a robots.txt to judge by, new or old."""
+        return 200 <= self.status < 300
+
+
+class RobotsState(Enum):
+    """What an origin's record asks for."""
+
+    FRESH = "fresh"  # judge by it
+    NEEDED = "needed"  # fetch robots.txt first
+    WAIT = "wait"  # unreachable: the host snoozes until next_try
+
+
+def robots_state(record: RobotsRecord | None, now: float) -> RobotsState:
+    """What to do before a page of this origin. Times further ahead than any we set come from a clock that was moved back."""
+    if record is None:
+        return RobotsState.NEEDED
+    until = record.next_try if record.failures else record.expires
+    if not 0 < until - now <= LONGEST_USE_S:
+        return RobotsState.NEEDED
+    if record.failures and not record.has_file and record.expires <= now:
+        return RobotsState.WAIT
+    return RobotsState.FRESH
+
+
+def after_fetch(record: RobotsRecord | None, answer: RobotsAnswer, product: str, section: RobotsSection, now: float) -> RobotsRecord:
+    """The record that follows from ``answer``; ``record`` is what was known before."""
+    if _is_unreachable(answer):
+        return _after_failure(record or RobotsRecord(), section, now)
+    expires = now + _use_s(answer.max_age_s, section)
+    if not 200 <= answer.status < 300:
+        return RobotsRecord(status=answer.status or 404, fetched=now, expires=expires)
+    rules = parse_robots(answer.body, product, section.max_bytes)
+    version = base64.b32encode(hashlib.sha1(answer.body, usedforsecurity=False).digest()).decode("ascii")
+    return RobotsRecord(rules, version, answer.status, now, expires)
+
+
+def decision(record: RobotsRecord, verdict: Verdict) -> RobotsDecision:
+    """What is written down with a fetch, or with a refusal: which file decided, and how."""
+    return RobotsDecision(
+        allowed=verdict.allowed,
+        version=record.version,
+        fetched=record.fetched,
+        status=record.status,
+        group=record.rules.group,
+        line=verdict.line,
+        rule=verdict.rule,
+    )
+
+
+def answer_of(fetched: Fetched, body: bytes) -> RobotsAnswer:
+    """The answer in the last exchange of a robots.txt fetch; ``body`` is its body, content-decoded.
+
+    A fetch that ran out of redirects passes its last response with reason ``TOO_MANY_REDIRECTS``.
+    """
+    return RobotsAnswer(fetched.status, body, fetched.reason, max_age_of(fetched.header("cache-control")))
+
+
+def max_age_of(cache_control: str) -> float:
+    """Seconds that a Cache-Control value allows, -1 when it does not say (RFC 9111 §5.2.2)."""
+    if _UNCACHED.search(cache_control):
+        return 0.0
+    found = _MAX_AGE.search(cache_control)
+    return float(found[1]) if found else -1.0
+
+
+def _is_unreachable(answer: RobotsAnswer) -> bool:
+    if answer.reason in (Reason.TOO_MANY_REDIRECTS, Reason.BAD_REDIRECT):
+        return False
+    if 200 <= answer.status < 300:
+        return answer.reason not in _WHOLE  # half a file may lack the line that forbids
+    return answer.status < 200 or answer.status == 429 or answer.status >= 500
+
+
+def _after_failure(record: RobotsRecord, section: RobotsSection, now: float) -> RobotsRecord:
+    failures = record.failures + 1
+    began = record.first_failure if record.failures and 0 < record.first_failure <= now else now
+    longest = min(section.max_age_s, LONGEST_USE_S)
+    pause = min(section.retry_s * 2.0 ** min(failures - 1, 40), longest)
+    if record.has_file:
+        return msgspec.structs.replace(record, first_failure=began, failures=failures, next_try=now + pause)
+    is_long = now - began >= section.outage_s and failures >= _OUTAGE_WITNESSES
+    until = now + (longest if is_long else pause)
+    return RobotsRecord(expires=until if is_long else 0.0, first_failure=began, failures=failures, next_try=until)
+
+
+def _use_s(max_age_s: float, section: RobotsSection) -> float:
+    longest = min(section.max_age_s, LONGEST_USE_S)
+    return longest if max_age_s < 0 else min(max(max_age_s, LEAST_USE_S), longest)

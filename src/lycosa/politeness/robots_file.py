@@ -1,0 +1,168 @@
+"""From the bytes of a robots.txt to the rules for our agent (RFC 9309 §2.1 and §2.2), with the tolerance of Google's parser.
+
+The promise: any bytes give rules, never an error, in time proportional to at most ``max_bytes``. What is tolerated is data
+(the tables below), so that it can be read beside the standard.
+
+Where peers differ, and what is done here:
+
+* Only Allow and Disallow end a run of User-agent lines. Crawl-delay, Sitemap or an unknown line between two of them does not
+  (§2.2.4: other records must not interfere). crawler-commons agrees, protego ends the group at a Crawl-delay or Sitemap.
+* A Crawl-delay is for the agents of its group named since the last Crawl-delay, which is what authors mean who write
+  agent, delay, agent, delay; the longest one said to us holds. Units or markup behind the number are ignored.
+* A user-agent value is read up to its first character outside ``[A-Za-z_-]`` and must then be the whole product token
+  (§2.2.1). protego and older parsers match a part of it.
+* A line that the size limit cuts is dropped: half of ``Disallow: /private`` could read ``Disallow: /``.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+from lycosa.politeness.robots_rules import Matcher, RobotsRules, Rule, Verdict, normal_pattern, target_of
+
+MAX_BYTES = 512_000
+"""RFC 9309 §2.5: at least 500 KiB are parsed."""
+
+MAX_LINE_BYTES = 2083 * 8 - 1
+"""Google's limit: eight times the longest URL of an old browser; what lies beyond is ignored."""
+
+# Names of lines, matched as prefixes of what stands before the colon, in Google's order.
+_FIELDS: tuple[tuple[str, tuple[bytes, ...]], ...] = (
+    ("agent", (b"user-agent", b"useragent", b"user agent")),
+    ("allow", (b"allow",)),
+    ("disallow", (b"disallow", b"dissallow", b"dissalow", b"disalow", b"diasllow", b"disallaw")),
+    ("sitemap", (b"sitemap", b"site-map")),
+    ("delay", (b"crawl-delay", b"crawldelay", b"crawl delay")),
+)
+_UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_TOKEN = re.compile(rb"[A-Za-z_-]*")
+_EVERYONE = re.compile(rb"\*(?:\s|$)")  # Google: ``*`` and anything after a blank is still everyone
+_NUMBER = re.compile(rb"[0-9]{1,9}(?:\.[0-9]{0,9})?|\.[0-9]{1,9}")
+
+
+def parse_robots(body: bytes, product: str, max_bytes: int = MAX_BYTES) -> RobotsRules:
+    """The rules of ``body`` for the agent whose product token is ``product``.
+
+    All groups that name it are one; when none does, the groups for ``*`` apply; when there are none either, everything is
+    allowed and ``group`` is empty.
+    """
+    file = _File(product)
+    fields: dict[bytes, str] = {}
+    for number, line in enumerate(_lines(body, max_bytes), 1):
+        name, value = _split(line)
+        if not name:
+            continue
+        field = fields.get(name)
+        if field is None:
+            field = _field(name)
+            if len(fields) < 1000:
+                fields[name] = field
+        if field:
+            file.take(field, value, number)
+    return file.rules()
+
+
+def judge_for(body: bytes, product: str, url: str) -> Verdict:
+    """What the file ``body`` says to ``product`` about ``url``, all in one step."""
+    return Matcher(parse_robots(body, product)).judge(target_of(url))
+
+
+class _Group:
+    """What all groups for one agent say together."""
+
+    __slots__ = ("crawl_delay_s", "name", "rules")
+
+    def __init__(self) -> None:
+        self.name = ""
+        self.rules: dict[tuple[bool, str], int] = {}
+        self.crawl_delay_s = -1.0
+
+
+class _File:
+    """Reads the lines in order and keeps what was said to us and to everyone."""
+
+    __slots__ = ("_current", "_delay_for", "_delay_said", "_everyone", "_ours", "_product", "_run_ended", "_sitemaps")
+
+    def __init__(self, product: str) -> None:
+        self._product = product.lower().encode("utf-8", "surrogatepass")
+        self._ours, self._everyone = _Group(), _Group()
+        self._current: _Group | None = None  # whom the rules on the next lines are for, as far as it matters to us
+        self._run_ended = False
+        self._delay_for: _Group | None = None  # whom a Crawl-delay is for: of the same agents, those named since the last one
+        self._delay_said = False
+        self._sitemaps: dict[str, None] = {}
+
+    def take(self, field: str, value: bytes, number: int) -> None:
+        if field == "agent":
+            self._agent(value)
+        elif field == "sitemap":
+            self._sitemaps.setdefault(value.decode("utf-8", "replace"))
+        elif field == "delay":
+            self._delay_said = True
+            if self._delay_for is not None:
+                self._delay_for.crawl_delay_s = max(self._delay_for.crawl_delay_s, _seconds(value))
+        else:
+            self._run_ended = True
+            if self._current is not None and value:  # an empty pattern matches nothing
+                self._current.rules.setdefault((field == "allow", normal_pattern(value)), number)
+
+    def rules(self) -> RobotsRules:
+        group = self._ours if self._ours.name else self._everyone
+        rules: list[Rule] = [(allow, pattern, line) for (allow, pattern), line in group.rules.items()]
+        return RobotsRules(rules, group.name, group.crawl_delay_s, [url for url in self._sitemaps if url])
+
+    def _agent(self, value: bytes) -> None:
+        if self._run_ended:
+            self._current = None
+        if self._run_ended or self._delay_said:
+            self._delay_for = None
+        self._run_ended = self._delay_said = False
+        if _EVERYONE.match(value):
+            self._everyone.name = "*"
+            self._current = self._current or self._everyone
+            self._delay_for = self._delay_for or self._everyone
+        elif self._is_us(value):
+            self._ours.name = self._ours.name or value.decode("utf-8", "replace") or "(empty)"
+            self._current = self._delay_for = self._ours
+
+    def _is_us(self, value: bytes) -> bool:
+        token = _TOKEN.match(value)
+        return token is not None and token[0].lower() == self._product
+
+
+def _lines(body: bytes, max_bytes: int) -> list[bytes]:
+    encoding = _UTF16.get(body[:2])
+    cut = len(body) > max_bytes
+    body = body[:max_bytes]
+    if encoding:
+        body = body.decode(encoding, "replace").encode("utf-8", "replace")
+    # Google skips as much of a UTF-8 mark as is there, even if it is broken off.
+    for octet in codecs.BOM_UTF8:
+        if body[:1] != bytes((octet,)):
+            break
+        body = body[1:]
+    lines = body.splitlines()
+    if cut and not body.endswith((b"\n", b"\r")):
+        del lines[-1:]
+    return lines
+
+
+def _split(line: bytes) -> tuple[bytes, bytes]:
+    """Name (lower case) and value of a line; no name when it is not ``name: value``."""
+    line = line[:MAX_LINE_BYTES].partition(b"#")[0].partition(b"\0")[0].strip()
+    name, colon, value = line.partition(b":")
+    if not colon:
+        # Google: a blank may stand for a forgotten colon, if there are just two words.
+        words = line.split()
+        return (words[0].lower(), words[1]) if len(words) == 2 else (b"", b"")
+    return name.strip().lower(), value.strip()
+
+
+def _field(name: bytes) -> str:
+    return next((field for field, prefixes in _FIELDS if name.startswith(prefixes)), "")
+
+
+def _seconds(value: bytes) -> float:
+    found = _NUMBER.match(value)
+    return float(found[0]) if found else -1.0

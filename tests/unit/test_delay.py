@@ -1,0 +1,193 @@
+"""The effective delay of a host: every source, the greatest wins, nothing shortens it."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lycosa.config import PolitenessSection
+from lycosa.politeness.delay import Delay, Pace, after_exchange, clamp, delay_s, longest_delay, parse_retry_after
+
+NOW = 1_800_000_000.0
+DAY = 86400.0
+SECTION = PolitenessSection(jitter=0.0)
+UNKNOWN = Pace()
+
+
+def delay(pace: Pace, section: PolitenessSection = SECTION, now: float = NOW) -> Delay:
+    return delay_s(pace, section, now, random.Random(1))
+
+
+def refused(pace: Pace = UNKNOWN, status: int = 429, retry_after: str = "", now: float = NOW) -> Pace:
+    return after_exchange(pace, SECTION, status, retry_after, 0.01, now)
+
+
+def answered(pace: Pace, now: float, duration_s: float = 0.01) -> Pace:
+    return after_exchange(pace, SECTION, 200, "", duration_s, now)
+
+
+def test_the_floor_holds_for_a_new_host() -> None:
+    assert delay(Pace()) == Delay(1.0, "floor")
+
+
+def test_a_crawl_delay_is_honoured_up_to_its_cap_and_never_below_the_floor() -> None:
+    assert delay(Pace(crawl_delay_s=5)) == Delay(5, "crawl-delay")
+    assert delay(Pace(crawl_delay_s=3600)) == Delay(30, "crawl-delay")
+    assert delay(Pace(crawl_delay_s=0.1)) == Delay(1, "floor")
+
+
+def test_a_slow_server_is_asked_less() -> None:
+    assert delay(answered(Pace(), NOW, 0.5)) == Delay(5, "adaptive")
+    assert delay(answered(Pace(), NOW, 60)) == Delay(30, "adaptive")
+    assert delay(answered(answered(Pace(), NOW, 60), NOW, 0.01)) == Delay(1, "floor")
+
+
+def test_retry_after_is_kept_as_a_time() -> None:
+    pace = refused(retry_after="120")
+    assert delay(pace) == Delay(120, "retry-after")
+    assert delay(pace, now=NOW + 100) == Delay(20, "retry-after")
+    assert delay(pace, now=NOW + 120) == Delay(1, "floor")
+
+
+def test_retry_after_is_cut_to_its_cap() -> None:
+    assert delay(refused(retry_after="99999999")) == Delay(DAY, "retry-after")
+
+
+def test_a_later_answer_does_not_shorten_retry_after() -> None:
+    pace = answered(refused(retry_after="120"), NOW + 1)
+    assert delay(pace, now=NOW + 1) == Delay(119, "retry-after")
+    assert delay(refused(pace, retry_after="5", now=NOW + 1), now=NOW + 1) == Delay(119, "retry-after")
+
+
+@pytest.mark.parametrize("status", [301, 404, 413, 500, 503])
+def test_retry_after_is_honoured_on_every_answer_but_success(status: int) -> None:
+    assert delay(refused(status=status, retry_after="60")).source == "retry-after"
+    assert delay(after_exchange(Pace(), SECTION, 200, "60", 0.01, NOW)).source == "floor"
+
+
+@pytest.mark.parametrize("retry_after", ["", "soon", "0", "-3", "Thu, 01 Jan 1970 00:00:00 GMT"])
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_refusal_without_a_usable_time_backs_off(status: int, retry_after: str) -> None:
+    assert delay(refused(status=status, retry_after=retry_after)) == Delay(30, "backoff")
+
+
+def test_back_off_doubles_up_to_a_day() -> None:
+    pace, now, waits = Pace(), NOW, []
+    for _ in range(15):
+        pace = refused(pace, now=now)
+        waits.append(delay(pace, now=now).seconds)
+        now += waits[-1]
+    assert waits[:4] == [30, 60, 120, 240]
+    assert waits[-2:] == [DAY, DAY]
+
+
+def test_other_errors_do_not_back_off() -> None:
+    assert delay(refused(status=500)) == Delay(1, "floor")
+    assert delay(refused(status=0)) == Delay(1, "floor")
+
+
+def test_a_success_after_the_back_off_returns_to_the_floor_but_is_not_yet_forgiveness() -> None:
+    pace = answered(refused(refused()), NOW + 60)
+    assert delay(pace, now=NOW + 60) == Delay(1, "floor")
+    assert delay(refused(pace, now=NOW + 61), now=NOW + 61) == Delay(120, "backoff")
+
+
+def test_quiet_time_forgives() -> None:
+    pace = answered(refused(refused()), NOW + 60 + SECTION.forgive_s)
+    assert (pace.backoffs, pace.backoff_at) == (0, 0)
+    assert delay(refused(pace, now=NOW + DAY), now=NOW + DAY) == Delay(30, "backoff")
+
+
+def test_jitter_only_adds_and_at_most_its_share() -> None:
+    section, chance = PolitenessSection(jitter=0.1), random.Random(7)
+    seconds = [delay_s(Pace(), section, NOW, chance).seconds for _ in range(1000)]
+    assert 1.0 <= min(seconds) < 1.01
+    assert 1.09 < max(seconds) <= 1.1
+
+
+def test_the_longest_ordinary_delay_has_the_jitter_in_it() -> None:
+    assert longest_delay(PolitenessSection()) == pytest.approx(33)
+    assert longest_delay(PolitenessSection(delay_s=100, jitter=0.5)) == 150
+
+
+def _date(offset_s: float) -> str:
+    return format_datetime(datetime.fromtimestamp(NOW, UTC) + timedelta(seconds=offset_s), usegmt=True)
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("120", 120),
+        (" 120 ", 120),
+        ("1.5", 1.5),
+        ("+5", 5),
+        ("0", 0),
+        ("-10", 0),
+        ("9" * 15, 366 * DAY),
+        ("9" * 400, None),
+        (_date(90), 90),
+        (_date(-90), 0),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", 366 * DAY),
+        ("Friday, 15-Jan-27 08:01:00 GMT", 60),
+        ("Fri Jan 15 08:01:00 2027", 60),
+        ("Fri, 99 Jan 2027 08:00:00 GMT", None),
+        ("", None),
+        ("soon", None),
+        ("12 minutes", None),
+        ("1e3", None),
+        ("٣", None),
+    ],
+)
+def test_reads_retry_after(value: str, seconds: float | None) -> None:
+    assert parse_retry_after(value, NOW) == seconds
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    st.text(max_size=80) | st.from_regex(r"[A-Z][a-z]{2}, [0-9]{1,3} [A-Z][a-z]{2} [0-9]{1,6} [0-9:]{0,9} [A-Z+0-9-]{0,6}", fullmatch=True)
+)
+def test_any_retry_after_is_a_bounded_time_or_nothing(value: str) -> None:
+    seconds = parse_retry_after(value, NOW)
+    assert seconds is None or 0 <= seconds <= 366 * DAY
+
+
+def test_a_clock_that_was_ahead_cannot_hold_a_host_for_years() -> None:
+    pace = Pace(retry_at=NOW + 900 * DAY, backoffs=3, backoff_at=NOW + 900 * DAY, last_duration_s=-4)
+    assert delay(clamp(pace, SECTION, NOW)).seconds == DAY
+    assert clamp(pace, SECTION, NOW) == Pace(retry_at=NOW + DAY, backoffs=3, backoff_at=NOW)
+
+
+def test_clamping_changes_nothing_that_is_possible() -> None:
+    pace = refused(refused(Pace(crawl_delay_s=4)), retry_after="100")
+    assert clamp(pace, SECTION, NOW) == pace
+
+
+_EXCHANGES = st.tuples(
+    st.sampled_from([0, 200, 301, 404, 429, 500, 503]),
+    st.sampled_from(["", "0", "7", "100000", "soon", "-1"]),
+    st.floats(0, 100),
+    st.floats(0, 5000),
+)
+
+
+@settings(deadline=None)
+@given(st.lists(_EXCHANGES, max_size=20), st.floats(-1, 1000))
+def test_no_history_makes_a_host_wait_less_than_any_source_asks_or_more_than_the_caps(
+    history: list[tuple[int, str, float, float]], crawl_delay_s: float
+) -> None:
+    pace, now = Pace(crawl_delay_s=crawl_delay_s), NOW
+    for status, retry_after, duration_s, pause_s in history:
+        pace = after_exchange(pace, SECTION, status, retry_after, duration_s, now)
+        assert msgspec.msgpack.decode(msgspec.msgpack.encode(pace), type=Pace) == pace
+        seconds = delay(pace, now=now).seconds
+        assert seconds >= max(SECTION.delay_s, min(crawl_delay_s, 30), min(10 * duration_s, 30))
+        assert seconds <= DAY
+        if status == 429 and retry_after != "":
+            assert seconds >= min(parse_retry_after(retry_after, now) or 30, DAY)
+        now += pause_s
