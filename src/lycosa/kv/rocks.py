@@ -8,7 +8,8 @@ disk oldest first, and a table file is fsynced before the manifest names it). Th
 commit, so the owner sees n and applies the rest again. A clean ``close`` flushes.
 
 **Memory.** Blocks, their indexes and filters, and memtables of all stores that share a ``SharedCache`` are charged to the one
-cache; beyond ``write_bytes`` of memtables the writing store flushes early. Open files are capped per store.
+cache; beyond ``write_bytes`` of memtables the writing store flushes early. It does not wait for that, so for a moment
+the memtables on their way to disk come on top (at most 8 MB a store). Open files are capped per store.
 
 **Damage.** Every block is checked against its checksum when read. Iterators end with ``status()``, because an iterator that met a
 broken block is merely *not valid*, which reads like the end of the range.
@@ -19,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
+from weakref import WeakSet
 
 from rocksdict import (
     BlockBasedOptions,
@@ -76,7 +78,7 @@ class RocksKeyValue:
         self._cache = cache or SharedCache(16 << 20, 8 << 20)
         self._write_options = WriteOptions()
         self._write_options.disable_wal = True  # type: ignore[method-assign, assignment]  # a property, whatever the stub says
-        self._scans: set[_Scan] = set()
+        self._scans: WeakSet[_Scan] = WeakSet()  # those not exhausted; weak, as one may be dropped before its first step
         _refuse_orphans(folder)
         folder.mkdir(parents=True, exist_ok=True)
         try:
@@ -106,7 +108,8 @@ class RocksKeyValue:
         scan = _Scan(self, start, end)
         if 0 < limit <= _EAGER:
             return iter(scan.take(limit))
-        return self._stream(scan, limit)
+        self._scans.add(scan)
+        return _stream(scan, limit)
 
     def write(self, writes: Writes) -> None:
         batch = WriteBatch(raw_mode=True)
@@ -152,20 +155,6 @@ class RocksKeyValue:
     def __repr__(self) -> str:
         return f"RocksKeyValue({str(self._folder)!r}, scans={len(self._scans)})"
 
-    def _stream(self, scan: _Scan, limit: int) -> Iterator[tuple[bytes, bytes]]:
-        self._scans.add(scan)
-        try:
-            left = limit or -1
-            while left:
-                pairs = scan.take(min(left, 256) if left > 0 else 256, keep_open=True)
-                if not pairs:
-                    return
-                yield from pairs
-                left -= len(pairs) if left > 0 else 0
-        finally:
-            scan.close()
-            self._scans.discard(scan)
-
     def _fail(self, error: Exception) -> NoReturn:
         text = str(error)
         if any(sign in text for sign in _LOCK_SIGNS):
@@ -209,6 +198,19 @@ class _Scan:
 
     def close(self) -> None:
         self._iterator = None
+
+
+def _stream(scan: _Scan, limit: int) -> Iterator[tuple[bytes, bytes]]:
+    """The pairs of a scan, read some at a time; ``limit`` 0 is all."""
+    left = limit
+    try:
+        while pairs := scan.take(min(left, 256) if limit else 256, keep_open=True):
+            yield from pairs
+            left -= len(pairs)
+            if limit and not left:
+                return
+    finally:
+        scan.close()
 
 
 def rocks_opener(cache_bytes: int = 96 << 20, write_bytes: int = 32 << 20, *, open_files: int = 32) -> Opener:
