@@ -19,6 +19,7 @@ import ada_url
 import msgspec
 
 from lycosa.config import CanonicalSection
+from lycosa.query_charset import with_charset
 from lycosa.reasons import Reason
 from lycosa.session_ids import dropper, without_path_sessions
 
@@ -82,10 +83,12 @@ class Canonicalizer:
         options = msgspec.to_builtins(self._options)
         return {"version": CANONICAL_VERSION, "ada_url": version("ada-url"), "options": options}
 
-    def canonical(self, raw: str, base: str | None = None) -> str:
-        """The canonical form of ``raw``, found on a page whose base URL is ``base``. Raises ``InvalidUrl``."""
+    def canonical(self, raw: str, base: str | None = None, charset: str = "utf-8") -> str:
+        """The canonical form of ``raw``, found on a page in ``charset`` whose base URL is ``base``. Raises ``InvalidUrl``."""
         if len(raw) > MAX_LENGTH:
             raise _too_long(raw)
+        if charset != "utf-8" and not raw.isascii():
+            raw = with_charset(raw, charset)
         if base is not None and base != self._base:
             self._remember(base)
         plain = _PLAIN(raw)

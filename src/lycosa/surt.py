@@ -14,6 +14,8 @@ from lycosa.url_parts import host_of, name_of, target_of
 
 _WWW = re.compile(r"www\d*\.")
 _ESCAPED = re.compile(rb"%([0-9A-Fa-f]{2})")
+_PERCENT_CHAIN = re.compile(rb"%(?:25)+")  # any number of layers of an encoded percent sign
+_MOST_LAYERS = 50  # nobody encodes so often but to make us work: the cost would be the square of the length
 _TO_ESCAPE = re.compile(rb"[\x00-\x20\x7f-\xff#%]")
 _SLASHES = re.compile(r"/{2,}")
 _ASP_SESSION = re.compile(r"^(.*/)\((?:[a-z]\([0-9a-z]{24}\))+\)/([^?]+\.aspx.*)$|^(.*/)\([0-9a-z]{24}\)/([^?]+\.aspx.*)$", re.DOTALL)
@@ -25,7 +27,7 @@ _QUERY_SESSIONS = tuple(
         "phpsessid=[0-9a-z]{32}",
         "sid=[0-9a-z]{32}",
         "aspsessionid[a-z]{8}=[a-z]{24}",
-        "cfid=[^&]+&cftoken=[^&]+",
+        "cfid=[^&]++&cftoken=[^&]++",
     )
 )
 
@@ -69,8 +71,11 @@ def _query_key(query: str) -> str:
 
 def _escape_once(text: str) -> str:
     """Undo percent-encoding until nothing is left of it, then encode controls, blanks, ``#``, ``%`` and all that is not ASCII."""
-    data = text.encode()
-    while (plain := _ESCAPED.sub(lambda found: bytes((int(found[1], 16),)), data)) != data:
+    data = _PERCENT_CHAIN.sub(b"%", text.encode())
+    for _ in range(_MOST_LAYERS):
+        plain = _ESCAPED.sub(lambda found: bytes((int(found[1], 16),)), data)
+        if plain == data:
+            break
         data = plain
     return _TO_ESCAPE.sub(lambda found: b"%%%02x" % found[0][0], data).decode("ascii")
 

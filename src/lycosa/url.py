@@ -1,12 +1,13 @@
 """What a URL is to the crawl: its canonical form, its host, its site, its partition and its SURT key.
 
 Identity rests on this module, so a crawl's manifest freezes ``Canonicalizer.identity()`` and ``Sites.version``. It only gathers names;
-``canonical`` has the form, ``url_parts`` the slicing, ``sites`` the public suffixes, ``surt`` the key of CDXJ.
+``canonical`` has the form, ``url_parts`` the slicing, ``session_ids`` the names, ``sites`` the public suffixes, ``surt`` the key of CDXJ.
 """
 
 from __future__ import annotations
 
 from lycosa.canonical import CANONICAL_VERSION, Canonicalizer, InvalidUrl, resolve
+from lycosa.session_ids import find_session, may_have_session
 from lycosa.sites import BUNDLED_LIST, Sites
 from lycosa.surt import surt
 from lycosa.url_parts import hash8, host_of, is_address, join_url, name_of, origin_of, partition_of, scheme_of, target_of
@@ -17,10 +18,12 @@ __all__ = [
     "Canonicalizer",
     "InvalidUrl",
     "Sites",
+    "find_session",
     "hash8",
     "host_of",
     "is_address",
     "join_url",
+    "may_have_session",
     "name_of",
     "origin_of",
     "partition_of",

@@ -25,7 +25,10 @@ KNOWN_MISSES: dict[str, dict[str, str]] = {
     ),
     "wpt/toascii.json": {},
     "wpt/IdnaTestV2.json": {"": "an empty name cannot be put into a URL: https:///x names the host x"},
-    "wpt/percent-encoding.json": {},
+    "wpt/percent-encoding.json": {
+        "'\\ue5e5' in gb18030": "Python's encoder maps this one private-use character; the standard's has no place for it",
+        "'\\x0eA' in iso-2022-jp": "a shift control in ASCII text goes out as %0E; it would have to become a replacement character",
+    },
     "rfc3986-5.4.json": {"http:g": "RFC 3986 section 5.4.2 lets backward-compatible parsers read it as g; the WHATWG standard does"},
     "test_psl.txt": {},
 }
@@ -117,13 +120,22 @@ def test_canonical_names_are_stable_on_every_idna_vector() -> None:
             assert url is None or CANONICALIZER.canonical(url) == url
 
 
-def test_text_beyond_ascii_is_encoded_in_utf_8() -> None:
+def test_text_beyond_ascii_is_encoded_in_the_charset_of_the_page() -> None:
+    bare = Canonicalizer(CanonicalSection())
+
+    def judge(text: str, charset: str, expected: str) -> bool:
+        # The canonical form has decoded what is unreserved; a tilde is all there is of that here.
+        return bare.canonical(f"https://example.org/?{text}#", None, charset) == f"https://example.org/?{expected}"
+
     cases = [case for case in load("wpt/percent-encoding.json") if isinstance(case, dict)]
-
-    def judge(case: dict[str, Any]) -> bool:
-        return resolve(f"https://example.org/?{case['input']}#") == f"https://example.org/?{case['output']['utf-8']}#"
-
-    report("wpt/percent-encoding.json", ((case["input"], judge(case)) for case in cases))
+    report(
+        "wpt/percent-encoding.json",
+        (
+            (f"{case['input']!r} in {charset}", judge(case["input"], charset, expected))
+            for case in cases
+            for charset, expected in case["output"].items()
+        ),
+    )
 
 
 def test_the_reference_examples_of_rfc_3986() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -409,8 +410,8 @@ def test_the_site_is_the_registrable_domain_or_the_host_itself(host: str, site: 
     assert SITES.site_of(host) == site
 
 
-def test_sites_by_a_given_list_and_their_version(tmp_path: pytest.TempPathFactory) -> None:
-    path = BUNDLED_LIST.__class__(str(tmp_path)) / "list.dat"
+def test_sites_by_a_given_list_and_their_version(tmp_path: Path) -> None:
+    path = tmp_path / "list.dat"
     path.write_text("org\nexample.org\n", encoding="utf-8")
     sites = Sites(path)
     assert sites.site_of("a.b.example.org") == "b.example.org"

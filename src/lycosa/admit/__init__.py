@@ -1,8 +1,6 @@
 """Which URLs enter the crawl: pure rules that are judged again whenever somebody asks why."""
 
-from lycosa.admit.budgets import Usage, over_budget, over_discovery, park_s
+from lycosa.admit.budgets import over_budget, over_discovery, park_s
 from lycosa.admit.refusal import Refusal
 from lycosa.admit.scope import Scope
 from lycosa.admit.traps import Traps
-
-__all__ = ["Refusal", "Scope", "Traps", "Usage", "over_budget", "over_discovery", "park_s"]

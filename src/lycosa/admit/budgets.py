@@ -10,19 +10,11 @@ import msgspec
 
 from lycosa.admit.refusal import Refusal
 from lycosa.config import BudgetSection
+from lycosa.model.usage import Usage
 from lycosa.reasons import Reason
 
 FREE_DISCOVERIES = 10_000
 LONGEST_PARK_S = 86_400.0
-
-
-class Usage(msgspec.Struct, array_like=True, gc=False):
-    """What a host or site took: pages fetched, body bytes, seconds spent fetching, URLs discovered."""
-
-    pages: int = 0
-    bytes: int = 0
-    time_s: float = 0.0
-    discovered: int = 0
 
 
 def over_budget(section: BudgetSection, host: Usage, site: Usage) -> Refusal | None:

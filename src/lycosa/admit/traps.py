@@ -11,8 +11,7 @@ import re
 from lycosa.admit.refusal import Refusal
 from lycosa.config import TrapSection
 from lycosa.reasons import Reason
-from lycosa.session_ids import find_session
-from lycosa.url import target_of
+from lycosa.url import find_session, may_have_session, target_of
 
 _YEAR = re.compile(r"[0-9]{4}").search
 _CALENDAR_WORD = re.compile(r"(?<![a-z])(?:calend(?:ar|ario|rier)|kalend(?:er|ar)|cal|ical|minical)(?![a-z])", re.IGNORECASE).search
@@ -33,6 +32,9 @@ class Traps:
     def __init__(self, section: TrapSection, year: int) -> None:
         self._section = section
         self._first_year, self._last_year = year - section.calendar_years, year + section.calendar_years
+        near = [f"{near:04}" for near in range(max(self._first_year, 0), self._last_year + 1)]
+        # Four digits that are not a near year; with very many near years the plain search is as quick.
+        self._far_digits = re.compile(rf"[0-9]{{4}}(?<!{'|'.join(near)})").search if len(near) <= 100 else _YEAR
 
     def judge(self, url: str) -> Refusal | None:
         """Why a canonical URL looks like a trap, or ``None``."""
@@ -47,10 +49,11 @@ class Traps:
                 return refusal
         if ("?" in url or ";" in url or "(" in url) and (refusal := self._judge_parameters(url)) is not None:
             return refusal
-        return self._judge_calendar(url) if _YEAR(url) else None
+        return self._judge_calendar(url) if self._far_digits(url) else None
 
     def _judge_path(self, url: str) -> Refusal | None:
-        segments = target_of(url).partition("?")[0].split("/")[1:]
+        segments = (url if "?" not in url else url[: url.index("?")]).split("/")
+        del segments[:3]  # scheme, nothing, host
         if not segments[-1]:
             segments.pop()
         section = self._section
@@ -67,7 +70,7 @@ class Traps:
             count = query.count("&") + 1 if query else 0
             if count > section.max_parameters:
                 return Refusal(Reason.TOO_MANY_PARAMETERS, "traps.max_parameters", f"{count} of {section.max_parameters}")
-        if section.refuse_session_ids and (session := find_session(target_of(url))):
+        if section.refuse_session_ids and may_have_session(url) and (session := find_session(target_of(url))):
             return Refusal(Reason.SESSION_ID, "traps.refuse_session_ids", session[:100])
         return None
 
