@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lycosa.admit.budgets import Usage, over_budget, over_discovery, park_s
+from lycosa.admit.budgets import over_budget, over_discovery, park_s
 from lycosa.config import BudgetSection
+from lycosa.model.usage import Usage
 from lycosa.reasons import Reason
 
 USED = Usage(pages=100, bytes=5_000_000, time_s=60.0, discovered=0)

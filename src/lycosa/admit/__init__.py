@@ -4,3 +4,5 @@ from lycosa.admit.budgets import over_budget, over_discovery, park_s
 from lycosa.admit.refusal import Refusal
 from lycosa.admit.scope import Scope
 from lycosa.admit.traps import Traps
+
+__all__ = ["Refusal", "Scope", "Traps", "over_budget", "over_discovery", "park_s"]

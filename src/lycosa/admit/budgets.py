@@ -6,8 +6,6 @@ or a host that earns more pages brings its URLs back.
 
 from __future__ import annotations
 
-import msgspec
-
 from lycosa.admit.refusal import Refusal
 from lycosa.config import BudgetSection
 from lycosa.model.usage import Usage
