@@ -47,7 +47,8 @@ class Parsed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     ``media_type`` is the sniffed essence (``text/html``); ``decoded_bytes`` the size after content decoding; ``simhash`` the
     64-bit fingerprint of the visible text (0 when there is too little of it); ``language`` an ISO 639-1 code or
     empty; ``refused_links`` counts raw links that are not URLs we can crawl, by reason; ``elapsed_s`` is CPU time.
-    ``canonical`` is the page's rel=canonical target in canonical form, or empty.
+    ``canonical`` is the page's rel=canonical target in canonical form, or empty. A sitemap or feed gives ``hints``: by canonical URL,
+    last modification (seconds since 1970, 0 = unknown) and priority in [0, 1] (-1 = none); ``is_sitemap_index`` when its links are sitemaps.
     """
 
     reason: Reason = Reason.NONE
@@ -65,3 +66,5 @@ class Parsed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     refused_links: dict[int, int] = {}
     decoded_bytes: int = 0
     elapsed_s: float = 0.0
+    hints: dict[str, tuple[int, float]] = {}
+    is_sitemap_index: bool = False

@@ -1,0 +1,58 @@
+"""What a page asks of crawlers: meta robots and X-Robots-Tag, merged; the strictest wins.
+
+A directive counts when it is addressed to everybody (``robots``, or no name in the header) or to our product token.
+``unavailable_after`` and directives about previews (``max-snippet`` and its kin) are no rules for fetching, so they are
+passed over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from lycosa.model.parsed import Directives
+
+_NOINDEX = frozenset({"noindex", "none"})
+_NOFOLLOW = frozenset({"nofollow", "none"})
+_NOARCHIVE = frozenset({"noarchive", "nocache"})
+
+# Directives that carry a colon of their own, so that what stands before it is not a product token.
+_WITH_VALUE = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
+_AGENT = re.compile(r"\s*([A-Za-z0-9_\-/.* ]*?)\s*:")
+
+
+def read_directives(metas: Iterable[tuple[str, str]], headers: Iterable[str], product: str) -> Directives:
+    """Merges the page's ``(name, content)`` metas and its X-Robots-Tag values, for the product token ``product``."""
+    us = product.lower()
+    words: set[str] = set()
+    for name, content in metas:
+        if name.strip().lower() in ("robots", us):
+            words.update(_words(content))
+    for value in headers:
+        words.update(_words_for(value, us))
+    if not words:
+        return _PERMISSIVE
+    return Directives(
+        noindex=not words.isdisjoint(_NOINDEX),
+        nofollow=not words.isdisjoint(_NOFOLLOW),
+        noarchive=not words.isdisjoint(_NOARCHIVE),
+    )
+
+
+def _words(content: str) -> Iterable[str]:
+    return re.split(r"[\s,;]+", content.strip().lower())
+
+
+def _words_for(value: str, us: str) -> Iterable[str]:
+    """The words of one header value that are addressed to us. A name holds for what follows it, up to the next name."""
+    addressed = True
+    for part in value.lower().split(","):
+        name = _AGENT.match(part)
+        if name and name.group(1) not in _WITH_VALUE:
+            addressed = name.group(1) in (us, "*", "robots", "")
+            part = part[name.end() :]
+        if addressed:
+            yield from part.split()
+
+
+_PERMISSIVE = Directives()

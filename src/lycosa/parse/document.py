@@ -1,0 +1,218 @@
+"""From a response body to what it says: the parse stage as one pure function of bytes.
+
+The order is fixed: content decoding within limits, media type, then the reader for it, then everything that is the same
+for all kinds (links in headers, canonical form, directives, language, fingerprint). A body that could not be decoded
+whole is read as far as it goes and keeps its reason. Whatever the bytes are, a ``Parsed`` comes back; a fault of our own
+gives ``INTERNAL`` with its name.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from lycosa.config import ParseSection
+from lycosa.decode import decode
+from lycosa.model.discovered import LinkKind
+from lycosa.model.parsed import Directives, Document, Parsed
+from lycosa.parse.charset import decode_text
+from lycosa.parse.directives import read_directives
+from lycosa.parse.feed import read_feed
+from lycosa.parse.fingerprint import simhash
+from lycosa.parse.html import Page, RawLink, fold_lines, link_kind, read_html
+from lycosa.parse.language import LanguageGuesser, primary_subtag
+from lycosa.parse.link_header import parse_link_header
+from lycosa.parse.media_type import Shape, is_gzip_file, media_type_of, sniff
+from lycosa.parse.outlinks import Outlinks, base_of
+from lycosa.parse.refresh import parse_refresh
+from lycosa.parse.sitemap import MAX_BYTES, Sitemap, looks_like_text_sitemap, read_sitemap, read_text_sitemap
+from lycosa.reasons import Reason
+from lycosa.url import Canonicalizer, InvalidUrl
+
+_MAX_DESCRIPTION = 2000
+_GZIP_LAYERS = 2
+
+
+class DocumentParser:
+    """Parses documents one after the other. Keeps nothing between them but the language model."""
+
+    def __init__(self, section: ParseSection, canonicalizer: Canonicalizer, product: str) -> None:
+        self._section = section
+        self._canonicalizer = canonicalizer
+        self._product = product
+        self._languages = LanguageGuesser()
+
+    def parse(self, document: Document) -> Parsed:
+        """Everything the document says. Never raises for what is in it."""
+        started = time.process_time()
+        try:
+            return _Reading(self._section, self._canonicalizer, self._product, self._languages, document).result(started)
+        except MemoryError:
+            return Parsed(reason=Reason.PARSE_KILLED, detail="out of memory", elapsed_s=time.process_time() - started)
+        except Exception as error:  # one document must never end a crawl, and the reason is recorded with it
+            return Parsed(reason=Reason.INTERNAL, detail=f"{type(error).__name__}: {error}"[:500], elapsed_s=time.process_time() - started)
+
+
+class _Reading:
+    """One document on its way through the steps."""
+
+    def __init__(
+        self, section: ParseSection, canonicalizer: Canonicalizer, product: str, languages: LanguageGuesser, document: Document
+    ) -> None:
+        self._section = section
+        self._canonicalizer = canonicalizer
+        self._product = product
+        self._languages = languages
+        self._document = document
+        self._reason, self._detail = Reason.NONE, ""
+        self._outlinks: Outlinks | None = None
+
+    def result(self, started: float) -> Parsed:
+        media_type = media_type_of(self._document.headers)
+        supplied = media_type.essence if media_type else ""
+        label = media_type.parameters.get("charset") if media_type else None
+        body = self._decoded(supplied)
+        if is_gzip_file(supplied, body):
+            body, supplied = self._unpacked(body), ""
+        essence, shape = sniff(supplied, body)
+        page, sitemap, hints = self._read(shape, body, label)
+        return self._parsed(essence, shape, page, sitemap, hints, len(body), started)
+
+    def _decoded(self, supplied: str) -> bytes:
+        document = self._document
+        body = Path(document.spool).read_bytes() if document.spool else document.body
+        encodings = [value for name, value in document.headers if name == "content-encoding"]
+        limit = max(self._section.max_bytes, MAX_BYTES) if "xml" in supplied or "gzip" in supplied else self._section.max_bytes
+        decoded = decode(body, encodings, limit, self._section.max_ratio)
+        self._reason, self._detail = decoded.reason, decoded.detail
+        return decoded.body[:limit]
+
+    def _unpacked(self, body: bytes) -> bytes:
+        """A gzip file's content; a gzip file inside it is unpacked too, as some servers compress their ``.xml.gz`` again."""
+        for _ in range(_GZIP_LAYERS):
+            if not body.startswith(b"\x1f\x8b\x08"):
+                break
+            decoded = decode(body, "gzip", MAX_BYTES, self._section.max_ratio)
+            if decoded.reason is not Reason.NONE:
+                self._reason, self._detail = decoded.reason, decoded.detail
+            body = decoded.body
+        return body
+
+    def _read(self, shape: Shape, body: bytes, label: str | None) -> tuple[Page, Sitemap | None, dict[str, tuple[int, float]]]:
+        if shape is Shape.HTML:
+            return read_html(body[: self._section.max_bytes], label, self._section.max_links), None, {}
+        if shape is Shape.TEXT:
+            text, charset = decode_text(body[: self._section.max_bytes], label)
+            if looks_like_text_sitemap(text):
+                return Page(charset), read_text_sitemap(text), {}
+            return Page(charset, text=fold_lines(text)), None, {}
+        if shape is Shape.SITEMAP:
+            return Page(label.lower() if label else ""), read_sitemap(body, label), {}
+        if shape is Shape.FEED:
+            return self._read_feed(body, label)
+        if self._reason is Reason.NONE and body:
+            self._reason, self._detail = Reason.CONTENT_TYPE, "no links or text are read from this type"
+        return Page(""), None, {}
+
+    def _read_feed(self, body: bytes, label: str | None) -> tuple[Page, None, dict[str, tuple[int, float]]]:
+        feed = read_feed(body, label)
+        page = Page(label.lower() if label else "", title=feed.title, language=feed.language)
+        page.metas.append(("description", feed.description))
+        hints: dict[str, tuple[int, float]] = {}
+        if feed.link:
+            self._links_of(page).add(feed.link, RawLink(LinkKind.FEED, feed.title[:200]))
+        for entry in feed.entries:
+            url = self._links_of(page).add(entry.link, RawLink(LinkKind.FEED, entry.title))
+            if url and entry.date:
+                hints[url] = (entry.date, -1.0)
+        return page, None, hints
+
+    def _links_of(self, page: Page) -> Outlinks:
+        if self._outlinks is None:
+            base = base_of(self._document.url, page.base)
+            self._outlinks = Outlinks(self._canonicalizer, base, self._section.max_links, page.charset)
+        return self._outlinks
+
+    def _parsed(
+        self,
+        essence: str,
+        shape: Shape,
+        page: Page,
+        sitemap: Sitemap | None,
+        hints: dict[str, tuple[int, float]],
+        decoded_bytes: int,
+        started: float,
+    ) -> Parsed:
+        canonical = self._add_links(page, sitemap, hints)
+        outlinks = self._links_of(page)
+        text = page.text[: self._section.max_text]
+        return Parsed(
+            reason=self._reason,
+            detail=self._detail,
+            media_type=essence,
+            charset=page.charset,
+            title=page.title,
+            description=" ".join(_first(page.metas, "description").split())[:_MAX_DESCRIPTION],
+            canonical=canonical,
+            language=self._language(page.language, text),
+            text=text,
+            simhash=simhash(text),
+            directives=self._directives(page),
+            links=outlinks.links(),
+            refused_links=outlinks.refused,
+            decoded_bytes=decoded_bytes,
+            elapsed_s=time.process_time() - started,
+            hints=hints,
+            is_sitemap_index=sitemap is not None and sitemap.is_index,
+        )
+
+    def _add_links(self, page: Page, sitemap: Sitemap | None, hints: dict[str, tuple[int, float]]) -> str:
+        """All links of markup, headers and sitemap; gives the canonical URL that the page names, or the empty string."""
+        outlinks = self._links_of(page)
+        canonical = self._add_header_links(outlinks)
+        for raw, found in page.links.items():
+            outlinks.add(raw, found)
+        if page.canonical is not None:
+            canonical = self._canonical(page.canonical, base_of(self._document.url, page.base)) or canonical
+        for entry in sitemap.entries if sitemap else ():
+            url = outlinks.add(entry.loc, RawLink(LinkKind.SITEMAP))
+            if url and (entry.lastmod or entry.priority >= 0):
+                hints[url] = (entry.lastmod, entry.priority)
+            for alternate in entry.alternates:
+                outlinks.add(alternate, RawLink(LinkKind.ALTERNATE))
+        return canonical
+
+    def _add_header_links(self, outlinks: Outlinks) -> str:
+        canonical = ""
+        for name, value in self._document.headers:
+            if name == "link":
+                for target, relations in parse_link_header(value):
+                    kind = link_kind(relations)
+                    if kind is LinkKind.CANONICAL:
+                        canonical = canonical or self._canonical(target, self._document.url)
+                    if kind is not None:
+                        outlinks.add(self._absolute(target), RawLink(kind, nofollow="nofollow" in relations))
+            elif name == "refresh" and (refresh := parse_refresh(value)) and refresh[1]:
+                outlinks.add(self._absolute(refresh[1]), RawLink(LinkKind.REFRESH))
+        return canonical
+
+    def _absolute(self, target: str) -> str:
+        """Targets in headers are relative to the document itself, whatever its ``<base>`` says (RFC 8288 section 3.2)."""
+        return self._canonical(target, self._document.url) or target
+
+    def _canonical(self, raw: str, base: str) -> str:
+        try:
+            return self._canonicalizer.canonical(raw, base)
+        except InvalidUrl:
+            return ""
+
+    def _language(self, hint: str, text: str) -> str:
+        return self._languages.guess(text, hint) if self._section.language else primary_subtag(hint)
+
+    def _directives(self, page: Page) -> Directives:
+        return read_directives(page.metas, (value for name, value in self._document.headers if name == "x-robots-tag"), self._product)
+
+
+def _first(pairs: Iterable[tuple[str, str]], name: str) -> str:
+    return next((value for key, value in pairs if key == name), "")

@@ -1,0 +1,109 @@
+"""RSS (0.9 to 2.0, RDF) and Atom feeds: the pages that their entries point to, as a stream.
+
+An entry's page is its ``link``; an RSS entry without one has it in its ``guid``, unless that says it is no permalink. Of
+Atom's links only ``alternate`` is the page: ``self`` is the feed, ``enclosure`` a file. Namespaces are not compared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+
+from lxml import etree
+
+from lycosa.parse.sitemap import parse_w3c_date
+from lycosa.parse.xml_stream import ended_elements, local_name, release, text_of
+
+MAX_ENTRIES = 50_000
+_ENTRY = frozenset({"item", "entry"})
+_ROOTS = frozenset({"channel", "feed"})
+_DATES = frozenset({"pubdate", "updated", "published", "modified", "date", "lastbuilddate"})
+_MAX_TITLE = 200
+
+
+@dataclass(slots=True)
+class FeedEntry:
+    """One entry: raw link, title (folded), date in seconds since 1970 (0 = unknown)."""
+
+    link: str = ""
+    title: str = ""
+    date: int = 0
+
+
+@dataclass(slots=True)
+class Feed:
+    """A feed: title, description, language, the raw link of the site it belongs to, and its entries in order."""
+
+    title: str = ""
+    description: str = ""
+    language: str = ""
+    link: str = ""
+    entries: list[FeedEntry] = field(default_factory=list)
+
+
+def read_feed(body: bytes, charset: str | None = None) -> Feed:
+    """Reads a feed. Broken XML gives what could be read."""
+    feed, entry, guid = Feed(), FeedEntry(), ""
+    for element in ended_elements(body, charset):
+        name = local_name(element)
+        owner = _owner(element)
+        if name in _ENTRY:
+            entry.link = entry.link or guid
+            if entry.link:
+                feed.entries.append(entry)
+            entry, guid = FeedEntry(), ""
+            release(element)
+        elif owner in _ENTRY:
+            if name == "guid" and (element.get("isPermaLink") or "true").lower() != "false":
+                guid = text_of(element)
+            else:
+                _read_entry_field(entry, name, element)
+        elif owner in _ROOTS:
+            _read_feed_field(feed, name, element)
+        if len(feed.entries) >= MAX_ENTRIES:
+            break
+    return feed
+
+
+def _owner(element: etree._Element) -> str:
+    parent = element.getparent()
+    return local_name(parent) if parent is not None and isinstance(parent.tag, str) else ""
+
+
+def _read_entry_field(entry: FeedEntry, name: str, element: etree._Element) -> None:
+    if name == "link":
+        entry.link = entry.link or _link(element)
+    elif name == "title":
+        entry.title = " ".join(text_of(element).split())[:_MAX_TITLE]
+    elif name in _DATES:
+        entry.date = entry.date or parse_feed_date(text_of(element))
+
+
+def _read_feed_field(feed: Feed, name: str, element: etree._Element) -> None:
+    if name == "link":
+        feed.link = feed.link or _link(element)
+    elif name == "title":
+        feed.title = feed.title or " ".join(text_of(element).split())
+    elif name in ("description", "subtitle"):
+        feed.description = feed.description or " ".join(text_of(element).split())
+    elif name == "language":
+        feed.language = feed.language or text_of(element)
+
+
+def _link(element: etree._Element) -> str:
+    href = element.get("href")
+    if href is None:
+        return text_of(element)
+    return str(href).strip() if (element.get("rel") or "alternate").lower() == "alternate" else ""
+
+
+def parse_feed_date(text: str) -> int:
+    """Seconds since 1970 of an RFC 822 or W3C date; 0 when it is neither."""
+    if moment := parse_w3c_date(text):
+        return moment
+    try:
+        parsed = parsedate_to_datetime(text)
+        return max(0, int((parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()))
+    except (ValueError, IndexError, TypeError, OverflowError):
+        return 0

@@ -1,0 +1,303 @@
+"""The only module that knows the HTML parser: bytes in, raw facts of the page out.
+
+One WHATWG tree per document, one selector over it for everything that is a link or says something about the page, and
+then the visible text. The selector runs in C and Python sees only the elements it found: walking the whole tree costs
+three times as much. Malformed markup never raises, because the tree-construction algorithm has an answer for every
+sequence of bytes.
+
+Links inside ``<template>`` and comments are not links; a template that is a declarative shadow root is content and stays.
+Raw URL strings are deduplicated here, before anybody resolves them, with their fragments cut off: a fragment is never a
+part of the URL that is fetched, and on documentation pages it makes up most of the differences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import turbohtml
+import turbohtml.detect
+from turbohtml import PlainText
+
+from lycosa.model.discovered import LinkKind
+from lycosa.parse.refresh import parse_refresh
+from lycosa.parse.srcset import srcset_urls
+
+MAX_ANCHOR = 200
+_MAX_TITLE = 2000
+_ANCHOR_WINDOW = 4000  # characters of an anchor that are looked at: an unclosed <a> may hold the whole page
+
+_WANTED = ",".join(
+    (
+        "a,area,link,meta,base,title,form,frame,iframe,img,script[src],source,audio,video,track,embed,object",
+        "input[type=image i],svg image,body[background]",
+    )
+)
+_TEMPLATE = "template:not([shadowrootmode])"
+
+# Not shown by a browser that has scripts and styles. Fallback content of media is not shown either.
+_INVISIBLE = (
+    "head,script,style,noscript,template:not([shadowrootmode]),iframe,noframes,noembed,audio,video,canvas,datalist,"
+    "dialog:not([open]),[hidden],[style*='display:none' i],[style*='display: none' i]"
+)
+
+# The text renderer lays tables out in columns and quotes with indents, which grows with the square of a hostile page, and gives
+# numbers to lists. As plain blocks they cost what their text costs.
+_LAID_OUT = "table,thead,tbody,tfoot,tr,td,th,caption,ol,dd,blockquote,option,optgroup,select,button,legend"
+_PLAIN = PlainText(layout="strict", bullet="", table_cell_separator=" ")
+
+_NOFOLLOW = ("nofollow", "ugc", "sponsored")
+
+
+@dataclass(slots=True)
+class RawLink:
+    """An outlink before resolution: its kind, anchor text (folded) and whether every place that has it says nofollow."""
+
+    kind: LinkKind
+    anchor: str = ""
+    nofollow: bool = False
+
+
+@dataclass(slots=True)
+class Page:
+    """What the markup says, nothing of it resolved against a base or checked.
+
+    ``links`` are by raw URL string (stripped, without fragment) in document order. ``metas`` are the ``(name, content)`` pairs of all
+    metas that have a name (in lower case). ``base`` is the first ``<base href>``, ``canonical`` the first rel=canonical, both raw.
+    """
+
+    charset: str
+    text: str = ""
+    title: str = ""
+    language: str = ""
+    base: str | None = None
+    canonical: str | None = None
+    metas: list[tuple[str, str]] = field(default_factory=list)
+    links: dict[str, RawLink] = field(default_factory=dict)
+    max_links: int = 50_000
+
+    def add(self, url: str | None, kind: LinkKind, anchor: str = "", nofollow: bool = False) -> None:
+        """Records a raw link; a second occurrence keeps the stronger kind, and nofollow only when both say so."""
+        if url is None:
+            return
+        raw, mark, _ = url.partition("#")
+        raw = raw.strip(_BLANKS)
+        if not raw and mark and self.base is None:
+            return  # points into this very page
+        known = self.links.get(raw)
+        if known is None:
+            if len(self.links) < self.max_links:
+                self.links[raw] = RawLink(kind, anchor, nofollow)
+            return
+        if kind < known.kind:
+            known.kind, known.anchor = kind, anchor or known.anchor
+        elif not known.anchor and kind == known.kind:
+            known.anchor = anchor
+        known.nofollow = known.nofollow and nofollow
+
+
+_BLANKS = " \t\n\f\r"
+
+
+def read_html(body: bytes | str, label: str | None = None, max_links: int = 50_000) -> Page:
+    """Reads a page. ``label`` is the charset that HTTP gave; order as in WHATWG: BOM, HTTP, meta prescan, UTF-8 check, detector."""
+    tree = _parse(body, label)
+    page = Page((tree.encoding or "utf-8").lower(), max_links=max_links)
+    tree.remove(_TEMPLATE)
+    root = tree.root
+    if root is not None:
+        page.language = root.attr("lang") or root.attr("xml:lang") or ""
+    for element in tree.select(_WANTED):
+        _READERS[element.tag](page, element)
+    page.text = _visible_text(tree)
+    return page
+
+
+def _parse(body: bytes | str, label: str | None) -> turbohtml.Document:
+    if isinstance(body, bytes) and label:
+        try:
+            return turbohtml.parse(body, encoding=label, positions=False, allow_declarative_shadow_roots=False)
+        except LookupError:
+            pass  # not a label of the Encoding standard: as if there were none
+    return turbohtml.parse(body, detect_encoding=True, positions=False, allow_declarative_shadow_roots=False)
+
+
+def detect_charset(body: bytes) -> str | None:
+    """The charset that the bytes look like, by structure and letter frequencies; ``None`` without evidence."""
+    found = turbohtml.detect.detect(body).encoding
+    return found.lower() if found else None
+
+
+def decode_whatwg(body: bytes, charset: str) -> str | None:
+    """Decodes by a label of the Encoding standard, malformed bytes as U+FFFD; ``None`` for a label that it does not have."""
+    try:
+        return body.decode(f"whatwg-{charset.strip().lower()}", "replace")
+    except (LookupError, UnicodeError, ValueError):
+        return None
+
+
+def _visible_text(tree: turbohtml.Document) -> str:
+    """Text as shown: one line for each block, white space folded. Changes the tree, so it comes last."""
+    tree.remove(_INVISIBLE)
+    for element in tree.select(_LAID_OUT):
+        element.tag = "div"
+    return fold_lines(tree.to_text(_PLAIN))
+
+
+def fold_lines(text: str) -> str:
+    """Drops blank lines and folds white space in the others."""
+    if "\xa0" in text:
+        text = text.replace("\xa0", " ")
+    lines = [line for line in map(str.strip, text.split("\n")) if line]
+    if "  " in text or "\t" in text or "\r" in text:
+        lines = [" ".join(line.split()) for line in lines]
+    return "\n".join(lines)
+
+
+def _folded(text: str, limit: int) -> str:
+    return " ".join(text[: limit * 20].split())[:limit].rstrip()
+
+
+def _read_anchor(page: Page, element: turbohtml.Element) -> None:
+    href = element.attr("href")
+    if href is None:
+        href = element.attr("xlink:href")  # SVG before version 2
+        if href is None:
+            return
+    known = page.links.get(href.partition("#")[0])
+    if known is not None and known.kind is LinkKind.A and known.anchor and not known.nofollow:
+        return  # nothing that this occurrence could add; three of four on documentation pages
+    rel = element.attr("rel")
+    page.add(href, LinkKind.A, " ".join(element.text[:_ANCHOR_WINDOW].split())[:MAX_ANCHOR].rstrip(), rel is not None and _is_nofollow(rel))
+
+
+def _is_nofollow(rel: str) -> bool:
+    words = rel.lower().replace(",", " ").split()
+    return any(word in words for word in _NOFOLLOW)
+
+
+def _read_area(page: Page, element: turbohtml.Element) -> None:
+    page.add(element.attr("href"), LinkKind.AREA, _folded(element.attr("alt") or "", MAX_ANCHOR), _is_nofollow(element.attr("rel") or ""))
+
+
+def _read_link(page: Page, element: turbohtml.Element) -> None:
+    href = element.attr("href")
+    rels = (element.attr("rel") or "").lower().split()
+    if not href or not rels:
+        return
+    kind = link_kind(rels)
+    if kind is None:
+        return
+    if kind is LinkKind.CANONICAL and page.canonical is None:
+        page.canonical = href
+    page.add(href, kind, _folded(element.attr("title") or "", MAX_ANCHOR), _is_nofollow(" ".join(rels)))
+
+
+_STYLES = frozenset({"stylesheet", "icon", "apple-touch-icon", "apple-touch-icon-precomposed", "mask-icon"})
+_NOT_A_RESOURCE = frozenset({"preconnect", "dns-prefetch", "profile"})
+_RELATIONS = {
+    "canonical": LinkKind.CANONICAL,
+    "next": LinkKind.NEXT,
+    "prev": LinkKind.PREV,
+    "previous": LinkKind.PREV,
+    "alternate": LinkKind.ALTERNATE,
+}
+
+
+def link_kind(rels: list[str]) -> LinkKind | None:
+    """What a ``<link>`` or ``Link`` header with these relations is; ``None`` when it names no resource (preconnect)."""
+    if not _STYLES.isdisjoint(rels):
+        return LinkKind.STYLE  # "alternate stylesheet" is a style sheet
+    for rel in rels:
+        if rel in _RELATIONS:
+            return _RELATIONS[rel]
+    return None if _NOT_A_RESOURCE.issuperset(rels) else LinkKind.OTHER
+
+
+def _read_meta(page: Page, element: turbohtml.Element) -> None:
+    content = element.attr("content")
+    if content is None:
+        return
+    name = element.attr("name")
+    if name:
+        page.metas.append((name.strip().lower(), content))
+    elif (element.attr("http-equiv") or "").strip().lower() == "refresh":
+        refresh = parse_refresh(content)
+        # A refresh for browsers without scripts leads to a page that says so.
+        if refresh and refresh[1] and element.closest("noscript") is None:
+            page.add(refresh[1], LinkKind.REFRESH)
+
+
+def _read_base(page: Page, element: turbohtml.Element) -> None:
+    if page.base is None:
+        page.base = element.attr("href")
+
+
+def _read_title(page: Page, element: turbohtml.Element) -> None:
+    if not page.title and element.namespace is turbohtml.Namespace.HTML:
+        page.title = _folded(element.text, _MAX_TITLE)
+
+
+def _read_form(page: Page, element: turbohtml.Element) -> None:
+    page.add(element.attr("action"), LinkKind.FORM)
+
+
+def _read_frame(page: Page, element: turbohtml.Element) -> None:
+    page.add(
+        element.attr("src"), LinkKind.FRAME if element.tag == "frame" else LinkKind.IFRAME, _folded(element.attr("title") or "", MAX_ANCHOR)
+    )
+
+
+def _read_image(page: Page, element: turbohtml.Element) -> None:
+    alt = _folded(element.attr("alt") or "", MAX_ANCHOR)
+    page.add(element.attr("src") or None, LinkKind.IMG, alt)
+    for url in srcset_urls(element.attr("srcset") or ""):
+        page.add(url, LinkKind.IMG, alt)
+
+
+def _read_svg_image(page: Page, element: turbohtml.Element) -> None:
+    page.add(element.attr("href") or element.attr("xlink:href") or None, LinkKind.IMG)
+
+
+def _read_script(page: Page, element: turbohtml.Element) -> None:
+    page.add(element.attr("src") or None, LinkKind.SCRIPT)
+
+
+def _read_media(page: Page, element: turbohtml.Element) -> None:
+    """``source`` is a picture's when it has a srcset, else a track's or a medium's."""
+    page.add(element.attr("src") or None, LinkKind.MEDIA)
+    page.add(element.attr("poster") or None, LinkKind.IMG)
+    for url in srcset_urls(element.attr("srcset") or ""):
+        page.add(url, LinkKind.IMG)
+
+
+def _read_object(page: Page, element: turbohtml.Element) -> None:
+    page.add(element.attr("data") or None, LinkKind.MEDIA)
+
+
+def _read_body(page: Page, element: turbohtml.Element) -> None:
+    page.add(element.attr("background") or None, LinkKind.IMG)
+
+
+_READERS: dict[str, Callable[[Page, turbohtml.Element], None]] = {
+    "a": _read_anchor,
+    "area": _read_area,
+    "link": _read_link,
+    "meta": _read_meta,
+    "base": _read_base,
+    "title": _read_title,
+    "form": _read_form,
+    "frame": _read_frame,
+    "iframe": _read_frame,
+    "img": _read_image,
+    "input": _read_image,
+    "image": _read_svg_image,
+    "script": _read_script,
+    "source": _read_media,
+    "audio": _read_media,
+    "video": _read_media,
+    "track": _read_media,
+    "embed": _read_media,
+    "object": _read_object,
+    "body": _read_body,
+}

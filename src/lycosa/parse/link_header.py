@@ -1,0 +1,24 @@
+"""Links in HTTP headers: ``Link`` (RFC 8288) and ``Refresh``."""
+
+from __future__ import annotations
+
+import re
+
+# RFC 8288 section 3: <target> then parameters; commas separate links but may stand inside a target or a quoted string.
+_LINK = re.compile(r"\s*<([^>]*)>((?:\s*;\s*[^;,=\s\"]+(?:\s*=\s*(?:\"(?:[^\"\\]|\\.)*\"|[^\s;,\"]*))?)*)\s*(?:,|$|(?=<))")
+_PARAMETER = re.compile(r";\s*([^;,=\s\"]+)(?:\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|([^\s;,\"]*)))?")
+
+
+def parse_link_header(value: str) -> list[tuple[str, list[str]]]:
+    """``(raw target, relations in lower case)`` of each link that has a relation and is about this document (no ``anchor``)."""
+    links: list[tuple[str, list[str]]] = []
+    position = 0
+    while found := _LINK.match(value, position):
+        position = found.end()
+        parameters: dict[str, str] = {}
+        for name, quoted, token in _PARAMETER.findall(found.group(2)):
+            parameters.setdefault(name.lower(), quoted or token)
+        relations = parameters.get("rel", "").lower().split()
+        if relations and "anchor" not in parameters:
+            links.append((found.group(1).strip(), relations))
+    return links

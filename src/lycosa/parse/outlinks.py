@@ -1,0 +1,79 @@
+"""From raw references to outlinks: resolved, canonical, deduplicated, hashed, and what is no URL counted by reason."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from lycosa.model.parsed import Link
+from lycosa.parse.html import RawLink
+from lycosa.url import Canonicalizer, InvalidUrl, hash8, host_of, resolve
+
+
+class Outlinks:
+    """Gathers the outlinks of one document. When two references meet in one canonical URL the stronger kind gives its anchor.
+
+    ``refused`` counts distinct raw references by ``Reason`` number. At most ``max_links`` outlinks are kept, the first ones.
+    """
+
+    def __init__(self, canonicalizer: Canonicalizer, base: str, max_links: int, charset: str = "utf-8") -> None:
+        self._canonicalizer = canonicalizer
+        self._base = base
+        self._max_links = max_links
+        self._query_charset = None if charset.startswith("utf") else charset
+        self._found: dict[str, RawLink] = {}
+        self.refused: dict[int, int] = {}
+
+    def add(self, raw: str, found: RawLink) -> str | None:
+        """Takes one reference; gives its canonical URL, or ``None`` when it is refused or beyond ``max_links``."""
+        if self._query_charset and not raw.isascii():
+            raw = with_encoded_query(raw, self._query_charset)
+        try:
+            url = self._canonicalizer.canonical(raw, self._base)
+        except InvalidUrl as error:
+            self.refused[error.reason] = self.refused.get(error.reason, 0) + 1
+            return None
+        known = self._found.get(url)
+        if known is None:
+            if len(self._found) >= self._max_links:
+                return None
+            self._found[url] = found
+        elif found.kind < known.kind:
+            self._found[url] = RawLink(found.kind, found.anchor or known.anchor, found.nofollow and known.nofollow)
+        else:
+            known.anchor = known.anchor or (found.anchor if found.kind == known.kind else "")
+            known.nofollow = known.nofollow and found.nofollow
+        return url
+
+    def links(self) -> list[Link]:
+        """The outlinks in the order in which they were found."""
+        hosts: dict[str, bytes] = {}
+        links: list[Link] = []
+        for url, found in self._found.items():
+            host = host_of(url)
+            host8 = hosts.get(host)
+            if host8 is None:
+                host8 = hosts[host] = hash8(host)
+            links.append(Link(url, host8, hash8(url), found.kind, found.anchor, found.nofollow))
+        return links
+
+
+def base_of(document_url: str, base: str | None) -> str:
+    """What references are resolved against. Source: HTML standard 4.2.3, "set the frozen base URL"."""
+    if base is None:
+        return document_url
+    try:
+        href = resolve(base.strip(" \t\n\f\r"), document_url)
+    except InvalidUrl:
+        return document_url
+    return document_url if href.startswith(("data:", "javascript:")) else href
+
+
+def with_encoded_query(raw: str, charset: str) -> str:
+    """Percent-encodes the query's characters in the page's charset, as browsers do (URL standard, "query state")."""
+    head, mark, query = raw.partition("?")
+    if not mark or query.isascii():
+        return raw
+    try:
+        return head + mark + quote(query.encode(charset, "xmlcharrefreplace"), safe="!\"#$%&'()*+,/:;<=>?@[\\]^`{|}~ ")
+    except LookupError:  # a charset of the Encoding standard that Python has no encoder for
+        return raw

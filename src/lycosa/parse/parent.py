@@ -1,0 +1,243 @@
+"""The two implementations of the parser port: in a child process, for crawls, and in this one, for virtual time.
+
+``ChildParser`` promises that every document gets exactly one answer, whatever it does to the child. A document that takes
+too long or kills the child is answered with the reason; the ones queued behind it go to a fresh child. Several documents
+are on their way at once, so the child always has its next one, and answers come in order, so the document that it works
+on is always the oldest unanswered: that one has the deadline, and that one is blamed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import msgspec
+
+from lycosa.model.parsed import Document, Parsed
+from lycosa.parse.child import ParserConfig, build_parser
+from lycosa.ports import Clock
+from lycosa.reasons import Reason
+from lycosa.wire import FrameError, FrameStream
+
+WINDOW = 16
+"""Documents sent ahead: enough that the child never waits for the loop, few enough to send again when it dies."""
+
+_START_S = 60.0
+_MAX_FAILED_STARTS = 3
+
+
+class InlineParser:
+    """Parses in this process, at once. A document that hangs hangs the caller: for virtual time and tests."""
+
+    def __init__(self, config: ParserConfig) -> None:
+        self._parser = build_parser(config)
+
+    async def parse(self, document: Document) -> Parsed:
+        """Everything the document says."""
+        return self._parser.parse(document)
+
+    async def close(self) -> None:
+        """Nothing to do."""
+
+
+class ParserSnapshot(NamedTuple):
+    """Counts since the start, and what is under way."""
+
+    waiting: int
+    sent: int
+    answered: int
+    children: int
+    timeouts: int
+    deaths: int
+
+
+@dataclass(slots=True)
+class _Job:
+    document: Document
+    answer: asyncio.Future[Parsed]
+
+
+@dataclass(slots=True)
+class _Child:
+    """One process, the documents it was sent, and since when it has worked on the first of them."""
+
+    process: subprocess.Popen[bytes]
+    stream: FrameStream
+    sent: deque[_Job] = field(default_factory=deque)
+    documents: int = 0
+    head_since: float = 0.0
+    is_ready: bool = False
+    is_late: bool = False
+
+    def kill(self) -> None:
+        self.process.kill()
+
+
+class ChildParser:
+    """Parses in a child process that may die of a document. Starts it with the first document; ``close`` ends it."""
+
+    def __init__(self, config: ParserConfig, clock: Clock) -> None:
+        self._config = config
+        self._clock = clock
+        self._waiting: deque[_Job] = deque()
+        self._more = asyncio.Event()
+        self._child: _Child | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._counts = dict.fromkeys(("answered", "children", "timeouts", "deaths", "failed_starts"), 0)
+
+    async def parse(self, document: Document) -> Parsed:
+        """Everything the document says; ``PARSE_TIMEOUT`` or ``PARSE_KILLED`` when the child did not survive it."""
+        if self._running is None:
+            self._running = asyncio.create_task(self._run(), name="parse-child")
+        elif self._running.done():
+            raise RuntimeError("the parser is closed")
+        job = _Job(document, asyncio.get_running_loop().create_future())
+        self._waiting.append(job)
+        self._more.set()
+        return await job.answer
+
+    async def close(self) -> None:
+        """Kills the child and cancels what is still unanswered. Harmless when repeated."""
+        if self._running is None:
+            self._running = asyncio.create_task(asyncio.sleep(0))
+        self._running.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._running
+        while self._waiting:
+            self._waiting.popleft().answer.cancel()
+
+    def snapshot(self) -> ParserSnapshot:
+        """How it stands."""
+        counts = self._counts
+        sent = len(self._child.sent) if self._child else 0
+        return ParserSnapshot(len(self._waiting), sent, counts["answered"], counts["children"], counts["timeouts"], counts["deaths"])
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.snapshot()}>"
+
+    async def _run(self) -> None:
+        """One child after the other, as long as there are documents."""
+        while True:
+            await self._more.wait()
+            self._more.clear()
+            if not self._waiting:
+                continue
+            child = self._child = self._start()
+            try:
+                await self._converse(child)
+            finally:
+                child.kill()
+                child.stream.close()
+                self._take_back(child)
+                self._child = None
+                await self._reap(child)
+
+    async def _reap(self, child: _Child) -> None:
+        """Waits until the system has taken a killed process apart, which takes milliseconds, and more when it held much memory."""
+        while child.process.poll() is None:
+            await self._clock.sleep(0.005)
+
+    def _start(self) -> _Child:
+        """Spawned, never forked: the worker has threads and open files that a child must not inherit."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            # -P: the current folder is the user's, nothing is imported from it.
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "lycosa.parse.child", str(theirs.fileno()), str(os.getpid())],
+                stdin=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,  # Ctrl-C on the terminal is for the parent
+                env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+            )
+        self._counts["children"] += 1
+        return _Child(process, FrameStream(ours), head_since=self._clock.monotonic())
+
+    async def _converse(self, child: _Child) -> None:
+        """Sends and receives until the child has died, is late, or has had its number of documents."""
+        tasks = [asyncio.create_task(work) for work in (self._receive(child), self._send(child), self._watch(child))]
+        try:
+            await tasks[0]
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _send(self, child: _Child) -> None:
+        encoder = msgspec.msgpack.Encoder()
+        with suppress(ConnectionError):  # the receiving side notices and ends the conversation
+            await child.stream.send(encoder.encode(self._config))
+            while child.documents < self._config.section.recycle_documents:
+                while not self._waiting or len(child.sent) >= WINDOW or not child.is_ready:
+                    self._more.clear()
+                    await self._more.wait()
+                job = self._waiting.popleft()
+                if job.answer.done():
+                    continue  # nobody wants it any more
+                if not child.sent:
+                    child.head_since = self._clock.monotonic()
+                child.sent.append(job)
+                child.documents += 1
+                await child.stream.send(encoder.encode(job.document))
+
+    async def _receive(self, child: _Child) -> None:
+        decoder = msgspec.msgpack.Decoder(Parsed)
+        with suppress(ConnectionError, FrameError):
+            if await child.stream.receive() is None:
+                return
+            child.is_ready = True
+            self._counts["failed_starts"] = 0
+            self._more.set()
+            while (frame := await child.stream.receive()) is not None:
+                child.head_since = self._clock.monotonic()
+                self._answer(child.sent.popleft(), decoder.decode(frame))
+                self._more.set()
+                if child.documents >= self._config.section.recycle_documents and not child.sent:
+                    return
+
+    async def _watch(self, child: _Child) -> None:
+        """Kills the child when its first document is over the deadline, or when it does not start."""
+        while True:
+            limit = self._config.section.deadline_s if child.is_ready else _START_S
+            asleep_since = self._clock.monotonic()
+            due = child.head_since + limit if child.sent or not child.is_ready else asleep_since + limit
+            # Never longer than a deadline, because what it waits for may change meanwhile.
+            await self._clock.sleep(max(0.0, min(due - asleep_since, self._config.section.deadline_s)))
+            now = self._clock.monotonic()
+            if now - asleep_since > 2 * limit + 1:
+                child.head_since = now  # the machine was suspended; that is not the document's fault
+            elif (child.sent or not child.is_ready) and now - child.head_since >= limit:
+                child.is_late = True
+                child.kill()
+                return
+
+    def _take_back(self, child: _Child) -> None:
+        """After a child's end: blames the first of its documents, and queues the others again in their order."""
+        if child.sent:
+            reason = Reason.PARSE_TIMEOUT if child.is_late else Reason.PARSE_KILLED
+            self._counts["timeouts" if child.is_late else "deaths"] += 1
+            self._answer(child.sent.popleft(), Parsed(reason=reason, detail=reason.meaning))
+        elif not child.is_ready:
+            self._give_up_after_failed_starts()
+        self._waiting.extendleft(reversed(child.sent))
+        child.sent.clear()
+        if self._waiting:
+            self._more.set()
+
+    def _give_up_after_failed_starts(self) -> None:
+        self._counts["failed_starts"] += 1
+        if self._counts["failed_starts"] >= _MAX_FAILED_STARTS:
+            self._counts["failed_starts"] = 0
+            while self._waiting:
+                self._answer(self._waiting.popleft(), Parsed(reason=Reason.INTERNAL, detail="the parse child does not start"))
+
+    def _answer(self, job: _Job, parsed: Parsed) -> None:
+        self._counts["answered"] += 1
+        if not job.answer.done():
+            job.answer.set_result(parsed)

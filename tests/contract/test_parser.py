@@ -1,0 +1,89 @@
+"""What every implementation of the parser port promises, in process and in the child."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from lycosa.clock import SystemClock
+from lycosa.config import CanonicalSection, ParseSection
+from lycosa.model.discovered import LinkKind
+from lycosa.model.parsed import Document, Parsed
+from lycosa.parse.child import ParserConfig
+from lycosa.parse.parent import ChildParser, InlineParser
+from lycosa.ports import Parser
+from lycosa.reasons import Reason
+
+PAGE = b"""<!DOCTYPE html><html lang=en><title>Wolves &amp; spiders</title><meta name=robots content=noarchive>
+<link rel=canonical href=/wolf><p>Spiders hunt at night. <a href="../b#x" rel=nofollow>The  next</a>
+<img src=i.png> <a href="mailto:x@y">mail</a>"""
+
+
+def config(**settings: object) -> ParserConfig:
+    section = {"language": False, "recycle_documents": 4, **settings}
+    return ParserConfig(ParseSection(**section), CanonicalSection(), "lycosa")  # type: ignore[arg-type]
+
+
+def page(url: str = "http://example.org/a/p", body: bytes = PAGE) -> Document:
+    return Document(url, 200, [("content-type", "text/html; charset=utf-8")], body)
+
+
+@pytest.fixture(params=["inline", "child"])
+async def parser(request: pytest.FixtureRequest) -> AsyncIterator[Parser]:
+    made: Parser = InlineParser(config()) if request.param == "inline" else ChildParser(config(), SystemClock())
+    yield made
+    await made.close()
+
+
+async def test_a_page_comes_back_as_what_it_says(parser: Parser) -> None:
+    parsed = await parser.parse(page())
+    assert parsed.reason is Reason.NONE
+    assert (parsed.media_type, parsed.charset, parsed.title, parsed.language) == ("text/html", "utf-8", "Wolves & spiders", "en")
+    assert parsed.canonical == "http://example.org/wolf"
+    assert parsed.text == "Spiders hunt at night. The next mail"
+    assert parsed.directives.noarchive and not parsed.directives.noindex
+    assert [(link.url, link.kind, link.anchor, link.nofollow) for link in parsed.links] == [
+        ("http://example.org/wolf", LinkKind.CANONICAL, "", False),
+        ("http://example.org/b", LinkKind.A, "The next", True),
+        ("http://example.org/a/i.png", LinkKind.IMG, "", False),
+    ]
+    assert parsed.refused_links == {Reason.SCHEME: 1}
+    assert parsed.decoded_bytes == len(PAGE)
+
+
+async def test_documents_at_once_get_their_own_answers(parser: Parser) -> None:
+    documents = [page(f"http://example.org/{number}/p", b"<a href=x>y</a>") for number in range(30)]
+    answers = await asyncio.gather(*map(parser.parse, documents))
+    assert [answer.links[0].url for answer in answers] == [f"http://example.org/{number}/x" for number in range(30)]
+
+
+async def test_bytes_that_are_no_document_give_a_reason(parser: Parser) -> None:
+    parsed = await parser.parse(Document("http://example.org/p.pdf", 200, [("content-type", "application/pdf")], b"%PDF-1.7"))
+    assert (parsed.reason, parsed.media_type, parsed.links) == (Reason.CONTENT_TYPE, "application/pdf", [])
+
+
+async def test_a_spooled_body_is_read_from_its_file(parser: Parser, tmp_path: Path) -> None:
+    spool = tmp_path / "body"
+    spool.write_bytes(PAGE)
+    parsed = await parser.parse(Document("http://example.org/", 200, [("content-type", "text/html")], b"", str(spool)))
+    assert parsed.title == "Wolves & spiders"
+
+
+async def test_a_spool_that_is_gone_is_an_internal_reason(parser: Parser, tmp_path: Path) -> None:
+    parsed = await parser.parse(Document("http://example.org/", 200, [], b"", str(tmp_path / "none")))
+    assert parsed.reason is Reason.INTERNAL
+
+
+async def test_large_bodies_pass(parser: Parser) -> None:
+    body = b"<p>word</p>" * 100_000
+    answers: list[Parsed] = await asyncio.gather(*(parser.parse(page(body=body)) for _ in range(3)))
+    assert [answer.decoded_bytes for answer in answers] == [len(body)] * 3
+
+
+async def test_closing_twice_is_harmless(parser: Parser) -> None:
+    await parser.parse(page())
+    await parser.close()
+    await parser.close()

@@ -1,0 +1,91 @@
+"""Documents that kill or stall the parse child cost themselves and nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+
+import pytest
+
+from lycosa.clock import SystemClock
+from lycosa.config import CanonicalSection, ParseSection
+from lycosa.model.parsed import Document
+from lycosa.parse.child import ParserConfig
+from lycosa.parse.parent import ChildParser
+from lycosa.reasons import Reason
+
+
+def document(name: str, body: bytes = b"<a href=x>y</a>") -> Document:
+    return Document(f"http://example.org/{name}", 200, [("content-type", "text/html")], body)
+
+
+@pytest.fixture
+async def parser(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ChildParser]:
+    monkeypatch.setenv("LYCOSA_TEST_HOOKS", "1")  # the environment of the child, not our code
+    section = ParseSection(language=False, deadline_s=1.0, memory_bytes=1_000_000_000, recycle_documents=1000)
+    made = ChildParser(ParserConfig(section, CanonicalSection(), "lycosa"), SystemClock())
+    yield made
+    await made.close()
+
+
+@pytest.mark.parametrize(
+    ("hook", "reason"),
+    [("hook-segfault", Reason.PARSE_KILLED), ("hook-hang", Reason.PARSE_TIMEOUT), ("hook-memory", Reason.PARSE_KILLED)],
+)
+async def test_one_bad_document_costs_only_itself(parser: ChildParser, hook: str, reason: Reason) -> None:
+    names = [*(f"before/{n}" for n in range(5)), hook, *(f"after/{n}" for n in range(5))]
+    answers = await asyncio.gather(*(parser.parse(document(name)) for name in names))
+    assert [answer.reason for answer in answers] == [reason if name == hook else Reason.NONE for name in names]
+    assert all(len(answer.links) == 1 for answer in answers if not answer.reason)
+    assert parser.snapshot().children == 2
+
+
+async def test_bad_documents_in_a_row_each_get_their_reason(parser: ChildParser) -> None:
+    answers = await asyncio.gather(
+        *(parser.parse(document(name)) for name in ("hook-segfault/1", "hook-segfault/2", "good", "hook-segfault/3"))
+    )
+    assert [answer.reason for answer in answers] == [Reason.PARSE_KILLED, Reason.PARSE_KILLED, Reason.NONE, Reason.PARSE_KILLED]
+    assert parser.snapshot().deaths == 3
+
+
+async def test_a_child_killed_while_idle_is_replaced(parser: ChildParser) -> None:
+    assert (await parser.parse(document("one"))).reason is Reason.NONE
+    child = parser._child
+    assert child is not None
+    os.kill(child.process.pid, signal.SIGKILL)
+    child.process.wait()
+    while parser._child is child:  # noqa: ASYNC110 - only the next turn of the loop is awaited
+        await asyncio.sleep(0)
+    assert (await parser.parse(document("two"))).reason is Reason.NONE
+
+
+async def test_recycling_loses_no_document() -> None:
+    section = ParseSection(language=False, recycle_documents=3)
+    parser = ChildParser(ParserConfig(section, CanonicalSection(), "lycosa"), SystemClock())
+    answers = await asyncio.gather(*(parser.parse(document(f"{number}/")) for number in range(10)))
+    assert [answer.links[0].url for answer in answers] == [f"http://example.org/{number}/x" for number in range(10)]
+    assert parser.snapshot().children == 4
+    await parser.close()
+
+
+async def test_closing_cancels_what_is_unanswered_and_ends_the_child(parser: ChildParser) -> None:
+    hanging = asyncio.ensure_future(parser.parse(document("hook-hang")))
+    while not (parser._child and parser._child.sent):  # noqa: ASYNC110 - only the next turn of the loop is awaited
+        await asyncio.sleep(0)
+    pid = parser._child.process.pid
+    await parser.close()
+    assert (await asyncio.gather(hanging, return_exceptions=True))[0].reason is Reason.PARSE_KILLED
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    with pytest.raises(RuntimeError):
+        await parser.parse(document("late"))
+
+
+async def test_a_document_whose_caller_went_away_is_not_awaited(parser: ChildParser) -> None:
+    tasks = [asyncio.ensure_future(parser.parse(document(str(number)))) for number in range(6)]
+    await asyncio.sleep(0)
+    tasks[2].cancel()
+    answers = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [isinstance(answer, asyncio.CancelledError) for answer in answers] == [number == 2 for number in range(6)]
