@@ -1,0 +1,24 @@
+"""The log of every request: written around each one, read after a crash and by the audit."""
+
+from lycosa.attempts.crashes import CrashCounts, Suspicion
+from lycosa.attempts.files import Attempt, boot_id
+from lycosa.attempts.gaps import AddressUse, Gap, address_use, gaps
+from lycosa.attempts.log import AttemptLog
+from lycosa.attempts.read import Contact, last_boots, last_contacts, read_attempts, unfinished
+
+__all__ = [
+    "AddressUse",
+    "Attempt",
+    "AttemptLog",
+    "Contact",
+    "CrashCounts",
+    "Gap",
+    "Suspicion",
+    "address_use",
+    "boot_id",
+    "gaps",
+    "last_boots",
+    "last_contacts",
+    "read_attempts",
+    "unfinished",
+]

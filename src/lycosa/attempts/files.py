@@ -1,0 +1,114 @@
+"""What one attempt is, and which files of a folder hold them.
+
+A worker's files are ``attempts-w000-000001.log``, numbered from 1 without reuse; a closed one becomes ``.log.zst``.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import msgspec
+
+from lycosa.durable import DiskFull, named, sync_data, sync_folder
+from lycosa.model.fetched import FetchKind
+from lycosa.reasons import Reason
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+FORMAT = 1
+
+
+class Attempt(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """One request on the wire.
+
+    ``started`` and ``ended`` are seconds on the monotonic clock of ``boot``, the ``_wall`` ones seconds since 1970. An attempt that
+    never ended (``is_finished`` is false) carries as its end the latest moment at which it can still have been running, as far as the
+    log knows: the start of the worker's next run, else the last line of its own. ``delay_s`` is the effective delay decided at its end.
+    """
+
+    worker: int
+    run: str
+    boot: str
+    number: int
+    kind: FetchKind
+    host: str
+    address: str
+    url: str
+    started: float
+    started_wall: float
+    ended: float
+    ended_wall: float
+    is_finished: bool = True
+    outcome: Reason = Reason.NONE
+    status: int = 0
+    duration_s: float = 0.0
+    delay_s: float = 0.0
+
+
+def boot_id() -> str:
+    """Names the time since the machine started; empty where the system has no such name, which equals no other."""
+    if sys.platform == "darwin":
+        asked = subprocess.run(["/usr/sbin/sysctl", "-n", "kern.bootsessionuuid"], capture_output=True, text=True, check=False)
+        return asked.stdout.strip()
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def files_of(folder: Path) -> dict[int, list[Path]]:
+    """The files of each worker, oldest first; a compressed file stands for the plain one that it was made from."""
+    found: dict[int, dict[int, Path]] = {}
+    for path in sorted(folder.glob("attempts-w*.log*")):  # .log sorts before .log.zst, which replaces it
+        if path.name.endswith((".log", ".log.zst")):
+            found.setdefault(int(path.name.split("-")[1][1:]), {})[number_of(path)] = path
+    return {worker: [numbered[number] for number in sorted(numbered)] for worker, numbered in sorted(found.items())}
+
+
+def number_of(path: Path) -> int:
+    """The number of a file among its worker's."""
+    return int(path.name.split("-")[2].split(".")[0])
+
+
+def tidy(folder: Path, worker: int, kept: int, current: Path) -> None:
+    """Compresses the closed files of a worker and deletes the oldest beyond ``kept``. Blocks; safe to repeat after a crash."""
+    closed = [path for path in files_of(folder).get(worker, []) if number_of(path) < number_of(current)]
+    for path in closed[: max(0, len(closed) - kept)]:
+        path.unlink()
+    for path in closed[max(0, len(closed) - kept) :]:
+        if path.suffix == ".zst":
+            path.with_suffix("").unlink(missing_ok=True)  # a crash came between the rename and this
+        else:
+            _compress(path)
+
+
+def open_file(path: Path) -> BinaryIO:
+    """A file's plain bytes, whether it is compressed or not."""
+    return cast(BinaryIO, zstd.open(path, "rb")) if path.suffix == ".zst" else path.open("rb")
+
+
+def _compress(path: Path) -> None:
+    target = path.with_name(path.name + ".zst")
+    temporary = target.with_name(f".{target.name}.tmp")
+    try:
+        with path.open("rb") as source, temporary.open("wb") as sink:
+            packer = zstd.ZstdCompressor(level=3)
+            while block := source.read(1 << 20):
+                sink.write(packer.compress(block))
+            sink.write(packer.flush())
+            sink.flush()
+            sync_data(sink.fileno())
+        temporary.replace(target)
+        sync_folder(path.parent)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        if isinstance(named(error, target), DiskFull):
+            return  # it stays as it is until there is room
+        raise
+    path.unlink()

@@ -1,0 +1,228 @@
+"""Reads attempt logs back: all of them for the audit, only their ends after a crash.
+
+A line that cannot be read is told to ``on_damage`` and skipped: the last line of a file may be torn by a kill, and after a power
+loss a part of the last file may be missing. What follows must not stop a crawl from starting; the audit counts it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from lycosa.attempts.files import FORMAT, Attempt, files_of, open_file
+from lycosa.model.fetched import FetchKind
+from lycosa.reasons import Reason
+
+OnDamage = Callable[[Path, int], None]
+"""Gets the file and the number of a line (from 1) that cannot be read."""
+
+
+class Contact(NamedTuple):
+    """The last time that a host was asked for something.
+
+    Times are those of the end, or of the start when it never ended (``is_unfinished``): ``monotonic`` on the clock of ``boot``, ``wall`` in
+    seconds since 1970. ``delay_s`` is the effective delay that was decided then, 0 when it never ended.
+    """
+
+    wall: float
+    monotonic: float
+    boot: str
+    is_unfinished: bool
+    delay_s: float
+
+
+class _Head(NamedTuple):
+    """The first line of a file."""
+
+    run: str
+    boot: str
+    wall: float
+    monotonic: float
+
+
+def _ignore(path: Path, line: int) -> None:
+    return None
+
+
+def read_attempts(folder: Path, on_damage: OnDamage = _ignore) -> Iterator[Attempt]:
+    """All attempts that the folder still holds, of all workers, in the order of their ends."""
+    readers = (_Reader(worker, on_damage).attempts(paths) for worker, paths in files_of(folder).items())
+    return heapq.merge(*readers, key=lambda attempt: attempt.ended_wall)
+
+
+def unfinished(folder: Path) -> list[Attempt]:
+    """What was in flight when each worker's last run crashed; nothing of a run that ended on purpose."""
+    found: list[Attempt] = []
+    for worker, paths in files_of(folder).items():
+        reader = _Reader(worker, _ignore)
+        for _ in reader.attempts(_last_run(paths)):
+            pass
+        found += reader.left
+    return found
+
+
+def last_contacts(folder: Path, since_wall: float) -> dict[str, Contact]:
+    """The last contact of every host that was asked for something since a wall time (seconds since 1970)."""
+    contacts: dict[str, Contact] = {}
+    for worker, paths in files_of(folder).items():
+        for attempt in _Reader(worker, _ignore).attempts(_since(paths, since_wall)):
+            contact = _contact(attempt)
+            known = contacts.get(attempt.host)
+            if contact.wall >= since_wall and (known is None or contact.wall > known.wall):
+                contacts[attempt.host] = contact
+    return contacts
+
+
+def last_boots(folder: Path) -> set[str]:
+    """The boots in which the workers last ran; another one than the present means that the machine went down since."""
+    heads = (_head(paths[-1]) for paths in files_of(folder).values())
+    return {head.boot for head in heads if head is not None}
+
+
+class _Reader:
+    """Pairs the lines of one worker's files."""
+
+    def __init__(self, worker: int, on_damage: OnDamage) -> None:
+        self._worker, self._on_damage = worker, on_damage
+        self._head = _Head("", "", 0.0, 0.0)
+        self._open: dict[int, Attempt] = {}
+        self._last = (0.0, 0.0)  # monotonic and wall time of the last line
+        self.left: list[Attempt] = []  # begun and never ended in runs that did not end on purpose
+
+    def attempts(self, paths: Iterable[Path]) -> Iterator[Attempt]:
+        """The attempts of consecutive files; unfinished ones when their run is known to be over."""
+        for path in paths:
+            with open_file(path) as file:
+                for number, line in enumerate(file, 1):
+                    try:
+                        yield from self._line(line)
+                    except (ValueError, IndexError, OverflowError):
+                        self._on_damage(path, number)
+        yield from self._broken_off(*self._last)
+
+    def _line(self, line: bytes) -> Iterable[Attempt]:
+        if not line.endswith(b"\n"):
+            raise ValueError("torn")
+        fields = line[:-1].decode().split("\t")
+        match fields[0]:
+            case "B":
+                self._begin(fields)
+                return ()
+            case "E":
+                return self._end(fields)
+            case "R":
+                return self._start(fields)
+            case "S":
+                self._last = (_s(fields[1]), _s(fields[2]))
+                over = list(self._broken_off(*self._last))
+                self.left.clear()
+                return over
+        raise ValueError(fields[0])
+
+    def _start(self, fields: list[str]) -> Iterable[Attempt]:
+        head = _parse_head(fields)
+        if head.run == self._head.run:
+            return ()
+        same_boot = head.boot == self._head.boot and head.boot != ""
+        over = list(self._broken_off(head.monotonic if same_boot else self._last[0], head.wall))
+        self._head = head
+        self.left.clear()
+        return over
+
+    def _begin(self, fields: list[str]) -> None:
+        _, number, monotonic, wall, kind, address, host, url = fields
+        self._last = started, started_wall = _s(monotonic), _s(wall)
+        self._open[int(number)] = Attempt(
+            worker=self._worker,
+            run=self._head.run,
+            boot=self._head.boot,
+            number=int(number),
+            kind=FetchKind(int(kind)),
+            host=host,
+            address=address,
+            url=url,
+            started=started,
+            started_wall=started_wall,
+            ended=started,
+            ended_wall=started_wall,
+            is_finished=False,
+        )
+
+    def _end(self, fields: list[str]) -> Iterable[Attempt]:
+        _, number, monotonic, wall, outcome, status, duration, delay = fields
+        self._last = ended, ended_wall = _s(monotonic), _s(wall)
+        begun = self._open.pop(int(number), None)
+        if begun is None:  # its first line is in a file that is no longer kept
+            return ()
+        return (
+            msgspec.structs.replace(
+                begun,
+                ended=ended,
+                ended_wall=ended_wall,
+                is_finished=True,
+                outcome=Reason(int(outcome)),
+                status=int(status),
+                duration_s=_s(duration),
+                delay_s=_s(delay),
+            ),
+        )
+
+    def _broken_off(self, monotonic: float, wall: float) -> Iterator[Attempt]:
+        """What is still open, as attempts that ended at the latest then."""
+        self.left = [msgspec.structs.replace(begun, ended=monotonic, ended_wall=wall) for begun in self._open.values()]
+        self._open.clear()
+        return iter(self.left)
+
+
+def _contact(attempt: Attempt) -> Contact:
+    if attempt.is_finished:
+        return Contact(attempt.ended_wall, attempt.ended, attempt.boot, False, attempt.delay_s)
+    return Contact(attempt.started_wall, attempt.started, attempt.boot, True, 0.0)
+
+
+def _last_run(paths: list[Path]) -> list[Path]:
+    """The files of the last run: those at the end whose heads name the same one."""
+    taken: list[Path] = []
+    run: str | None = None
+    for path in reversed(paths):
+        head = _head(path)
+        if head is not None and run is not None and head.run != run:
+            break
+        run = head.run if head is not None else run
+        taken.append(path)
+    return taken[::-1]
+
+
+def _since(paths: list[Path], wall: float) -> list[Path]:
+    """The files that may hold an attempt that ended after a wall time, and the one before them, where it may have begun."""
+    first = len(paths)
+    while first > 0:
+        first -= 1
+        head = _head(paths[first])
+        if head is not None and head.wall < wall:
+            break
+    return paths[max(0, first - 1) :]
+
+
+def _head(path: Path) -> _Head | None:
+    """The head of a file; ``None`` when a crash came before it was written."""
+    try:
+        with open_file(path) as file:
+            return _parse_head(file.readline().decode().split("\t"))
+    except ValueError:
+        return None
+
+
+def _parse_head(fields: list[str]) -> _Head:
+    tag, version, boot, run, wall, monotonic = fields
+    if tag != "R" or int(version) != FORMAT or not monotonic:
+        raise ValueError("not the head of an attempt log")
+    return _Head(run, boot, _s(wall), _s(monotonic))
+
+
+def _s(field: str) -> float:
+    return int(field) / 1e6

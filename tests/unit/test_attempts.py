@@ -1,0 +1,323 @@
+"""The attempt log: what is read back after every kind of end, what it proves, whom it suspects."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lycosa.attempts import (
+    Attempt,
+    AttemptLog,
+    CrashCounts,
+    Suspicion,
+    address_use,
+    boot_id,
+    gaps,
+    last_boots,
+    last_contacts,
+    read_attempts,
+    unfinished,
+)
+from lycosa.model.fetched import FetchKind
+from lycosa.reasons import Reason
+
+
+class Writer:
+    """An attempt log with a clock: monotonic time ``now``, wall time a thousand seconds ahead."""
+
+    def __init__(self, folder: Path, worker: int = 0, now: float = 0.0, boot: str = "boot-a", **settings: int) -> None:
+        self.log = AttemptLog(folder, worker, now + 1000, now, boot=boot, **settings)
+        self.now = now
+
+    def begin(self, at: float, host: str = "a.test", url: str = "", address: str = "192.0.2.1") -> int:
+        self.now = at
+        return self.log.begin(host, address, url or f"http://{host}/{at:g}", FetchKind.PAGE, at, at + 1000)
+
+    def end(self, attempt: int, at: float, delay_s: float = 1.0) -> None:
+        self.now = at
+        self.log.end(attempt, Reason.NONE, 200, 0.5, at, at + 1000, delay_s)
+
+    def fetch(self, start: float, end: float, host: str = "a.test", **more: str) -> None:
+        self.end(self.begin(start, host, **more), end)
+
+    def close(self) -> None:
+        self.log.close(self.now + 1000, self.now)
+
+
+def test_an_attempt_comes_back_as_it_was(tmp_path: Path) -> None:
+    log = AttemptLog(tmp_path, 3, 1.7e9, 12.0, boot="b")
+    number = log.begin("a.test", "2001:db8::1", "http://a.test/x?y=1", FetchKind.ROBOTS, 12.5, 1.7e9 + 0.5)
+    log.end(number, Reason.HTTP_SERVER_ERROR, 503, 0.25, 12.75, 1.7e9 + 0.75, 30.0)
+    log.close(1.7e9 + 1, 13.0)
+    assert list(read_attempts(tmp_path)) == [
+        Attempt(
+            worker=3,
+            run=log.run,
+            boot="b",
+            number=1,
+            kind=FetchKind.ROBOTS,
+            host="a.test",
+            address="2001:db8::1",
+            url="http://a.test/x?y=1",
+            started=12.5,
+            started_wall=1.7e9 + 0.5,
+            ended=12.75,
+            ended_wall=1.7e9 + 0.75,
+            outcome=Reason.HTTP_SERVER_ERROR,
+            status=503,
+            duration_s=0.25,
+            delay_s=30.0,
+        )
+    ]
+
+
+def test_lines_are_in_the_file_before_the_call_returns(tmp_path: Path) -> None:
+    writer = Writer(tmp_path)
+    writer.begin(1)
+    (path,) = tmp_path.iterdir()
+    assert path.name == "attempts-w000-000001.log"
+    assert path.read_text().splitlines()[1].split("\t") == [
+        "B",
+        "1",
+        "1000000",
+        "1001000000",
+        "0",
+        "192.0.2.1",
+        "a.test",
+        "http://a.test/1",
+    ]
+    writer.close()
+
+
+def test_a_url_with_line_ends_stays_on_one_line(tmp_path: Path) -> None:
+    writer = Writer(tmp_path)
+    writer.fetch(1, 2, url="http://a.test/\n\t\r\udc80é")
+    writer.close()
+    (attempt,) = read_attempts(tmp_path)
+    assert attempt.url == "http://a.test/%0A%09%0D\\udc80é"
+
+
+def test_what_was_in_flight_at_a_crash_is_found_and_only_of_the_last_run(tmp_path: Path) -> None:
+    first = Writer(tmp_path, now=0)
+    first.begin(1, url="http://a.test/old")
+    second = Writer(tmp_path, now=10)
+    second.fetch(11, 12)
+    second.begin(13, url="http://a.test/new")
+    other = Writer(tmp_path, worker=1, now=10)
+    other.begin(14, url="http://b.test/other")
+    assert [attempt.url for attempt in unfinished(tmp_path)] == ["http://a.test/new", "http://b.test/other"]
+    assert not any(attempt.is_finished for attempt in unfinished(tmp_path))
+
+
+def test_what_was_in_flight_at_an_end_on_purpose_is_no_crash(tmp_path: Path) -> None:
+    writer = Writer(tmp_path)
+    writer.begin(1)
+    writer.close()
+    assert unfinished(tmp_path) == []
+    (attempt,) = read_attempts(tmp_path)
+    assert not attempt.is_finished
+
+
+def test_an_unfinished_attempt_ends_at_the_latest_when_the_next_run_starts(tmp_path: Path) -> None:
+    first = Writer(tmp_path, now=0)
+    first.begin(1)
+    first.fetch(2, 3, "b.test")
+    assert [attempt.ended for attempt in unfinished(tmp_path)] == [3.0]
+    Writer(tmp_path, now=10).fetch(15, 16)
+    (gap,) = gaps(read_attempts(tmp_path))
+    assert (gap.gap_s, gap.previous.is_finished, gap.previous.ended_wall) == (5.0, False, 1010.0)
+
+
+@pytest.mark.parametrize("torn", [1, 5, 30])
+def test_a_torn_last_line_is_skipped_and_told(tmp_path: Path, torn: int) -> None:
+    writer = Writer(tmp_path)
+    writer.fetch(1, 2)
+    writer.begin(3)
+    (path,) = tmp_path.iterdir()
+    path.write_bytes(path.read_bytes()[:-torn])
+    damage: list[tuple[Path, int]] = []
+    assert [attempt.started for attempt in read_attempts(tmp_path, lambda where, line: damage.append((where, line)))] == [1.0]
+    assert damage == [(path, 4)]
+    Writer(tmp_path, now=10).fetch(11, 12)
+    assert [attempt.started for attempt in read_attempts(tmp_path)] == [1.0, 11.0]
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.binary(max_size=200), st.integers(0, 300))
+def test_nothing_in_a_file_stops_the_start(tmp_path_factory: pytest.TempPathFactory, rubbish: bytes, at: int) -> None:
+    folder = tmp_path_factory.mktemp("log")
+    writer = Writer(folder)
+    writer.fetch(1, 2)
+    writer.begin(3)
+    (path,) = folder.iterdir()
+    data = path.read_bytes()
+    path.write_bytes(data[:at] + rubbish + data[at + len(rubbish) :])
+    unfinished(folder)
+    last_contacts(folder, 0)
+    last_boots(folder)
+    list(gaps(read_attempts(folder)))
+    writer.close()
+
+
+def test_rotation_goes_on_in_a_new_file_and_pairs_lines_across_files(tmp_path: Path) -> None:
+    writer = Writer(tmp_path, file_bytes=500)
+    open_attempt, time = writer.begin(1, "b.test"), 2.0
+    while not writer.log.is_full:
+        writer.fetch(time, time + 0.5)
+        time += 2
+    work = writer.log.rotate(time + 1000, time)
+    writer.end(open_attempt, time + 1)
+    before = list(read_attempts(tmp_path))
+    work()
+    work()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["attempts-w000-000001.log.zst", "attempts-w000-000002.log"]
+    assert list(read_attempts(tmp_path)) == before
+    assert [attempt.host for attempt in before][-1] == "b.test"
+    assert all(attempt.is_finished for attempt in before)
+    assert unfinished(tmp_path) == []
+
+
+def test_the_oldest_files_go_when_there_are_too_many(tmp_path: Path) -> None:
+    writer = Writer(tmp_path, kept=2)
+    for round_ in range(5):
+        writer.fetch(round_ * 10, round_ * 10 + 1)
+        writer.log.rotate(round_ * 10 + 1002, round_ * 10 + 2)()
+    assert [path.name[14:20] for path in sorted(tmp_path.iterdir())] == ["000004", "000005", "000006"]
+    assert [attempt.started for attempt in read_attempts(tmp_path)] == [30.0, 40.0]
+
+
+def test_a_crash_between_compressing_and_deleting_leaves_one_file(tmp_path: Path) -> None:
+    writer = Writer(tmp_path)
+    writer.fetch(1, 2)
+    path = tmp_path / "attempts-w000-000001.log"
+    plain = path.read_bytes()
+    work = writer.log.rotate(1003, 3)
+    work()
+    path.write_bytes(plain)
+    assert len(list(read_attempts(tmp_path))) == 1
+    work()
+    assert not path.exists()
+    assert len(list(read_attempts(tmp_path))) == 1
+
+
+def test_last_contacts_tell_end_or_start_of_each_host_across_workers_and_files(tmp_path: Path) -> None:
+    writer = Writer(tmp_path)
+    writer.fetch(1, 2, "old.test")
+    writer.log.rotate(1003, 3)()
+    writer.fetch(4, 5, "a.test")
+    writer.fetch(6, 7, "a.test")
+    writer.begin(8, "b.test")
+    Writer(tmp_path, worker=1, now=8).fetch(9, 10, "a.test")
+    contacts = last_contacts(tmp_path, 1003.5)
+    assert {host: (contact.wall, contact.is_unfinished, contact.delay_s) for host, contact in contacts.items()} == {
+        "a.test": (1010.0, False, 1.0),
+        "b.test": (1008.0, True, 0.0),
+    }
+    assert contacts["a.test"].boot == "boot-a"
+    assert set(last_contacts(tmp_path, 0)) == {"old.test", "a.test", "b.test"}
+
+
+def test_boots_of_the_last_runs_tell_a_power_loss(tmp_path: Path) -> None:
+    Writer(tmp_path, boot="boot-a")
+    Writer(tmp_path, boot="boot-b")
+    Writer(tmp_path, worker=1, boot="boot-b")
+    assert last_boots(tmp_path) == {"boot-b"}
+    assert boot_id() == boot_id()
+
+
+def test_gaps_use_the_monotonic_clock_within_a_boot_and_the_wall_clock_across(tmp_path: Path) -> None:
+    log = AttemptLog(tmp_path, 0, 1000.0, 50.0, boot="a")
+    log.end(log.begin("h", "x", "u", FetchKind.PAGE, 50.0, 1000.0), Reason.NONE, 200, 1, 51.0, 2000.0, 1.0)  # the wall clock was set
+    log.end(log.begin("h", "x", "u", FetchKind.PAGE, 52.5, 2001.5), Reason.NONE, 200, 1, 53.0, 2002.0, 1.0)
+    log.close(2002.0, 53.0)
+    log = AttemptLog(tmp_path, 0, 2100.0, 3.0, boot="b")
+    log.end(log.begin("h", "x", "u", FetchKind.PAGE, 4.0, 2101.0), Reason.NONE, 200, 1, 5.0, 2102.0, 1.0)
+    log.close(2103.0, 6.0)
+    assert [round(gap.gap_s, 6) for gap in gaps(read_attempts(tmp_path))] == [1.5, 99.0]
+
+
+def test_an_overlap_is_a_negative_gap_whichever_ends_first(tmp_path: Path) -> None:
+    writer = Writer(tmp_path)
+    outer = writer.begin(1)
+    writer.fetch(2, 3)
+    writer.end(outer, 10)
+    assert [gap.gap_s for gap in gaps(read_attempts(tmp_path))] == [-2.0]
+
+
+def test_address_use_counts_starts_and_concurrency_over_all_hosts(tmp_path: Path) -> None:
+    writer, other = Writer(tmp_path), Writer(tmp_path, worker=1)
+    first, second = writer.begin(1, "a.test"), other.begin(1.5, "b.test")
+    third = writer.begin(1.7, "c.test", address="192.0.2.9")
+    writer.end(first, 2)
+    writer.fetch(2, 4, "d.test")
+    other.end(second, 5)
+    writer.end(third, 6)
+    uses = {use.address: (use.requests, round(use.least_gap_s, 6), use.most_at_once) for use in address_use(read_attempts(tmp_path))}
+    assert uses == {"192.0.2.1": (3, 0.5, 2), "192.0.2.9": (1, float("inf"), 1)}
+
+
+def crash(folder: Path, *urls: str, finish: tuple[str, ...] = (), worker: int = 0) -> CrashCounts:
+    """One start: counts the last crash, fetches ``finish``, dies with ``urls`` in flight."""
+    counts = CrashCounts(folder)
+    counts.after_restart(unfinished(folder))
+    now = float(len(list(folder.glob("attempts*"))) * 100)
+    writer = Writer(folder, worker=worker, now=now)
+    for url in finish:
+        writer.fetch(now, now + 1, url=url)
+        counts.finished(url)
+    counts.save()
+    for url in urls:
+        writer.begin(now + 2, url=url)
+    return counts
+
+
+def test_a_url_in_flight_at_successive_crashes_becomes_poison_and_the_others_are_cleared(tmp_path: Path) -> None:
+    crash(tmp_path, "http://a.test/bad", "http://b.test/good")
+    counts = crash(tmp_path, "http://a.test/bad", finish=("http://b.test/good",))
+    assert counts.suspects() == {"http://a.test/bad"}
+    assert counts.suspicion("http://a.test/bad") is Suspicion.SUSPECT
+    counts = crash(tmp_path, "http://a.test/bad")
+    assert counts.suspicion("http://a.test/bad") is Suspicion.POISON
+    assert counts.suspicion("http://b.test/good") is Suspicion.NONE
+    assert crash(tmp_path).suspicion("http://a.test/bad") is Suspicion.HOPELESS
+
+
+def test_a_suspect_that_was_not_tried_again_stays_a_suspect(tmp_path: Path) -> None:
+    crash(tmp_path, "http://a.test/1")
+    crash(tmp_path, "http://a.test/2")
+    counts = crash(tmp_path)
+    assert {url: counts.suspicion(url) for url in counts.suspects()} == {
+        "http://a.test/1": Suspicion.SUSPECT,
+        "http://a.test/2": Suspicion.SUSPECT,
+    }
+
+
+def test_one_crash_is_counted_once_however_often_the_start_is_repeated(tmp_path: Path) -> None:
+    crash(tmp_path, "http://a.test/1", worker=5)
+    for _ in range(3):
+        counts = CrashCounts(tmp_path)
+        counts.after_restart(unfinished(tmp_path))
+    crash(tmp_path, worker=0)  # fewer workers than before: nobody opens the log of worker 5 again
+    counts = crash(tmp_path, worker=0)
+    assert counts.suspicion("http://a.test/1") is Suspicion.SUSPECT
+
+
+def test_two_processes_clear_their_own_suspects_without_undoing_each_other(tmp_path: Path) -> None:
+    crash(tmp_path, "http://a.test/1", "http://b.test/2", "http://c.test/3")
+    crash(tmp_path)
+    one, two = CrashCounts(tmp_path), CrashCounts(tmp_path)
+    one.finished("http://a.test/1")
+    two.finished("http://b.test/2")
+    assert one.is_changed
+    one.save()
+    two.save()
+    assert not one.is_changed
+    assert CrashCounts(tmp_path).suspects() == {"http://c.test/3"}
+
+
+def test_unreadable_counts_suspect_nobody(tmp_path: Path) -> None:
+    (tmp_path / "crashes.json").write_bytes(b"{not json")
+    assert CrashCounts(tmp_path).suspects() == set()
