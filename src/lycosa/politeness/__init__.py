@@ -1,1 +1,32 @@
 """Who may be fetched, and when: robots.txt, the delay of a host, the table of addresses."""
+
+from lycosa.politeness.addresses import AddressTable
+from lycosa.politeness.delay import Delay, Pace, after_exchange, clamp, delay_s, longest_delay, parse_retry_after
+from lycosa.politeness.robots_cache import RobotsAnswer, RobotsRecord, RobotsState, after_fetch, answer_of, decision, robots_state
+from lycosa.politeness.robots_file import judge_for, parse_robots
+from lycosa.politeness.robots_rules import Matcher, RobotsRules, Verdict, judge, target_of
+
+__all__ = [
+    "AddressTable",
+    "Delay",
+    "Matcher",
+    "Pace",
+    "RobotsAnswer",
+    "RobotsRecord",
+    "RobotsRules",
+    "RobotsState",
+    "Verdict",
+    "after_exchange",
+    "after_fetch",
+    "answer_of",
+    "clamp",
+    "decision",
+    "delay_s",
+    "judge",
+    "judge_for",
+    "longest_delay",
+    "parse_retry_after",
+    "parse_robots",
+    "robots_state",
+    "target_of",
+]

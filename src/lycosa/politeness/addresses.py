@@ -37,11 +37,11 @@ _ROWS = 512  # tables open at once
 _HEADER_WORDS = 8 + _ROWS  # magic, buckets, cells, barrier, spare; one generation per row
 _BARRIER = 3
 _FIRST_ROW = 8
-_STRIPES = 256
-_OPENING_LOCK, _ROW_LOCKS, _STRIPE_LOCKS = 0, 1024, 4096  # byte offsets of locks
+STRIPES = 256
+_OPENING_LOCK, _ROW_LOCKS, STRIPE_LOCKS = 0, 1024, 4096  # byte offsets of locks
 _MAX_CELLS = 64
 _LOCK_TRIES = 20
-_LOCKED_OUT_S = 0.002
+_LOCKED_OUT_S = 0.005
 _NO_SLOT_S = 0.05
 _SHARED = _ENTRIES
 
@@ -103,7 +103,7 @@ class AddressTable:
         """
         key = xxhash.xxh3_64_intdigest(address.encode()) or 1
         bucket = key % self._buckets
-        lock = _STRIPE_LOCKS + bucket % _STRIPES
+        lock = STRIPE_LOCKS + bucket % STRIPES
         for _ in range(_LOCK_TRIES):
             if self._locks.acquire(lock):
                 break
@@ -150,7 +150,9 @@ class AddressTable:
         entry = self._find(key, base, now)
         time_at = base + _ENTRIES + 1 + entry
         limit = now + self._delay_s
-        wait_s = min(self._times[time_at], limit) - now
+        if self._times[time_at] > limit:
+            self._times[time_at] = limit  # written down, or a time from before a reboot would be one delay away for ever
+        wait_s = self._times[time_at] - now
         if wait_s > 0:
             return wait_s
         first = base + 2 * (_ENTRIES + 1) + entry * self._cells
@@ -229,7 +231,10 @@ class AddressTable:
                 if any(self._locks.is_held(_ROW_LOCKS + row) for row in range(_ROWS)):
                     raise ValueError(f"{self._path} is in use with other settings")
                 os.ftruncate(descriptor, 0)
-                os.ftruncate(descriptor, size)
+                if hasattr(os, "posix_fallocate"):  # a full disk is an error here, not a SIGBUS in ``take``
+                    os.posix_fallocate(descriptor, 0, size)
+                else:
+                    os.ftruncate(descriptor, size)
                 os.pwrite(descriptor, header[: 3 * _WORD] + struct.pack("=d", -1.0 if found else 0.0), 0)
             self._row = next((row for row in range(_ROWS) if self._locks.acquire(_ROW_LOCKS + row)), -1)
             if self._row < 0:

@@ -24,6 +24,7 @@ from typing import Literal
 import msgspec
 
 from lycosa.config import PolitenessSection
+from lycosa.model.pace import Pace
 
 Source = Literal["floor", "crawl-delay", "adaptive", "retry-after", "backoff"]
 
@@ -32,20 +33,6 @@ LONGEST_RETRY_AFTER_S = 366 * 86400.0
 
 _SECONDS = re.compile(r"([+-]?)([0-9]{1,15}(?:\.[0-9]*)?)")
 _MAX_DOUBLINGS = 40
-
-
-class Pace(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What a host's last exchanges say about its delay.
-
-    ``crawl_delay_s`` is that of robots.txt, -1 = none. ``backoffs`` counts refusals in a row (429, 503) that named no time, the last at
-    ``backoff_at``. ``retry_at`` is when the server wants to be asked again. Wall seconds, 0 = none.
-    """
-
-    crawl_delay_s: float = -1.0
-    last_duration_s: float = 0.0
-    backoffs: int = 0
-    backoff_at: float = 0.0
-    retry_at: float = 0.0
 
 
 class Delay(msgspec.Struct, frozen=True, gc=False):

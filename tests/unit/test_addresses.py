@@ -1,0 +1,334 @@
+"""The table of addresses: delay and concurrency per address, over processes and their deaths."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lycosa.config import PolitenessSection
+from lycosa.politeness.addresses import STRIPE_LOCKS, STRIPES, AddressTable
+from lycosa.politeness.byte_locks import ByteLocks
+
+SECTION = PolitenessSection(address_delay_s=0.5, address_slots=2)
+UNDELAYED = PolitenessSection(address_delay_s=0, address_slots=2)
+
+
+@pytest.fixture(params=["private", "file"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
+    return tmp_path / "addresses" if request.param == "file" else None
+
+
+class Other:
+    """Another process with the same table, told by lines what to do."""
+
+    PROGRAM = """
+import json, sys
+from pathlib import Path
+from lycosa.config import PolitenessSection
+from lycosa.politeness.addresses import AddressTable
+path, delay_s, slots = sys.argv[1:]
+table = AddressTable(Path(path), PolitenessSection(address_delay_s=float(delay_s), address_slots=int(slots)), 1024)
+print("open", flush=True)
+for line in sys.stdin:
+    verb, address, now = json.loads(line)
+    print(getattr(table, verb)(address, now), flush=True)
+"""
+
+    def __init__(self, path: Path, section: PolitenessSection) -> None:
+        command = [sys.executable, "-c", self.PROGRAM, str(path), str(section.address_delay_s), str(section.address_slots)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self._answer() == "open"
+
+    def take(self, address: str, now: float) -> float:
+        return float(self._ask("take", address, now))
+
+    def release(self, address: str, now: float) -> None:
+        self._ask("release", address, now)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.end()
+
+    def end(self) -> None:
+        self.process.communicate()
+
+    def _ask(self, verb: str, address: str, now: float) -> str:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps([verb, address, now]) + "\n")
+        self.process.stdin.flush()
+        return self._answer()
+
+    def _answer(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Iterator[Other]:
+    other = Other(tmp_path / "addresses", SECTION)
+    yield other
+    other.end()
+
+
+def test_starts_to_one_address_are_a_delay_apart(place: Path | None) -> None:
+    table = AddressTable(place, SECTION)
+    assert table.take("192.0.2.1", 100.0) == 0
+    assert table.take("192.0.2.1", 100.2) == pytest.approx(0.3)
+    table.release("192.0.2.1", 100.3)
+    assert table.take("192.0.2.1", 100.4) == pytest.approx(0.1)  # a delay between starts, whatever ended
+    assert table.take("192.0.2.1", 100.5) == 0
+    table.close()
+
+
+def test_addresses_do_not_hinder_each_other(place: Path | None) -> None:
+    table = AddressTable(place, SECTION)
+    assert [table.take(f"192.0.2.{n}", 100.0) for n in range(250)] == [0.0] * 250
+    table.close()
+
+
+def test_no_more_requests_are_open_than_slots(place: Path | None) -> None:
+    table = AddressTable(place, UNDELAYED)
+    assert [table.take("2001:db8::1", 1.0) > 0 for _ in range(4)] == [False, False, True, True]
+    table.release("2001:db8::1", 2.0)
+    assert [table.take("2001:db8::1", 2.0) > 0 for _ in range(2)] == [False, True]
+    table.close()
+
+
+def test_many_slots_are_possible(place: Path | None) -> None:
+    table = AddressTable(place, PolitenessSection(address_delay_s=0, address_slots=20))
+    assert sum(table.take("192.0.2.1", 1.0) == 0 for _ in range(30)) == 20
+    table.close()
+
+
+def test_releasing_what_is_not_held_is_an_error() -> None:
+    table = AddressTable(None, SECTION)
+    with pytest.raises(KeyError):
+        table.release("192.0.2.1", 1.0)
+    table.close()
+
+
+def test_the_snapshot_counts_addresses_and_slots(place: Path | None) -> None:
+    table = AddressTable(place, UNDELAYED, 64)
+    table.take("192.0.2.1", 1.0)
+    table.take("192.0.2.1", 1.0)
+    table.take("192.0.2.2", 1.0)
+    table.release("192.0.2.2", 1.0)
+    assert table.snapshot() == {"addresses": 2, "slots_used": 2, "slots_held": 2}
+    assert "2 slots held of 1 addresses" in repr(table)
+    table.close()
+
+
+def test_a_restart_remembers_the_next_start(tmp_path: Path) -> None:
+    table = AddressTable(tmp_path / "addresses", SECTION)
+    table.take("192.0.2.1", 100.0)
+    table.close()
+    table = AddressTable(tmp_path / "addresses", SECTION)
+    assert table.take("192.0.2.1", 100.1) == pytest.approx(0.4)
+    table.close()
+
+
+def test_closing_gives_back_the_slots(tmp_path: Path) -> None:
+    path = tmp_path / "addresses"
+    first, second = AddressTable(path, UNDELAYED), AddressTable(path, UNDELAYED)
+    assert [first.take("192.0.2.1", 1.0), first.take("192.0.2.1", 1.0)] == [0, 0]
+    assert second.take("192.0.2.1", 1.0) > 0
+    first.close()
+    assert second.take("192.0.2.1", 1.0) == 0
+    second.close()
+
+
+def test_times_from_before_a_reboot_cost_one_delay_at_most(tmp_path: Path) -> None:
+    table = AddressTable(tmp_path / "addresses", SECTION)
+    table.take("192.0.2.1", 5_000_000.0)
+    table.close()
+    table = AddressTable(tmp_path / "addresses", SECTION)
+    assert table.take("192.0.2.1", 20.0) == pytest.approx(0.5)
+    assert table.take("192.0.2.1", 20.5) == 0
+    table.close()
+
+
+def test_processes_share_delay_and_slots(tmp_path: Path, other: Other) -> None:
+    table = AddressTable(tmp_path / "addresses", SECTION, 1024)
+    assert other.take("192.0.2.1", 100.0) == 0
+    assert table.take("192.0.2.1", 100.1) == pytest.approx(0.4)
+    assert table.take("192.0.2.1", 100.5) == 0
+    assert other.take("192.0.2.1", 101.0) > 0  # both slots are taken
+    assert other.take("192.0.2.2", 101.0) == 0
+    other.release("192.0.2.1", 101.0)
+    assert table.take("192.0.2.1", 101.0) == 0
+    table.close()
+
+
+def test_the_slots_of_a_killed_process_come_back_and_its_delay_stays(tmp_path: Path, other: Other) -> None:
+    table = AddressTable(tmp_path / "addresses", SECTION, 1024)
+    assert [other.take("192.0.2.1", 100.0), other.take("192.0.2.1", 100.5)] == [0, 0]
+    assert table.take("192.0.2.1", 101.0) > 0
+    other.kill()
+    assert table.take("192.0.2.1", 100.9) == pytest.approx(0.1)
+    assert [table.take("192.0.2.1", 101.0), table.take("192.0.2.1", 101.5)] == [0, 0]
+    assert table.take("192.0.2.1", 102.0) > 0
+    table.close()
+
+
+def test_a_successor_in_the_same_row_is_not_taken_for_the_dead(tmp_path: Path) -> None:
+    path = tmp_path / "addresses"
+    first = Other(path, SECTION)
+    assert [first.take("192.0.2.1", 100.0), first.take("192.0.2.1", 100.5)] == [0, 0]
+    first.kill()
+    second = Other(path, SECTION)
+    assert second.take("192.0.2.1", 101.0) == 0
+    second.end()
+
+
+def test_a_stopped_process_keeps_its_slots_and_stops_nobody(tmp_path: Path, other: Other) -> None:
+    table = AddressTable(tmp_path / "addresses", SECTION, 1024)
+    other.take("192.0.2.1", 100.0)
+    other.take("192.0.2.1", 100.5)
+    other.process.send_signal(signal.SIGSTOP)
+    assert table.take("192.0.2.1", 200.0) > 0
+    assert table.take("192.0.2.2", 200.0) == 0
+    other.process.send_signal(signal.SIGCONT)
+    table.close()
+
+
+def test_whoever_does_not_get_the_lock_is_told_to_come_again(tmp_path: Path) -> None:
+    table, locks = AddressTable(tmp_path / "addresses", SECTION), ByteLocks(tmp_path / "addresses")
+    assert all(locks.acquire(STRIPE_LOCKS + stripe) for stripe in range(STRIPES))
+    assert 0 < table.take("192.0.2.1", 1.0) < 0.1
+    locks.close()
+    assert table.take("192.0.2.1", 1.0) == 0
+    table.close()
+
+
+def test_a_full_bucket_shares_one_entry_instead_of_failing(place: Path | None) -> None:
+    table = AddressTable(place, SECTION, 8)  # one bucket
+    addresses = [f"192.0.2.{n}" for n in range(10)]
+    assert [table.take(address, 100.0) > 0 for address in addresses] == [False] * 9 + [True]
+    # The first eight are idle soon, but the ninth's memory is in the shared entry, so the tenth goes on sharing it.
+    for address in addresses[:8]:
+        table.release(address, 100.1)
+    assert table.take(addresses[9], 100.5) == 0
+    assert table.take(addresses[8], 100.9) == pytest.approx(0.1)
+    assert table.take(addresses[0], 100.9) == 0
+    table.release(addresses[8], 101.0)
+    table.release(addresses[9], 101.0)
+    assert table.take(addresses[9], 101.0) == 0
+    assert table.take(addresses[8], 101.0) == 0
+    table.close()
+
+
+def test_other_settings_are_refused_while_the_file_is_open(tmp_path: Path) -> None:
+    table = AddressTable(tmp_path / "addresses", SECTION)
+    with pytest.raises(ValueError, match="in use with other settings"):
+        AddressTable(tmp_path / "addresses", SECTION, 8)
+    assert table.take("192.0.2.1", 1.0) == 0
+    table.close()
+
+
+@pytest.mark.parametrize("damage", ["other layout", "garbage", "cut short"])
+def test_a_file_that_cannot_be_read_makes_all_addresses_wait_one_delay(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "addresses"
+    table = AddressTable(path, SECTION)
+    table.take("192.0.2.1", 100.0)
+    table.close()
+    if damage == "garbage":
+        path.write_bytes(b"\xff" * 10_000)
+    elif damage == "cut short":
+        path.write_bytes(path.read_bytes()[:5000])
+    table = AddressTable(path, SECTION, 8 if damage == "other layout" else 65536)
+    assert table.take("192.0.2.1", 100.1) == pytest.approx(0.5)
+    assert table.take("192.0.2.2", 100.2) == pytest.approx(0.4)
+    assert [table.take("192.0.2.1", 100.7), table.take("192.0.2.2", 100.7)] == [0, 0]
+    table.close()
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 13), st.floats(0, 0.4)), max_size=80))
+def test_no_history_presses_an_address(steps: list[tuple[bool, int, float]]) -> None:
+    table, now = AddressTable(None, SECTION, 8), 1.0
+    started: dict[str, float] = {}
+    open_now: dict[str, int] = defaultdict(int)
+    for is_take, number, pause_s in steps:
+        address, now = f"192.0.2.{number}", now + pause_s
+        if not is_take and open_now[address]:
+            table.release(address, now)
+            open_now[address] -= 1
+        elif is_take and table.take(address, now) == 0:
+            assert now - started.get(address, -1.0) >= SECTION.address_delay_s - 1e-9
+            started[address] = now
+            open_now[address] += 1
+            assert open_now[address] <= SECTION.address_slots
+    for address, count in open_now.items():
+        for _ in range(count):
+            table.release(address, now)
+    assert all(table.take(f"198.51.100.{n}", now + 1) == 0 for n in range(9))  # nothing leaked
+    table.close()
+
+
+HAMMER = """
+import os, select, sys, time
+from pathlib import Path
+from lycosa.config import PolitenessSection
+from lycosa.politeness.addresses import AddressTable
+folder, name = Path(sys.argv[1]), sys.argv[2]
+table = AddressTable(folder / "addresses", PolitenessSection(address_delay_s=0.01, address_slots=2), 1024)
+log = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+held = []
+print("open", flush=True)
+for turn in range(100_000):
+    address = f"192.0.2.{turn % 3}"
+    now = time.monotonic()
+    if table.take(address, now) == 0:
+        os.write(log, b"take %s %r\\n" % (address.encode(), now))
+        held.append(address)
+    if len(held) > 2 or (held and turn % 7 == 0):
+        os.write(log, b"release %s %r\\n" % (held[0].encode(), time.monotonic()))
+        table.release(held.pop(0), time.monotonic())
+    if select.select([sys.stdin], [], [], 0.0005)[0]:
+        break
+"""
+
+
+def test_processes_that_hammer_the_table_and_are_killed_never_press_an_address(tmp_path: Path) -> None:
+    def start(name: str) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen([sys.executable, "-c", HAMMER, str(tmp_path), name], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"open\n"
+        return process
+
+    # Starting an interpreter takes about a tenth of a second, so each victim dies in the middle of its work.
+    steady = [start("steady-1"), start("steady-2")]
+    for number in range(4):
+        victim = start(f"victim-{number}")
+        late = start(f"late-{number}")
+        victim.kill()
+        victim.communicate()
+        steady.append(late)
+    for process in steady:
+        process.communicate(b"stop")
+        assert process.returncode == 0
+
+    starts: dict[str, list[float]] = defaultdict(list)
+    for log in tmp_path.glob("*-*"):
+        for line in log.read_text().splitlines():
+            verb, address, moment = line.split()
+            if verb == "take":
+                starts[address].append(float(moment))
+    assert len(starts) == 3
+    for moments in starts.values():
+        moments.sort()
+        assert len(moments) > 5
+        assert min(later - earlier for earlier, later in pairwise(moments)) >= 0.01 - 1e-9
+    table = AddressTable(tmp_path / "addresses", PolitenessSection(address_delay_s=0, address_slots=2), 1024)
+    assert [table.take("192.0.2.0", 1e9), table.take("192.0.2.0", 1e9)] == [0, 0]
+    table.close()
