@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.config import PolitenessSection
-from lycosa.politeness.delay import Delay, Pace, after_exchange, clamp, delay_s, longest_delay, parse_retry_after
+from lycosa.model.pace import Pace
+from lycosa.politeness.delay import Delay, after_exchange, clamp, delay_s, longest_delay, parse_retry_after
 
 NOW = 1_800_000_000.0
 DAY = 86400.0

@@ -1,7 +1,7 @@
 """Who may be fetched, and when: robots.txt, the delay of a host, the table of addresses."""
 
 from lycosa.politeness.addresses import AddressTable
-from lycosa.politeness.delay import Delay, Pace, after_exchange, clamp, delay_s, longest_delay, parse_retry_after
+from lycosa.politeness.delay import Delay, after_exchange, clamp, delay_s, longest_delay, parse_retry_after
 from lycosa.politeness.robots_cache import RobotsAnswer, RobotsRecord, RobotsState, after_fetch, answer_of, decision, robots_state
 from lycosa.politeness.robots_file import judge_for, parse_robots
 from lycosa.politeness.robots_rules import Matcher, RobotsRules, Verdict, judge, target_of
@@ -10,7 +10,6 @@ __all__ = [
     "AddressTable",
     "Delay",
     "Matcher",
-    "Pace",
     "RobotsAnswer",
     "RobotsRecord",
     "RobotsRules",
