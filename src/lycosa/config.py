@@ -7,14 +7,10 @@ Robots obedience is not a setting. Unknown keys and bad values stop the start (`
 from __future__ import annotations
 
 from enum import Enum
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
-
-
-class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A group of settings."""
 
 
 class ScopeRule(Enum):
@@ -33,22 +29,24 @@ class RefetchRule(Enum):
     ADAPTIVE = "adaptive"
 
 
-def _m(text: str, **bounds: float) -> Meta:
-    return Meta(description=text, **bounds)  # type: ignore[arg-type]
+def _m(text: str, **bounds: Any) -> Meta:
+    return Meta(description=text, **bounds)
 
 
 Seconds = float
 Bytes = int
 
 
-class AgentSection(_Section):
+class AgentSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How the crawler names itself."""
 
-    product: Annotated[str, Meta(description="Product token: in User-Agent, and what robots.txt groups are matched with.", pattern="^[A-Za-z_-]+$")] = "lycosa"
+    product: Annotated[
+        str, Meta(description="Product token: in User-Agent, and what robots.txt groups are matched with.", pattern="^[A-Za-z_-]+$")
+    ] = "lycosa"
     contact: Annotated[str, _m("URL or e-mail address for site owners, put into User-Agent and From.")] = ""
 
 
-class CanonicalSection(_Section):
+class CanonicalSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Canonical form beyond RFC 3986 and WHATWG. All change a URL's identity, so they are frozen with the crawl."""
 
     sort_query: Annotated[bool, _m("Sort query parameters by name.")] = False
@@ -60,7 +58,7 @@ class CanonicalSection(_Section):
     drop_empty_query: Annotated[bool, _m("Drop a question mark with nothing behind it.")] = True
 
 
-class ScopeSection(_Section):
+class ScopeSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which URLs belong to the crawl."""
 
     rule: Annotated[ScopeRule, _m("host, site (registrable domain), prefix (the seed's folder) or any.")] = ScopeRule.HOST
@@ -72,7 +70,7 @@ class ScopeSection(_Section):
     max_hops: Annotated[int, _m("Redirects in a row.", ge=0, le=20)] = 5
 
 
-class TrapSection(_Section):
+class TrapSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Defences against endless URL spaces."""
 
     max_url_length: Annotated[int, _m("Characters of a URL.", ge=100, le=65536)] = 2000
@@ -83,7 +81,7 @@ class TrapSection(_Section):
     refuse_session_ids: Annotated[bool, _m("Refuse URLs that still carry a session id after canonicalisation.")] = True
 
 
-class BudgetSection(_Section):
+class BudgetSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What one host or site may take. 0 is no limit. Over budget means parked, not dropped."""
 
     host_pages: Annotated[int, _m("Pages of one host.", ge=0)] = 0
@@ -91,11 +89,13 @@ class BudgetSection(_Section):
     host_bytes: Annotated[int, _m("Body bytes of one host.", ge=0)] = 0
     site_bytes: Annotated[int, _m("Body bytes of one site.", ge=0)] = 0
     host_time_s: Annotated[float, _m("Time spent fetching from one host.", ge=0)] = 0.0
-    discovery_per_page: Annotated[int, _m("New URLs of a host for each page fetched from it, beyond the first 10,000; more are parked.", ge=0)] = 1000
+    discovery_per_page: Annotated[
+        int, _m("New URLs of a host for each page fetched from it, beyond the first 10,000; more are parked.", ge=0)
+    ] = 1000
     park_s: Annotated[float, _m("First wait of a parked host; doubles each time.", ge=1)] = 600.0
 
 
-class PolitenessSection(_Section):
+class PolitenessSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How hosts are spared. One request at a time per host, always."""
 
     delay_s: Annotated[float, _m("Least time from the end of a request to the start of the next, per host.", ge=0)] = 1.0
@@ -111,16 +111,18 @@ class PolitenessSection(_Section):
     address_slots: Annotated[int, _m("Requests at a time to one address.", ge=1)] = 4
 
 
-class RobotsSection(_Section):
+class RobotsSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Limits on robots.txt itself (RFC 9309)."""
 
     max_age_s: Annotated[float, _m("How long a file is used; RFC 9309 says at most 24 hours.", ge=60, le=86400)] = 86400.0
     max_bytes: Annotated[int, _m("Bytes parsed; RFC 9309 says at least 500 KiB.", ge=512000)] = 512000
     retry_s: Annotated[float, _m("First wait after a robots.txt could not be fetched; doubles, at most max age.", ge=1)] = 60.0
-    outage_s: Annotated[float, _m("Unreachable for longer than this counts as absent when there is no cached copy (RFC 9309 2.3.1.4).", ge=86400)] = 2592000.0
+    outage_s: Annotated[
+        float, _m("Unreachable for longer than this counts as absent when there is no cached copy (RFC 9309 2.3.1.4).", ge=86400)
+    ] = 2592000.0
 
 
-class DnsSection(_Section):
+class DnsSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Name resolution."""
 
     servers: Annotated[tuple[str, ...], _m("Name servers; none means the system's.")] = ()
@@ -135,7 +137,7 @@ class DnsSection(_Section):
     ipv6: Annotated[bool, _m("Use IPv6 addresses too.")] = True
 
 
-class FetchSection(_Section):
+class FetchSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Requests and their limits."""
 
     slots: Annotated[int, _m("Requests at once, over all hosts.", ge=1, le=20000)] = 256
@@ -158,17 +160,17 @@ class FetchSection(_Section):
     connections: Annotated[int, _m("Idle connections kept.", ge=0)] = 512
 
 
-class RetrySection(_Section):
+class RetrySection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What happens after a failed request."""
 
     tries: Annotated[int, _m("Requests of one URL before it is a dead letter.", ge=1, le=20)] = 4
-    first_s: Annotated[float, _m("Wait before the second request; doubles.", ge=0)] = 60.0
+    first_s: Annotated[float, _m("Wait before the second request; doubles.", ge=0)] = 10.0
     max_s: Annotated[float, _m("Longest wait.", ge=1)] = 3600.0
     dns_tries: Annotated[int, _m("Tries of a name that does not resolve, for all URLs of its host together.", ge=1)] = 3
     host_failures: Annotated[int, _m("Failed connections in a row after which a host is retired.", ge=1)] = 12
 
 
-class ParseSection(_Section):
+class ParseSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Limits on parsing, which happens in a child process."""
 
     max_bytes: Annotated[int, _m("Decoded bytes parsed.", ge=1024)] = 10_000_000
@@ -188,7 +190,7 @@ class SeenUrls(Enum):
     BLOOM = "bloom"
 
 
-class SeenSection(_Section):
+class SeenSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """URL-seen and content-seen."""
 
     urls: Annotated[SeenUrls, _m("sorted (exact hash file) or bloom.")] = SeenUrls.SORTED
@@ -200,7 +202,7 @@ class SeenSection(_Section):
     max_distance: Annotated[int, _m("Bits in which near-duplicates may differ.", ge=0, le=3)] = 3
 
 
-class PrioritySection(_Section):
+class PrioritySection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Weights of the factors of a URL's priority; they need not add up to 1."""
 
     importance: Annotated[float, _m("Links from important pages.", ge=0)] = 0.30
@@ -210,7 +212,7 @@ class PrioritySection(_Section):
     staleness: Annotated[float, _m("How long ago it was fetched.", ge=0)] = 0.10
 
 
-class RefetchSection(_Section):
+class RefetchSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """When a page is fetched again."""
 
     rule: Annotated[RefetchRule, _m("off or adaptive.")] = RefetchRule.ADAPTIVE
@@ -219,7 +221,7 @@ class RefetchSection(_Section):
     max_s: Annotated[float, _m("Longest interval.", ge=1)] = 7776000.0
 
 
-class StoreSection(_Section):
+class StoreSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Output files."""
 
     segment_bytes: Annotated[int, _m("Size at which a WARC segment is closed.", ge=100_000)] = 1_000_000_000
@@ -232,7 +234,7 @@ class StoreSection(_Section):
     min_free_bytes: Annotated[int, _m("Stop leasing when the disk has less than this.", ge=0)] = 500_000_000
 
 
-class FrontierSection(_Section):
+class FrontierSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Queues."""
 
     partitions: Annotated[int, _m("Units of ownership; frozen with the crawl.", ge=1, le=65536)] = 16
@@ -242,7 +244,7 @@ class FrontierSection(_Section):
     finish_wait_s: Annotated[float, _m("A crawl is finished when nothing is due within this.", ge=0)] = 600.0
 
 
-class LimitSection(_Section):
+class LimitSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """When the crawl stops by itself; 0 is no limit. These may change from run to run."""
 
     max_pages: Annotated[int, _m("Captures, over the life of the crawl.", ge=0)] = 0
@@ -250,7 +252,7 @@ class LimitSection(_Section):
     max_time_s: Annotated[float, _m("Duration of this run.", ge=0)] = 0.0
 
 
-class Config(_Section):
+class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The whole tree."""
 
     agent: AgentSection = AgentSection()

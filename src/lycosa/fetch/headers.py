@@ -8,7 +8,6 @@ belongs to the block, but both count against the limits, so that an endless stre
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from lycosa.config import FetchSection
 from lycosa.model.fetched import FetchRequest
@@ -18,6 +17,7 @@ ACCEPT_ENCODING = "gzip, br, zstd, deflate"
 _EMAIL = re.compile(r"(?:mailto:)?([^@\s()<>,;:]+@[^@\s()<>,;:/]+)")
 _VISIBLE = re.compile(r"[\x20-\x7e]*")
 _FIELD_VALUE = re.compile(r"[\x20-\x7e\x80-\xff]+")
+_TARGET = re.compile(r"[^:/?#]*://[^/?#]*([^#]*)")
 _PROTOCOLS = {b"HTTP/1.1": "http/1.1", b"HTTP/1.0": "http/1.0", b"HTTP/2 ": "h2", b"HTTP/2": "h2"}
 
 
@@ -59,6 +59,13 @@ def conditional_lines(request: FetchRequest) -> list[bytes]:
     return [f"{name}: {value}".encode("latin-1") for name, value in pairs if _FIELD_VALUE.fullmatch(value)]
 
 
+def target_of(url: str) -> str:
+    """The request target in origin form (RFC 9112 section 3.2.1), characters unchanged: libcurl would rewrite ``%3a`` to ``%3A``."""
+    match = _TARGET.match(url)
+    target = match[1] if match else ""
+    return target if target.startswith("/") else f"/{target}"
+
+
 def protocol_of(block: bytes) -> str:
     """``http/1.0``, ``http/1.1`` or ``h2``, by the status line; empty when there is none."""
     return _PROTOCOLS.get(block[:8]) or _PROTOCOLS.get(block[:7], "")
@@ -98,8 +105,3 @@ class HeaderBlock:
     def _is_interim(self) -> bool:
         words = self._lines[0].split(None, 2)
         return len(words) > 1 and len(words[1]) == 3 and words[1][:1] == b"1" and words[1] != b"101"
-
-
-def joined_lines(*groups: Sequence[bytes]) -> list[bytes]:
-    """The lines of several groups, in order."""
-    return [line for group in groups for line in group]

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from lycosa.fetch.body import Body, MemoryBudget
 from lycosa.fetch.guard import Guard
-from lycosa.fetch.headers import HeaderBlock
+from lycosa.fetch.headers import HeaderBlock, target_of
 from lycosa.fetch.libcurl import pycurl
 from lycosa.model.fetched import FetchRequest, Limits
 from lycosa.ports import Clock
@@ -69,6 +69,7 @@ class Transfer:
         address = f"[{request.address}]" if ":" in request.address else request.address
         curl = self.curl
         curl.setopt(pycurl.URL, request.url)
+        curl.setopt(pycurl.REQUEST_TARGET, target_of(request.url))
         curl.setopt(pycurl.CONNECT_TO, [f"::{address}:"])  # any host, any port of this handle, to this address, same port
         curl.setopt(pycurl.HTTPHEADER, header_lines)
         curl.setopt(pycurl.CONNECTTIMEOUT_MS, max(1, int(request.limits.connect_s * 1000)))

@@ -28,6 +28,6 @@ def parse_refresh(content: str) -> tuple[int, str] | None:
     rest = rest[_SEPARATOR.match(rest).end() :]  # type: ignore[union-attr]  # the pattern matches the empty string
     if prefix := _URL_IS.match(rest):
         rest = rest[prefix.end() :]
-        if rest[:1] in ("'", '"'):
-            rest = rest[1:].split(rest[0], 1)[0]
+    if rest[:1] in ("'", '"'):
+        rest = rest[1:].split(rest[0], 1)[0]
     return delay, rest.strip(" \t\n\f\r")

@@ -1,0 +1,239 @@
+"""Puts a worker together: the one place where stages, ports, settings and the crawl folder meet.
+
+``RealPorts`` are the ones of a crawl; virtual time and tests bring their own. Nothing in here decides anything.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from lycosa.admit.budgets import over_discovery
+from lycosa.admit.scope import Scope
+from lycosa.admit.traps import Traps
+from lycosa.attempts import AttemptLog, CrashCounts, boot_id, last_contacts, unfinished
+from lycosa.commit import CommitLog
+from lycosa.config import Config, FetchSection
+from lycosa.config import SeenUrls as SeenChoice
+from lycosa.exchange.outbox import Outbox
+from lycosa.folder import addresses_path, attempts_folder, log_folder, mark_of, open_seen, stamp_of, table_folder
+from lycosa.frontier.frontier import Frontier
+from lycosa.frontier.partition import Partition
+from lycosa.frontier.workbench import Workbench
+from lycosa.intake import Addressing, Admission, Intake, Rule
+from lycosa.kv.overlay import Overlay
+from lycosa.kv.port import KeyValue, Opener
+from lycosa.kv.records import prefix_end
+from lycosa.manifest import Identity, Manifest
+from lycosa.model.discovered import Discovered
+from lycosa.model.fetched import Limits
+from lycosa.pacing import Pacing
+from lycosa.permits import LocalPermits
+from lycosa.pipeline import Pipeline, Stages
+from lycosa.politeness.addresses import AddressTable
+from lycosa.politeness.delay import longest_delay
+from lycosa.ports import Clock, Fetcher, Offload, Parser, Resolver
+from lycosa.robots import Robots
+from lycosa.seen.content import SeenContent
+from lycosa.seen.recent import RecentHashes
+from lycosa.seen.simhash import NearIndex
+from lycosa.sender import Sender
+from lycosa.store.records import CrawlInfo
+from lycosa.store.segments import SegmentStore
+from lycosa.store.suffixes import by_list
+from lycosa.url import CANONICAL_VERSION, Canonicalizer, Sites, surt
+from lycosa.worker import Books, End, Reach, Worker
+
+_SUFFIXES = "public_suffix_list.dat"
+
+
+class Ports(msgspec.Struct, frozen=True):
+    """Everything that takes time or depends on chance."""
+
+    clock: Clock
+    offload: Offload
+    fetcher: Fetcher
+    resolver: Resolver
+    parser: Parser
+    open_table: Opener
+    reach: Reach
+
+
+class Job(msgspec.Struct, frozen=True):
+    """What one worker is to do: which of a crawl's partitions it owns in this run, and the user's own rules."""
+
+    folder: Path
+    config: Config
+    manifest: Manifest
+    number: int
+    owned: Sequence[int]
+    software: str
+    user_agent: str
+    last_commit: float = 0.0
+    rules: tuple[Rule, ...] = ()
+
+
+class Assembled(msgspec.Struct, frozen=True):
+    """A worker and what its host talks to."""
+
+    worker: Worker
+    intake: Intake
+    pipeline: Pipeline
+    sender: Sender
+    store: SegmentStore
+    close: Callable[[], None]
+
+
+def suffix_list(folder: Path) -> Path:
+    """The crawl's own copy of the public suffix list: a newer release of the library must not move sites to other partitions."""
+    return folder / _SUFFIXES
+
+
+def identity_of(config: Config, sites: Sites) -> Identity:
+    """What a crawl is frozen to."""
+    canonical = {name: getattr(config.canonical, name) for name in config.canonical.__struct_fields__}
+    return Identity(
+        partitions=config.frontier.partitions,
+        bands=config.frontier.bands,
+        canonical=canonical,
+        canonical_version=CANONICAL_VERSION,
+        suffixes=sites.version,
+    )
+
+
+def limits_of(section: FetchSection) -> Limits:
+    """The bounds of a request by the settings."""
+    return Limits(
+        connect_s=section.connect_s,
+        first_byte_s=section.first_byte_s,
+        total_s=section.total_s,
+        min_bytes_per_s=section.min_bytes_per_s,
+        min_speed_window_s=section.min_speed_window_s,
+        header_bytes=section.header_bytes,
+        header_count=section.header_count,
+        body_bytes=section.body_bytes,
+        spool_bytes=section.spool_bytes,
+    )
+
+
+def assemble(job: Job, ports: Ports) -> Assembled:
+    """Opens the partitions' tables and logs, and connects the stages. The folder has been through ``recover_crawl``. Blocks."""
+    config, folder, clock = job.config, job.folder, ports.clock
+    chance = random.Random(f"{config.seed}:{job.number}:{job.manifest.runs}")
+    tables = {number: ports.open_table(table_folder(folder, number)) for number in job.owned}
+    partitions = {number: _partition(job, number, table) for number, table in tables.items()}
+    sites = Sites(suffix_list(folder))
+    addresses = AddressTable(addresses_path(folder), config.politeness)
+    crashes = CrashCounts(attempts_folder(folder))
+    crashes.after_restart(_suspects(job))
+    frontier = Frontier(partitions.values(), Workbench(config.politeness.address_slots), config.frontier.workbench)
+    frontier.hold_back(_recent_hosts(job, clock))
+    attempts = AttemptLog(attempts_folder(folder), job.number, clock.wall(), clock.monotonic())
+    sender = Sender(ports.fetcher, ports.resolver, addresses, attempts, clock, limits_of(config.fetch))
+    addressing = Addressing(Canonicalizer(config.canonical), sites, config.frontier.partitions)
+    intake = _intake(job, partitions, addressing, tables, clock)
+    store = SegmentStore(folder, config.store, _crawl_info(job), job.number, chance, surt, by_list(suffix_list(folder)))
+    robots = Robots(
+        config.robots,
+        config.agent.product,
+        frontier,
+        sender,
+        clock,
+        lambda raw, base: intake.canonical(raw, base),
+        intake.partition_of_host,
+    )
+    numbers = sorted(tables)
+    stages = Stages(
+        frontier=frontier,
+        robots=robots,
+        sender=sender,
+        parser=ports.parser,
+        content=lambda digest: SeenContent(partitions[_share(digest, numbers)].table),
+        near=NearIndex(lambda key: partitions[_share(key, numbers)].table),
+        store=store,
+        intake=intake,
+    )
+    captures = sum(p.counters.captures for p in partitions.values())
+    body_bytes = sum(p.counters.body_bytes for p in partitions.values())
+    permits = LocalPermits(config.limits, captures, body_bytes, lambda: worker.stop(End.LIMIT))
+    pipeline = Pipeline(stages, config, clock, Pacing(config.politeness, clock, chance), permits, crashes.suspicion)
+    books = Books(tables, CommitLog(log_folder(folder), job.number), attempts, crashes, store, job.manifest.runs)
+    worker = Worker(config, frontier, pipeline, books, clock, ports.offload, ports.reach)
+
+    def close() -> None:
+        books.log.close()
+        addresses.close()
+        for number, table in tables.items():
+            partitions[number].seen.close()
+            table.close()
+
+    return Assembled(worker, intake, pipeline, sender, store, close)
+
+
+def _partition(job: Job, number: int, table: KeyValue) -> Partition:
+    config = job.config
+    seen = open_seen(job.folder, number, config.seen, table)
+    mark = mark_of(table)
+    assert seen.stamp in (-1, stamp_of(mark)) or seen.stamp > stamp_of(mark), "recovery brought URL-seen up to its table"
+    if seen.stamp < 0:
+        seen.rebuild((), stamp_of(mark))
+    return Partition(
+        number,
+        Overlay(table),
+        seen,
+        config.frontier,
+        lambda usage: over_discovery(config.budgets, usage) is not None,
+        lists_known=config.seen.urls is SeenChoice.BLOOM,
+    )
+
+
+def _intake(job: Job, partitions: Mapping[int, Partition], addressing: Addressing, tables: Mapping[int, KeyValue], clock: Clock) -> Intake:
+    scope = Scope(job.config.scope, addressing.sites.site_of)
+    for table in tables.values():
+        for key, _ in table.scan(b"J", prefix_end(b"J")):
+            scope.add_seed(key[1:].decode())
+    year = 1970 + int(clock.wall() // 31_556_952)
+    admission = Admission(scope, Traps(job.config.traps, year), job.rules)
+    outboxes = {number: Outbox(number, partitions[number].table, table) for number, table in tables.items()}
+
+    def post(source: Partition, destination: int, found: list[Discovered]) -> None:
+        outboxes[source.number].enqueue(destination, found)
+
+    return Intake(partitions, addressing, admission, job.config.priority, RecentHashes(job.config.seen.recent), clock, post)
+
+
+def _suspects(job: Job) -> list:  # type: ignore[type-arg]
+    """Attempts that the last crash may be blamed on: those that never ended, and those that ended after the last commit."""
+    return unfinished(attempts_folder(job.folder))
+
+
+def _recent_hosts(job: Job, clock: Clock) -> dict[str, float]:
+    """Hosts contacted a short while ago, with the monotonic time from which they may be fetched again.
+
+    One whose request never ended waits its longest delay from now, and so does every one after the machine itself went down.
+    """
+    now, wall, longest = clock.monotonic(), clock.wall(), longest_delay(job.config.politeness)
+    held: dict[str, float] = {}
+    for host, contact in last_contacts(attempts_folder(job.folder), wall - longest - 60.0).items():
+        if contact.is_unfinished or contact.boot != boot_id():
+            held[host] = now + longest
+        else:
+            held[host] = min(max(contact.monotonic + contact.delay_s, now), now + longest)
+    return held
+
+
+def _crawl_info(job: Job) -> CrawlInfo:
+    return CrawlInfo(
+        crawl=job.manifest.crawl[:8],
+        software=job.software,
+        user_agent=job.user_agent,
+        operator=job.config.agent.contact,
+    )
+
+
+def _share(key: bytes, numbers: Sequence[int]) -> int:
+    """Which of the owned partitions keeps a content key: by its last byte, which is uniform in digests and in SimHash blocks alike."""
+    return numbers[int.from_bytes(key[-2:], "big") % len(numbers)]

@@ -1,0 +1,20 @@
+"""The exchange: moves discovered URLs to the partition that owns them."""
+
+from lycosa.exchange.local import InProcessExchange
+from lycosa.exchange.outbox import Inbox, Outbox, ParcelGap
+from lycosa.exchange.port import Exchange, ExchangeError, Parcel, Receiver
+from lycosa.exchange.sender import Sender
+from lycosa.exchange.sockets import SocketExchange
+
+__all__ = [
+    "Exchange",
+    "ExchangeError",
+    "InProcessExchange",
+    "Inbox",
+    "Outbox",
+    "Parcel",
+    "ParcelGap",
+    "Receiver",
+    "Sender",
+    "SocketExchange",
+]

@@ -1,0 +1,136 @@
+"""Both ends of the exchange as rows of a partition's own table, so that they change in the same commit as everything else.
+
+===================  ==================================================================
+``O dest4``          number of the last parcel made for a partition (8 bytes)
+``O dest4 seq8``     a parcel that is not acknowledged yet: its discovered URLs, msgpack
+``I source4``        number of the last parcel taken from a partition (8 bytes)
+===================  ==================================================================
+
+Invariant: for each pair, acknowledged ≤ taken ≤ made, and a row exists for every number that is made and not acknowledged. Two rules keep
+it through crashes. A parcel is sent only when its row is committed: else a crash could forget a parcel that the receiver knows, and
+give its number to another. And it is acknowledged only when the commit that took it is on disk, a repeated one too: else the
+receiver could forget it after the sender did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import msgspec
+
+from lycosa.exchange.port import ExchangeError, Parcel
+from lycosa.model.discovered import Discovered
+
+PARCEL_URLS = 500
+"""Most URLs of a parcel: about 100 kB, a fraction of a commit."""
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(list[Discovered])
+
+
+class Table(Protocol):
+    """A partition's table, uncommitted writes included."""
+
+    def get(self, key: bytes) -> bytes | None: ...
+    def put(self, key: bytes, value: bytes) -> None: ...
+    def delete(self, key: bytes) -> None: ...
+
+
+class Committed(Protocol):
+    """The same table, only what is committed."""
+
+    def get(self, key: bytes) -> bytes | None: ...
+    def scan(self, start: bytes, end: bytes, limit: int = 0) -> Iterator[tuple[bytes, bytes]]: ...
+
+
+class ParcelGap(ExchangeError):
+    """A parcel arrived before the one in front of it; the sender starts again from the last one acknowledged."""
+
+
+class Outbox:
+    """The sending end of one partition."""
+
+    def __init__(self, source: int, table: Table, committed: Committed) -> None:
+        self._source, self._table, self._committed = source, table, committed
+        self._acknowledged: dict[int, int] = {}  # where a scan starts: from the prefix it would pass the tombstones of all that was sent
+
+    def enqueue(self, destination: int, discovered: Sequence[Discovered]) -> None:
+        """Puts URLs for another partition into the open commit, as one or more parcels."""
+        sequence = _number(self._table.get(_made_key(destination)))
+        for start in range(0, len(discovered), PARCEL_URLS):
+            sequence += 1
+            self._table.put(_row_key(destination, sequence), _ENCODER.encode(discovered[start : start + PARCEL_URLS]))
+        if discovered:
+            self._table.put(_made_key(destination), _packed(sequence))
+
+    def pending(self, destination: int, limit: int, after: int = 0) -> list[Parcel]:
+        """Committed parcels for a partition that are not acknowledged, in order, with a number greater than ``after``."""
+        start = max(after, self._acknowledged.get(destination, 0)) + 1
+        rows = self._committed.scan(_row_key(destination, start), _made_key(destination + 1), limit)
+        parcels = [Parcel(self._source, destination, _number(key[5:]), _DECODER.decode(value)) for key, value in rows]
+        if parcels and not after:
+            self._acknowledged.setdefault(destination, parcels[0].sequence - 1)
+        return parcels
+
+    def destinations(self) -> list[int]:
+        """Partitions with committed parcels that are not acknowledged. One look-up per partition that was ever sent to."""
+        found, destination = [], 0
+        while pairs := list(self._committed.scan(_made_key(destination), b"P", 1)):
+            destination = int.from_bytes(pairs[0][0][1:5])
+            if self.pending(destination, 1):
+                found.append(destination)
+            destination += 1
+        return found
+
+    def acknowledged(self, destination: int, sequence: int) -> None:
+        """The receiver has committed this parcel and all before it: their rows go with the open commit. Harmless when repeated."""
+        known = self._acknowledged.get(destination, sequence - 1)
+        for number in range(known + 1, sequence + 1):
+            self._table.delete(_row_key(destination, number))
+        self._acknowledged[destination] = max(known, sequence)
+
+    def __repr__(self) -> str:
+        return f"Outbox(source={self._source}, acknowledged={self._acknowledged})"
+
+
+class Inbox:
+    """The receiving end of one partition."""
+
+    def __init__(self, table: Table, committed: Committed) -> None:
+        self._table, self._committed = table, committed
+
+    def is_new(self, source: int, sequence: int) -> bool:
+        """Whether this parcel is the next one; false for one that was taken before. Raises ``ParcelGap`` for one beyond the next."""
+        taken = _number(self._table.get(_taken_key(source)))
+        if sequence > taken + 1:
+            raise ParcelGap(f"parcel {sequence} from partition {source} came after {taken}")
+        return sequence == taken + 1
+
+    def accept(self, source: int, sequence: int) -> None:
+        """Notes in the open commit that this parcel was taken, together with what it caused."""
+        self._table.put(_taken_key(source), _packed(sequence))
+
+    def is_committed(self, source: int, sequence: int) -> bool:
+        """Whether the commit that took this parcel is on disk, so that it may be acknowledged without waiting for the next one."""
+        return sequence <= _number(self._committed.get(_taken_key(source)))
+
+
+def _made_key(destination: int) -> bytes:
+    return b"O" + destination.to_bytes(4)
+
+
+def _row_key(destination: int, sequence: int) -> bytes:
+    return b"O" + destination.to_bytes(4) + sequence.to_bytes(8)
+
+
+def _taken_key(source: int) -> bytes:
+    return b"I" + source.to_bytes(4)
+
+
+def _packed(number: int) -> bytes:
+    return number.to_bytes(8)
+
+
+def _number(value: bytes | None) -> int:
+    return int.from_bytes(value) if value else 0

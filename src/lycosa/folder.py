@@ -1,0 +1,86 @@
+"""Names inside a crawl folder, and how a partition's table and URL-seen are opened there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from lycosa.commit import MARK_KEY, Mark
+from lycosa.config import SeenSection
+from lycosa.config import SeenUrls as SeenChoice
+from lycosa.kv.port import KeyValue
+from lycosa.kv.records import known_key, prefix_end
+from lycosa.seen.port import Hashes, Mask, SeenUrls, hashes_of
+from lycosa.seen.urls_bloom import BloomSeenUrls
+from lycosa.seen.urls_sorted import SortedSeenUrls
+
+_REBUILD_BATCH = 100_000
+
+
+def log_folder(folder: Path) -> Path:
+    """Commit logs."""
+    return folder / "log"
+
+
+def attempts_folder(folder: Path) -> Path:
+    """Attempt logs and crash counts."""
+    return folder / "log"
+
+
+def table_folder(folder: Path, partition: int) -> Path:
+    """One partition's RocksDB."""
+    return folder / "state" / f"p{partition:05d}"
+
+
+def seen_path(folder: Path, partition: int) -> Path:
+    """One partition's URL-seen file."""
+    return folder / "state" / f"seen-{partition:05d}"
+
+
+def addresses_path(folder: Path) -> Path:
+    """The address table that the workers share."""
+    return folder / "state" / "addresses"
+
+
+def stamp_of(mark: Mark) -> int:
+    """A commit's mark as the one rising number that URL-seen counts by."""
+    return mark.epoch << 40 | mark.sequence
+
+
+def mark_of(table: KeyValue) -> Mark:
+    """The last commit that a partition's table contains."""
+    return Mark.unpack(table.get(MARK_KEY))
+
+
+def open_seen(folder: Path, partition: int, section: SeenSection, table: KeyValue) -> SeenUrls:
+    """The chosen implementation of URL-seen; ``table`` confirms what a Bloom filter claims."""
+    path = seen_path(folder, partition)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if section.urls is SeenChoice.SORTED:
+        return SortedSeenUrls(path)
+    confirm = _confirming(table) if section.bloom_confirm else None
+    return BloomSeenUrls(path.with_suffix(".bloom"), section.bloom_urls, section.bloom_error, confirm)
+
+
+def known_hashes(table: KeyValue) -> Iterator[Hashes]:
+    """The hashes of all URLs in a partition's table, in batches: what URL-seen is rebuilt from."""
+    batch: list[bytes] = []
+    for key, _ in table.scan(b"U", prefix_end(b"U")):
+        batch.append(key[9:])
+        if len(batch) == _REBUILD_BATCH:
+            yield hashes_of(batch)
+            batch = []
+    if batch:
+        yield hashes_of(batch)
+
+
+def _confirming(table: KeyValue) -> Callable[[Hashes], Mask]:
+    """Asks an index from URL hash to host in the table, because a record's key begins with its host."""
+
+    def confirm(hashes: Hashes) -> Mask:
+        keys = [known_key(url8.tobytes()) for url8 in hashes.astype(">u8")]
+        return np.array([value is not None for value in table.get_many(keys)], dtype=np.bool_)
+
+    return confirm

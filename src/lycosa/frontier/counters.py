@@ -1,0 +1,47 @@
+"""A partition's counters: every distinct URL in exactly one state, and what was captured.
+
+They are written in the same batch as the changes they count, so they are never ahead of the records nor behind.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from lycosa.model.completed import UrlState
+
+
+class Counters(msgspec.Struct):
+    """URLs by state, captures, pages (200 and HTML), body bytes, refusals by pure rules, failures and remarks by reason."""
+
+    discovered: int = 0
+    states: dict[int, int] = {}
+    captures: int = 0
+    pages: int = 0
+    requests: int = 0
+    body_bytes: int = 0
+    rule_refusals: dict[int, int] = {}
+    reasons: dict[int, int] = {}
+
+    def move(self, before: UrlState | None, after: UrlState | None, count: int = 1) -> None:
+        """``count`` URLs change state; ``None`` before is a discovery."""
+        if before is None:
+            self.discovered += count
+        else:
+            self.states[before] = self.states.get(before, 0) - count
+            assert self.states[before] >= 0, (before, after, self.states)
+        if after is not None:
+            self.states[after] = self.states.get(after, 0) + count
+
+    def of(self, state: UrlState) -> int:
+        """URLs in a state."""
+        return self.states.get(state, 0)
+
+    @property
+    def is_balanced(self) -> bool:
+        """Whether the states add up to what was discovered."""
+        return self.discovered == sum(self.states.values())
+
+
+def count(table: dict[int, int], key: int, by: int = 1) -> None:
+    """Adds to one entry of a table of counts."""
+    table[key] = table.get(key, 0) + by

@@ -1,0 +1,164 @@
+"""The frontier of one worker: its partitions' front queues above one workbench.
+
+``acquire`` gives a host that may be fetched now, ``release`` takes it back with the time from which it may be fetched again. The
+workbench holds no more hosts than fetching needs: it grows when a slot finds nothing ready while hosts wait in front
+queues (the required front size of BUbiNG), and hosts rotate back to their front queue after a quantum of visits while
+others wait, so that a few large hosts cannot keep the rest out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import cycle, islice
+from math import inf
+
+import msgspec
+
+from lycosa.frontier.partition import Partition
+from lycosa.frontier.visit_state import HostState, VisitState
+from lycosa.frontier.workbench import Workbench
+
+_PULL = 64
+_QUANTUM = 32
+_LONGEST_WAIT_S = 86_400.0
+_BUSY_S = 0.25
+
+
+class FrontierSnapshot(msgspec.Struct, frozen=True):
+    """What the queues hold: hosts on the workbench, of them ready; hosts in front queues; visits going on."""
+
+    benched: int
+    ready: int
+    snoozed: int
+    front: int
+    in_process: int
+
+
+class Frontier:
+    """The partitions of one worker, and the workbench they share. Times: ``now`` monotonic, ``wall`` seconds since 1970."""
+
+    def __init__(self, partitions: Iterable[Partition], workbench: Workbench, capacity: int) -> None:
+        self.partitions: Mapping[int, Partition] = {p.number: p for p in partitions}
+        self.workbench = workbench
+        self._capacity = capacity
+        self._required = min(_PULL, capacity)
+        self._turns = cycle(self.partitions.values())
+        self._visits: dict[bytes, int] = {}
+        self._not_before: dict[str, float] = {}
+        self._borrowed: dict[bytes, float] = {}
+        self.in_process: dict[bytes, VisitState] = {}
+
+    def __repr__(self) -> str:
+        return f"<Frontier {self.workbench!r} required={self._required} in_process={len(self.in_process)}>"
+
+    def hold_back(self, not_before: Mapping[str, float]) -> None:
+        """After a restart: hosts contacted recently, with the monotonic time before which they are not fetched."""
+        self._not_before.update(not_before)
+
+    def acquire(self, now: float, wall: float) -> VisitState | None:
+        """A host that is ready, or ``None``. The caller gives it back by ``release``."""
+        visit = self._take_ready(now)
+        if visit is None and self._refill(now, wall):
+            visit = self._take_ready(now)
+        if visit is not None:
+            self.in_process[visit.host8] = visit
+            self.partitions[visit.partition].wake(visit)
+        return visit
+
+    def borrow(self, partition: int, host8: bytes, now: float) -> float:
+        """A request to a host outside its own visits (a robots.txt redirect leads there): 0 when it may start now, else seconds to wait.
+
+        Until ``return_borrowed`` no visit of the host begins.
+        """
+        visit = self.partitions[partition].visits.find(host8) if partition in self.partitions else None
+        if host8 in self.in_process or self._borrowed.get(host8, 0.0) > now:
+            return _BUSY_S
+        if visit is not None and visit.next_time > now:
+            return visit.next_time - now
+        self._borrowed[host8] = inf
+        return 0.0
+
+    def return_borrowed(self, host8: bytes, next_time: float) -> None:
+        """The request is over; the host may be fetched from ``next_time``."""
+        self._borrowed[host8] = next_time
+
+    def _take_ready(self, now: float) -> VisitState | None:
+        while (visit := self.workbench.acquire(now)) is not None:
+            until = self._borrowed.get(visit.host8, 0.0)
+            if until <= now:
+                self._borrowed.pop(visit.host8, None)
+                return visit
+            visit.next_time = min(until, now + _BUSY_S) if until == inf else until
+            self.workbench.leave(visit)
+            self.workbench.put(visit)
+        return None
+
+    def release(self, visit: VisitState, next_time: float, wall_next: float) -> None:
+        """The exchange is over; the host may be fetched again at ``next_time``, which is ``wall_next`` on the wall."""
+        visit.next_time, visit.record.next_at = next_time, wall_next
+        self.give_back(visit)
+
+    def give_back(self, visit: VisitState) -> None:
+        """The visit ended without a request, so the host keeps its time."""
+        partition = self.partitions[visit.partition]
+        del self.in_process[visit.host8]
+        self.workbench.leave(visit)
+        if not partition.settle_host(visit):
+            self._visits.pop(visit.host8, None)
+            return
+        if self._is_spent(visit) and len(partition.front):
+            self._visits.pop(visit.host8, None)
+            partition.rotate(visit)
+        else:
+            self.workbench.put(visit)
+
+    def next_time(self) -> float | None:
+        """When the next host on the workbench is ready (monotonic)."""
+        return self.workbench.next_time()
+
+    def waiting_in_front(self) -> int:
+        """Hosts in front queues that the workbench could take."""
+        return sum(len(p.front) for p in self.partitions.values())
+
+    def snapshot(self, now: float) -> FrontierSnapshot:
+        """Counts, for progress and metrics."""
+        hosts = self.workbench.hosts()
+        return FrontierSnapshot(
+            benched=len(hosts),
+            ready=sum(v.next_time <= now and v.record.state is not HostState.SNOOZED for v in hosts),
+            snoozed=sum(v.record.state is HostState.SNOOZED for v in hosts),
+            front=self.waiting_in_front(),
+            in_process=len(self.in_process),
+        )
+
+    def _is_spent(self, visit: VisitState) -> bool:
+        visits = self._visits[visit.host8] = self._visits.get(visit.host8, 0) + 1
+        return visits >= _QUANTUM or len(self.workbench) >= self._required
+
+    def _refill(self, now: float, wall: float) -> bool:
+        """Moves hosts from front queues to the workbench; says whether any came."""
+        room = min(_PULL, self._capacity - len(self.workbench))
+        if room <= 0:
+            return False
+        moved = 0
+        for partition in islice(self._turns, len(self.partitions)):
+            if moved >= room:
+                break
+            if len(partition.front):
+                moved += self._pull(partition, room - moved, now, wall)
+        if moved:
+            self._required = min(self._capacity, max(self._required, len(self.workbench)))
+        return moved > 0
+
+    def _pull(self, partition: Partition, want: int, now: float, wall: float) -> int:
+        moved = 0
+        for host8 in partition.front.pull(want):
+            visit = partition.visits.find(host8)
+            if visit is None or visit.benched or not visit.may_wait:
+                continue
+            visit.pulled = True
+            wait = min(max(visit.record.next_at - wall, 0.0), _LONGEST_WAIT_S)
+            visit.next_time = max(visit.next_time, now + wait, self._not_before.pop(visit.host, 0.0))
+            self.workbench.put(visit)
+            moved += 1
+        return moved

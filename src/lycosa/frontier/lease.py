@@ -1,0 +1,31 @@
+"""A URL handed out."""
+
+from __future__ import annotations
+
+from lycosa.frontier.back_queue import Entry
+from lycosa.frontier.visit_state import VisitState
+from lycosa.kv.records import UrlRecord
+from lycosa.url import join_url
+
+
+class Lease:
+    """One URL of a host in process. It lives in the owner's memory: after a crash the URL is simply still queued."""
+
+    __slots__ = ("entry", "record", "visit")
+
+    def __init__(self, visit: VisitState, entry: Entry, record: UrlRecord) -> None:
+        self.visit = visit
+        self.entry = entry
+        self.record = record
+
+    def __repr__(self) -> str:
+        return f"<Lease {self.url}>"
+
+    @property
+    def url(self) -> str:
+        return join_url("https" if self.record.secure else "http", self.visit.host, self.record.target)
+
+    @property
+    def number(self) -> int:
+        """The fetch number: how often the URL was fetched before, plus one."""
+        return (self.record.history.fetches if self.record.history else 0) + 1

@@ -1,0 +1,367 @@
+"""A partition: all URLs of a set of sites, what is known of them and what is to be fetched next.
+
+It decides once what an input means and writes the decision; nothing is decided again on recovery. Everything is
+synchronous and in memory or in the table, ``now`` is a parameter, and one owner calls it, so nothing here needs a lock.
+
+Invariant: ``discovered`` = queued + parked + fetched + redirected + failed + refused + retired, at every commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+import numpy as np
+
+from lycosa.config import FrontierSection
+from lycosa.frontier.counters import Counters, count
+from lycosa.frontier.due import DueQueue
+from lycosa.frontier.front_queues import FrontQueues
+from lycosa.frontier.lease import Lease
+from lycosa.frontier.visit_state import HostState, VisitState, VisitStates
+from lycosa.kv.overlay import Overlay
+from lycosa.kv.port import Writes
+from lycosa.kv.records import PARKED_BAND, UrlRecord, decode_url, encode, known_key, meta_key, url_key
+from lycosa.model.completed import Completed, UrlState
+from lycosa.model.discovered import Discovered, LinkKind
+from lycosa.model.usage import Usage
+from lycosa.reasons import Reason
+from lycosa.seen.port import SeenUrls
+from lycosa.url import host_of, scheme_of, target_of
+
+_COUNTERS = meta_key("counters")
+_DUE_BATCH = 500
+_PROMOTED = 1000
+
+
+class Partition:
+    """The frontier of one partition over its table."""
+
+    def __init__(
+        self,
+        number: int,
+        table: Overlay,
+        seen: SeenUrls,
+        section: FrontierSection,
+        over_discovery: Callable[[Usage], bool] = lambda _: False,
+        lists_known: bool = False,
+    ) -> None:
+        self._lists_known = lists_known
+        self.number = number
+        self._over_discovery = over_discovery
+        self.table = table
+        self.seen = seen
+        self._bands = section.bands
+        self.visits = VisitStates(table, number, section.head, section.workbench)
+        self.front = FrontQueues(table, section.bands)
+        self._due = DueQueue(table, b"D")
+        self._parked = DueQueue(table, b"P")
+        value = table.get(_COUNTERS)
+        self.counters = msgspec.msgpack.decode(value, type=Counters) if value else Counters()
+
+    def __repr__(self) -> str:
+        return f"<Partition {self.number} {self.counters.states} {self.front!r}>"
+
+    # -- discovered ---------------------------------------------------------------------------------------------
+
+    def discover(self, batch: Sequence[Discovered], priorities: Sequence[float], now: float) -> list[bool]:
+        """URLs were found; ``priorities`` in [0, 1] belong to them. Tells which were new.
+
+        A host that brings URLs faster than the discovery budget has them parked, to be promoted when its others are done.
+        """
+        hashes = np.frombuffer(b"".join(d.url8 for d in batch), dtype=">u8").astype(np.uint64)
+        new: list[bool] = self.seen.unseen(hashes).tolist()
+        for found, priority, is_new in zip(batch, priorities, new, strict=True):
+            if is_new:
+                self._admit(found, priority, now)
+            else:
+                self._meet_again(found, now)
+        return new
+
+    def _admit(self, found: Discovered, priority: float, now: float) -> None:
+        host = host_of(found.url)
+        visit = self.visits.meet(found.host8, host)
+        is_parked = self._over_discovery(visit.record.usage)
+        record = UrlRecord(
+            state=UrlState.PARKED if is_parked else UrlState.QUEUED,
+            secure=scheme_of(found.url) == "https",
+            target=target_of(found.url),
+            depth=found.depth,
+            priority=round(priority * 255),
+            kind=found.kind,
+            found_at=int(now),
+            via=_shorten(found.via, host),
+            hops=found.hops,
+            reason=Reason.DISCOVERY_RATE if is_parked else Reason.NONE,
+        )
+        self._put(found.host8, found.url8, record)
+        visit.record.deepest = max(visit.record.deepest, found.depth)
+        visit.record.importance = max(visit.record.importance, found.importance)
+        if self._lists_known:
+            self.table.put(known_key(found.url8), found.host8)
+        self.counters.move(None, record.state)
+        if is_parked:
+            visit.queue.push(self.table, PARKED_BAND, found.url8)
+            visit.record.parked += 1
+            self.visits.touch(visit)
+        else:
+            _count_discovered(visit)
+            self._enqueue(visit, found.url8, record)
+
+    def _meet_again(self, found: Discovered, now: float) -> None:
+        """A known URL: importance is gathered per host; a queued one takes the smaller depth; a seed is asked for again."""
+        visit = self.visits.find(found.host8)
+        if visit is None:
+            return
+        if found.importance > visit.record.importance:
+            visit.record.importance = found.importance
+            self.visits.touch(visit)
+        is_seed = found.kind is LinkKind.SEED
+        if found.depth >= visit.record.deepest and not is_seed:
+            return
+        record = self.find(found.host8, found.url8)
+        if record is None:
+            return
+        if is_seed and visit.record.state is HostState.RETIRED:
+            self._reopen(visit, now)
+        if record.state is UrlState.QUEUED and found.depth < record.depth:
+            record.depth = found.depth
+            self._put(found.host8, found.url8, record)
+        elif is_seed and record.state in (UrlState.FAILED, UrlState.REFUSED, UrlState.RETIRED):
+            self._change(record, UrlState.QUEUED)
+            record.reason, record.detail, record.tries, record.depth = Reason.NONE, "", 0, 0
+            self._put(found.host8, found.url8, record)
+            self._enqueue(visit, found.url8, record)
+
+    def _enqueue(self, visit: VisitState, url8: bytes, record: UrlRecord) -> None:
+        """Puts a QUEUED URL into its host's back queue, and the host into a front queue when it is in none."""
+        state = visit.record.state
+        if state in (HostState.PARKED, HostState.RETIRED):
+            self.counters.move(UrlState.QUEUED, _host_url_state(state))
+        band = self._band(record.priority)
+        visit.queue.push(self.table, band, url8)
+        visit.record.waiting += 1
+        if state is HostState.EXHAUSTED:
+            visit.record.state = HostState.READY
+        if not visit.benched and visit.may_wait and (visit.record.front is None or visit.pulled):
+            self._line_up(visit, band)
+        self.visits.touch(visit)
+
+    def _line_up(self, visit: VisitState, band: int) -> None:
+        """Puts the host at the end of a front queue; it leaves the place it had."""
+        if visit.record.front is not None:
+            self.front.remove(visit.record.front)
+        visit.record.front = self.front.push(visit.host8, band)
+        visit.pulled = False
+        self.visits.touch(visit)
+
+    def rotate(self, visit: VisitState) -> None:
+        """The host leaves the workbench for the end of its front queue."""
+        visit.benched = False
+        self._line_up(visit, visit.record.front[0] if visit.record.front else 0)
+
+    def _band(self, priority: int) -> int:
+        return min((255 - priority) * self._bands // 256, self._bands - 1)
+
+    # -- leases -------------------------------------------------------------------------------------------------
+
+    def lease(self, visit: VisitState) -> Lease | None:
+        """The host's next URL, or ``None`` when nothing waits."""
+        while (entry := visit.queue.pop(self.table, self._bands)) is not None:
+            record = self.find(visit.host8, entry.url8)
+            if record is not None and record.state is UrlState.QUEUED:
+                return Lease(visit, entry, record)
+            # The queue disagrees with the record: the record is right.
+            visit.queue.finish(self.table, entry)
+            visit.record.waiting -= 1
+            self.visits.touch(visit)
+        return None
+
+    def restore(self, lease: Lease) -> None:
+        """The lease was not used: its URL is first again."""
+        lease.visit.queue.restore(lease.entry)
+
+    def complete(self, lease: Lease, done: Completed) -> bool:
+        """The lease ended. Gives ``False`` when it is out of date and was ignored."""
+        visit, record = lease.visit, lease.record
+        visit.queue.finish(self.table, lease.entry)
+        visit.record.waiting -= 1
+        self.visits.touch(visit)
+        if not visit.benched and visit.record.waiting == 0:
+            self.settle_host(visit)
+        if done.number < lease.number:
+            return False
+        before = _host_url_state(visit.record.state)
+        record.reason, record.detail, record.due_at = done.reason, done.detail, done.due_at
+        record.tries = 0 if done.history is not None and done.state is not UrlState.QUEUED else record.tries + 1
+        if done.history is not None:
+            record.history = done.history
+        if done.state is UrlState.QUEUED:
+            visit.record.retrying += 1
+            record.state = UrlState.QUEUED
+        else:
+            record.state = done.state
+            self.counters.move(before, done.state)
+            count(self.counters.reasons, done.reason)
+        if done.due_at:
+            self._due.add(done.due_at, visit.host8 + lease.entry.url8)
+        self._put(visit.host8, lease.entry.url8, record)
+        return True
+
+    def note_capture(self, visit: VisitState, *, body_bytes: int, duration_s: float, is_page: bool, is_capture: bool) -> None:
+        """Counts a request against the host."""
+        usage = visit.record.usage
+        visit.record.usage = Usage(usage.pages + is_capture, usage.bytes + body_bytes, usage.time_s + duration_s, usage.discovered)
+        self.counters.requests += 1
+        self.counters.captures += is_capture
+        self.counters.pages += is_page
+        self.counters.body_bytes += body_bytes
+        self.visits.touch(visit)
+
+    # -- hosts --------------------------------------------------------------------------------------------------
+
+    def settle_host(self, visit: VisitState) -> bool:
+        """After a visit: whether the host has more to fetch. One that has not leaves its front queue."""
+        record = visit.record
+        if record.waiting == 0 and record.parked and visit.may_wait:
+            self._promote(visit)
+        if record.waiting > visit.queue.open_leases and visit.may_wait:
+            return True
+        visit.benched = False
+        if record.waiting == 0 and record.state in (HostState.READY, HostState.SNOOZED):
+            record.state = HostState.EXHAUSTED
+        if record.front is not None and (record.waiting == 0 or not visit.may_wait):
+            self.front.remove(record.front)
+            record.front = None
+        self.visits.touch(visit)
+        return False
+
+    def _promote(self, visit: VisitState) -> None:
+        """Moves parked URLs into the queue, as far as the discovery budget allows by now."""
+        for _ in range(_PROMOTED):
+            if self._over_discovery(visit.record.usage):
+                return
+            entry = visit.queue.pop_band(self.table, PARKED_BAND)
+            if entry is None:
+                return
+            visit.queue.finish(self.table, entry)
+            visit.record.parked -= 1
+            record = self.find(visit.host8, entry.url8)
+            if record is not None and record.state is UrlState.PARKED:
+                self._change(record, UrlState.QUEUED)
+                record.reason = Reason.NONE
+                self._put(visit.host8, entry.url8, record)
+                _count_discovered(visit)
+                self._enqueue(visit, entry.url8, record)
+
+    def snooze(self, visit: VisitState, until: float, reason: Reason, detail: str = "") -> None:
+        """The host is asked to wait until wall time ``until``."""
+        visit.record.state, visit.record.next_at = HostState.SNOOZED, until
+        visit.record.reason, visit.record.detail = reason, detail
+        self.visits.touch(visit)
+
+    def wake(self, visit: VisitState) -> None:
+        """A snoozed host's time has come."""
+        if visit.record.state is HostState.SNOOZED:
+            visit.record.state, visit.record.reason, visit.record.detail = HostState.READY, Reason.NONE, ""
+            self.visits.touch(visit)
+
+    def park(self, visit: VisitState, until: int, reason: Reason, detail: str) -> None:
+        """The host is over a budget; it is looked at again at wall time ``until``."""
+        self._set_aside(visit, HostState.PARKED, reason, detail)
+        visit.record.parks += 1
+        visit.record.parked_until = until
+        self._parked.add(until, visit.host8)
+
+    def retire(self, visit: VisitState, reason: Reason, detail: str) -> None:
+        """The host is given up, and its queued URLs with it."""
+        self._set_aside(visit, HostState.RETIRED, reason, detail)
+
+    def _set_aside(self, visit: VisitState, state: HostState, reason: Reason, detail: str) -> None:
+        record = visit.record
+        held = record.waiting + record.retrying
+        before = _host_url_state(record.state)
+        record.state, record.reason, record.detail = state, reason, detail
+        self.counters.move(before, _host_url_state(state), held)
+        self.visits.touch(visit)
+
+    def _reopen(self, visit: VisitState, now: float) -> None:
+        """A parked or retired host takes part again."""
+        record = visit.record
+        self._set_aside(visit, HostState.READY if record.waiting else HostState.EXHAUSTED, Reason.NONE, "")
+        record.failures = record.dns_failures = 0
+        if record.waiting and not visit.benched:
+            self._line_up(visit, 0)
+
+    # -- time ---------------------------------------------------------------------------------------------------
+
+    def wake_due(self, now: float) -> int:
+        """Puts back what is due: retries, refetches, parked hosts. Gives how many."""
+        suffixes = self._due.take(now, _DUE_BATCH)
+        for suffix in suffixes:
+            self._requeue(suffix[:8], suffix[8:], now)
+        hosts = self._parked.take(now, _DUE_BATCH)
+        for host8 in hosts:
+            visit = self.visits.find(host8)
+            if visit is not None and visit.record.state is HostState.PARKED and visit.record.parked_until <= now:
+                self._reopen(visit, now)
+        return len(suffixes) + len(hosts)
+
+    def _requeue(self, host8: bytes, url8: bytes, now: float) -> None:
+        record, visit = self.find(host8, url8), self.visits.find(host8)
+        if record is None or visit is None or not record.due_at or record.due_at > now:
+            return
+        if record.state is UrlState.QUEUED:
+            visit.record.retrying -= 1
+            if visit.record.state in (HostState.PARKED, HostState.RETIRED):
+                self.counters.move(_host_url_state(visit.record.state), UrlState.QUEUED)
+        elif record.state in (UrlState.FETCHED, UrlState.REDIRECTED, UrlState.FAILED):
+            self._change(record, UrlState.QUEUED)
+        else:
+            return
+        record.due_at = 0
+        self._put(host8, url8, record)
+        self._enqueue(visit, url8, record)
+
+    def next_due(self) -> int:
+        """The wall second of the earliest retry, refetch or re-examination."""
+        return min(self._due.earliest, self._parked.earliest)
+
+    # -- records and commits ------------------------------------------------------------------------------------
+
+    def find(self, host8: bytes, url8: bytes) -> UrlRecord | None:
+        """The URL's record."""
+        value = self.table.get(url_key(host8, url8))
+        return decode_url(value) if value is not None else None
+
+    def freeze(self) -> Writes:
+        """All writes since the last commit, counters among them; empty when nothing happened."""
+        self.visits.write_back()
+        if self.table.open_writes == 0:
+            return []
+        self.table.put(_COUNTERS, encode(self.counters))
+        return self.table.freeze()
+
+    def _put(self, host8: bytes, url8: bytes, record: UrlRecord) -> None:
+        self.table.put(url_key(host8, url8), encode(record))
+
+    def _change(self, record: UrlRecord, state: UrlState) -> None:
+        self.counters.move(record.state, state)
+        record.state = state
+
+
+def _host_url_state(state: HostState) -> UrlState:
+    """How the queued URLs of a host in this state are counted."""
+    if state is HostState.PARKED:
+        return UrlState.PARKED
+    return UrlState.RETIRED if state is HostState.RETIRED else UrlState.QUEUED
+
+
+def _count_discovered(visit: VisitState) -> None:
+    usage = visit.record.usage
+    visit.record.usage = msgspec.structs.replace(usage, discovered=usage.discovered + 1)
+
+
+def _shorten(via: str, host: str) -> str:
+    """A page on the same host is kept as its path and query."""
+    return target_of(via) if via and host_of(via) == host else via

@@ -1,0 +1,156 @@
+"""All that is remembered of one host, and the cache of those in use.
+
+The record is what survives; the object around it adds the head of the back queue and where the host is at the moment. A host
+that is neither on the workbench nor recently touched costs no memory: it is read again from the table when
+somebody finds a URL on it.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import msgspec
+
+from lycosa.frontier.back_queue import BackQueue, Lane
+from lycosa.kv.overlay import Overlay
+from lycosa.kv.records import encode, host_key
+from lycosa.model.pace import Pace
+from lycosa.model.usage import Usage
+from lycosa.reasons import Reason
+
+
+class HostState(IntEnum):
+    """State of a host. The value is written to disk; ``IN_PROCESS`` is known in memory only."""
+
+    EXHAUSTED = 0  # nothing waits
+    READY = 1  # URLs wait; may be fetched when its time comes
+    SNOOZED = 2  # URLs wait; asked to wait (Retry-After, robots.txt or names unreachable)
+    PARKED = 3  # URLs wait; over a budget
+    RETIRED = 4  # given up
+    IN_PROCESS = 5  # a visit is going on
+
+    @property
+    def label(self) -> str:
+        """The name in outputs."""
+        return self.name.lower()
+
+
+class VisitRecord(msgspec.Struct, array_like=True):
+    """The persisted part. Times are wall seconds.
+
+    ``waiting`` counts entries of the back queue outside the parked band, ``retrying`` those that wait for a retry time,
+    ``parked`` those of the parked band. ``next_at`` is the earliest start of the next request. ``deepest`` bounds the depth of
+    the queued URLs. ``refused`` counts links found on this host's pages and refused by a pure rule.
+    """
+
+    host: str
+    state: HostState = HostState.EXHAUSTED
+    lanes: dict[int, Lane] = {}
+    waiting: int = 0
+    retrying: int = 0
+    parked: int = 0
+    next_at: float = 0.0
+    reason: Reason = Reason.NONE
+    detail: str = ""
+    pace: Pace = Pace()
+    usage: Usage = Usage()
+    failures: int = 0
+    dns_failures: int = 0
+    parks: int = 0
+    parked_until: int = 0
+    front: tuple[int, int] | None = None
+    deepest: int = 0
+    importance: float = 0.0
+    refused: dict[int, int] = {}
+    address: str = ""
+    site: str = ""
+    last_error: Reason = Reason.NONE
+
+
+_DECODER = msgspec.msgpack.Decoder(VisitRecord)
+decode_visit = _DECODER.decode
+
+
+class VisitState:
+    """One host in memory. ``next_time`` is monotonic; ``benched`` says that the workbench holds it or a visit goes on."""
+
+    __slots__ = ("benched", "dirty", "group", "host8", "in_process", "next_time", "partition", "pulled", "queue", "record")
+
+    def __init__(self, partition: int, host8: bytes, record: VisitRecord, head: int) -> None:
+        self.partition = partition
+        self.host8 = host8
+        self.record = record
+        self.queue = BackQueue(host8, record.lanes, head)
+        self.next_time = 0.0
+        self.benched = False
+        self.in_process = False
+        self.dirty = False
+        self.pulled = False  # its place in a front queue was taken; the entry stays for a restart
+        self.group = ""  # key of the workbench's group that holds it
+
+    def __repr__(self) -> str:
+        return f"<VisitState {self.record.host} {self.state.label} waiting={self.record.waiting} {self.queue!r}>"
+
+    @property
+    def host(self) -> str:
+        return self.record.host
+
+    @property
+    def state(self) -> HostState:
+        """The state as people see it."""
+        return HostState.IN_PROCESS if self.in_process else self.record.state
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether its URLs take part in scheduling."""
+        return self.record.state in (HostState.READY, HostState.SNOOZED, HostState.EXHAUSTED)
+
+
+class VisitStates:
+    """The visit states of a partition that are in use, over its table."""
+
+    def __init__(self, table: Overlay, partition: int, head: int, capacity: int) -> None:
+        self._table = table
+        self._partition = partition
+        self._head = head
+        self._capacity = capacity
+        self._cache: dict[bytes, VisitState] = {}
+        self._dirty: dict[bytes, VisitState] = {}
+
+    def __len__(self) -> int:
+        return len(self._cache)
+
+    def find(self, host8: bytes) -> VisitState | None:
+        """The host's state, or ``None`` when it was never met."""
+        visit = self._cache.get(host8)
+        if visit is None:
+            value = self._table.get(host_key(host8))
+            if value is None:
+                return None
+            visit = self._cache[host8] = VisitState(self._partition, host8, decode_visit(value), self._head)
+        return visit
+
+    def meet(self, host8: bytes, host: str) -> VisitState:
+        """The host's state, made when it is new."""
+        visit = self.find(host8)
+        if visit is None:
+            visit = self._cache[host8] = VisitState(self._partition, host8, VisitRecord(host), self._head)
+            self.touch(visit)
+        return visit
+
+    def touch(self, visit: VisitState) -> None:
+        """Its record changed and goes into the next commit."""
+        if not visit.dirty:
+            visit.dirty = True
+            self._dirty[visit.host8] = visit
+
+    def write_back(self) -> None:
+        """Puts changed records into the open batch, and forgets hosts that nobody holds beyond the capacity."""
+        for host8, visit in self._dirty.items():
+            self._table.put(host_key(host8), encode(visit.record))
+            visit.dirty = False
+        self._dirty.clear()
+        if len(self._cache) > self._capacity:
+            idle = [host8 for host8, visit in self._cache.items() if not visit.benched and not visit.queue.open_leases]
+            for host8 in idle[: len(self._cache) - self._capacity // 2]:
+                del self._cache[host8]

@@ -1,0 +1,136 @@
+"""Hosts in attention, by the time they may be fetched, grouped by address.
+
+After BUbiNG (Boldi, Marino, Santini, Vigna: BUbiNG, massive crawling for the masses, 2018): the heap holds groups, a group the
+hosts of one address, and a group's time is the later of its address's time and its earliest host's. So a thousand hosts
+behind one address cost one heap entry, and nobody ever holds a host that is not ready.
+
+Invariant: a host is in at most one group and never both in a group and in process; a group is in the heap exactly when it has hosts and a
+free slot. Heap entries that are out of date are recognised by the group's version and dropped.
+"""
+
+from __future__ import annotations
+
+import heapq
+
+from lycosa.frontier.visit_state import VisitState
+
+
+class _Group:
+    """Hosts of one address (or one host whose address is not known yet)."""
+
+    __slots__ = ("hosts", "in_use", "key", "next_time", "version")
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self.next_time = 0.0
+        self.in_use = 0
+        self.version = 0
+        self.hosts: list[tuple[float, int, VisitState]] = []
+
+
+class Workbench:
+    """``put`` a host in, ``acquire`` the next one that is ready, ``put`` it back; ``postpone`` a whole address."""
+
+    def __init__(self, address_slots: int) -> None:
+        self._slots = address_slots
+        self._groups: dict[str, _Group] = {}
+        self._heap: list[tuple[float, int, str, int]] = []
+        self._count = 0
+        self._ticket = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __repr__(self) -> str:
+        return f"<Workbench hosts={self._count} groups={len(self._groups)}>"
+
+    def put(self, visit: VisitState) -> None:
+        """Adds a host; it is ready at its ``next_time``."""
+        assert not visit.in_process
+        visit.benched = True
+        visit.group = visit.record.address or f"?{visit.host}"
+        group = self._groups.get(visit.group)
+        if group is None:
+            group = self._groups[visit.group] = _Group(visit.group)
+        self._ticket += 1
+        heapq.heappush(group.hosts, (visit.next_time, self._ticket, visit))
+        self._count += 1
+        if group.hosts[0][2] is visit:
+            self._schedule(group)
+
+    def acquire(self, now: float) -> VisitState | None:
+        """A host that is ready, now in process; or ``None``. Its address's slot is taken until ``leave``."""
+        while self._heap:
+            time, _, key, version = self._heap[0]
+            group = self._groups.get(key)
+            if group is None or group.version != version:
+                heapq.heappop(self._heap)
+                continue
+            if time > now:
+                return None
+            heapq.heappop(self._heap)
+            _, _, visit = heapq.heappop(group.hosts)
+            self._count -= 1
+            group.in_use += 1
+            visit.in_process = True
+            self._schedule(group)
+            return visit
+        return None
+
+    def leave(self, visit: VisitState) -> None:
+        """The visit's use of its address is over."""
+        visit.in_process = False
+        group = self._groups.get(visit.group)
+        if group is not None:
+            group.in_use -= 1
+            assert group.in_use >= 0
+            self._schedule(group)
+
+    def rejoin(self, visit: VisitState, address: str) -> None:
+        """The visit's address became known or changed: its slot moves to that address's group."""
+        if visit.group == address:
+            return
+        old = self._groups.get(visit.group)
+        if old is not None:
+            old.in_use -= 1
+            self._schedule(old)
+        visit.group = address
+        group = self._groups.get(address)
+        if group is None:
+            group = self._groups[address] = _Group(address)
+        group.in_use += 1
+        self._schedule(group)
+
+    def postpone(self, address: str, until: float) -> None:
+        """No host of this address is ready before ``until``."""
+        group = self._groups.get(address)
+        if group is not None and until > group.next_time:
+            group.next_time = until
+            self._schedule(group)
+
+    def next_time(self) -> float | None:
+        """When the next host is ready; ``None`` when only something finishing can make one so."""
+        while self._heap:
+            time, _, key, version = self._heap[0]
+            group = self._groups.get(key)
+            if group is not None and group.version == version:
+                return time
+            heapq.heappop(self._heap)
+        return None
+
+    def hosts(self) -> list[VisitState]:
+        """All hosts that wait here, in no order."""
+        return [visit for group in self._groups.values() for _, _, visit in group.hosts]
+
+    def _schedule(self, group: _Group) -> None:
+        """Brings the group's heap entry up to date."""
+        group.version += 1
+        if not group.hosts:
+            if group.in_use == 0:
+                # The address's own next time is in the address table, so nothing is forgotten here.
+                del self._groups[group.key]
+            return
+        if group.in_use >= self._slots:
+            return
+        self._ticket += 1
+        heapq.heappush(self._heap, (max(group.next_time, group.hosts[0][0]), self._ticket, group.key, group.version))

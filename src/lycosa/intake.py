@@ -1,0 +1,216 @@
+"""What enters the frontier: seeds, outlinks, redirects, sitemaps, parcels of other workers.
+
+    found -> recent (seen a moment ago?) -> admit (scope, traps: pure rules) -> priority -> the owner's partition, or its outbox
+
+The pure rules are judged where a URL is found, because that spares the exchange everything that is out of scope; what
+depends on state (URL-seen, budgets, depth) is the owner's alone.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from lycosa.admit.refusal import Refusal
+from lycosa.admit.scope import Scope
+from lycosa.admit.traps import Traps
+from lycosa.config import PrioritySection
+from lycosa.frontier.counters import count
+from lycosa.frontier.lease import Lease
+from lycosa.frontier.partition import Partition
+from lycosa.frontier.visit_state import VisitState
+from lycosa.kv.records import encode, joined_key, site_key
+from lycosa.model.discovered import Discovered, LinkKind
+from lycosa.model.fetched import Fetched
+from lycosa.model.parsed import Parsed
+from lycosa.model.usage import Usage
+from lycosa.ports import Clock
+from lycosa.reasons import Reason
+from lycosa.schedule.priority import Factors, link_importance, priority
+from lycosa.seen.recent import RecentHashes
+from lycosa.url import Canonicalizer, Sites, hash8, host_of, partition_of, scheme_of
+
+_OWNERS = 100_000
+_USAGE = msgspec.msgpack.Decoder(Usage)
+Rule = Callable[[Discovered], Refusal | None]
+"""A rule of the user's own: why a URL is refused, or ``None``."""
+
+
+class Admission(msgspec.Struct, frozen=True):
+    """The pure rules, in the order in which they are asked."""
+
+    scope: Scope
+    traps: Traps
+    rules: tuple[Rule, ...] = ()
+
+    def judge(self, found: Discovered, nofollow: bool = False) -> Refusal | None:
+        """Why a URL is refused, or ``None``."""
+        refusal = self.scope.judge(found.url, found.kind, found.depth, nofollow) or self.traps.judge(found.url)
+        if refusal is None and self.rules:
+            return next((refusal for rule in self.rules if (refusal := rule(found)) is not None), None)
+        return refusal
+
+
+class Addressing(msgspec.Struct, frozen=True):
+    """From URL to owner: canonical form, site, partition."""
+
+    canonicalizer: Canonicalizer
+    sites: Sites
+    partitions: int
+
+
+class Intake:
+    """One per worker. ``outbox`` takes what belongs to partitions that are not owned here: (source partition, destination, found)."""
+
+    def __init__(
+        self,
+        partitions: Mapping[int, Partition],
+        addressing: Addressing,
+        admission: Admission,
+        weights: PrioritySection,
+        recent: RecentHashes,
+        clock: Clock,
+        outbox: Callable[[Partition, int, list[Discovered]], None],
+    ) -> None:
+        self._partitions = partitions
+        self._addressing = addressing
+        self.admission = admission
+        self._weights = weights
+        self._recent = recent
+        self._clock = clock
+        self._outbox = outbox
+        self._owners: OrderedDict[bytes, int] = OrderedDict()
+
+    # -- what was found -----------------------------------------------------------------------------------------
+
+    def seed(self, raw: str) -> Refusal | None:
+        """A URL given by the operator. Raises ``InvalidUrl``; gives why it is refused, or ``None``."""
+        url = self.canonical(raw)
+        self.admission.scope.add_seed(url)
+        found = Discovered(url, hash8(host_of(url)), hash8(url), LinkKind.SEED, 0, importance=1.0)
+        refusal = self.admission.judge(found)
+        if refusal is None:
+            self._owner_of_seed(found.url).table.put(joined_key(url), b"")
+            self._give([found])
+        return refusal
+
+    def outlinks(self, lease: Lease, parsed: Parsed) -> None:
+        """The links of a page."""
+        source, record = lease.visit, lease.record
+        if parsed.directives.nofollow:
+            self._refuse(source, Reason.NOFOLLOW, len(parsed.links))
+            return
+        via, depth = lease.url, record.depth + 1
+        importance = link_importance(source.record.importance, len(parsed.links))
+        stamp = bytes([min(depth, 255)])
+        fresh = []
+        for link in parsed.links:
+            # With the depth in the key a nearer find of a known URL still passes.
+            if not self._recent.admit(link.url8 + stamp):
+                continue
+            found = Discovered(link.url, link.host8, link.url8, link.kind, depth, via, importance=importance)
+            refusal = self.admission.judge(found, link.nofollow)
+            if refusal is None:
+                fresh.append(found)
+            else:
+                self._refuse(source, refusal.reason, 1)
+        for reason, number in parsed.refused_links.items():
+            self._refuse(source, Reason(reason), number)
+        self._give(fresh, self._partitions[source.partition])
+
+    def redirect(self, lease: Lease, target: str) -> None:
+        """A page answered with a redirect. The target of a seed's redirect belongs to the crawl: the operator meant it."""
+        record = lease.record
+        found = Discovered(
+            target, hash8(host_of(target)), hash8(target), LinkKind.REDIRECT, record.depth, lease.url, record.hops + 1,
+            importance=1.0 if record.depth == 0 else lease.visit.record.importance,
+        )  # fmt: skip
+        if record.depth == 0 and record.kind in (LinkKind.SEED, LinkKind.REDIRECT):
+            self.admission.scope.joins(target)
+            self._partitions[lease.visit.partition].table.put(joined_key(target), b"")
+        refusal = self.admission.judge(found)
+        if refusal is not None:
+            self._refuse(lease.visit, refusal.reason, 1)
+        else:
+            self._give([found], self._partitions[lease.visit.partition])
+
+    def sitemaps(self, host: str, urls: Sequence[str]) -> None:
+        """Sitemap lines of a host's robots.txt."""
+        fresh = []
+        for raw in urls:
+            url = self.canonical(raw)
+            found = Discovered(url, hash8(host_of(url)), hash8(url), LinkKind.SITEMAP, 0, f"http://{host}/robots.txt", importance=0.5)
+            if self.admission.judge(found) is None:
+                fresh.append(found)
+        self._give(fresh)
+
+    def receive(self, partition: Partition, found: Sequence[Discovered]) -> None:
+        """A parcel of another worker's; its URLs passed the pure rules where they were found."""
+        self._discover(partition, found)
+
+    # -- owners -------------------------------------------------------------------------------------------------
+
+    def partition_of_host(self, host: str) -> int:
+        """The partition that owns a host."""
+        return partition_of(self.site_of(host), self._addressing.partitions)
+
+    def site_of(self, host: str) -> str:
+        return self._addressing.sites.site_of(host)
+
+    def canonical(self, raw: str, base: str | None = None) -> str:
+        """Canonical form. Raises ``InvalidUrl``."""
+        return self._addressing.canonicalizer.canonical(raw, base)
+
+    def via_of(self, lease: Lease) -> str:
+        """The URL of the page that a URL was found on."""
+        via = lease.record.via
+        return f"{scheme_of(lease.url)}://{lease.visit.host}{via}" if via.startswith("/") else via
+
+    def site_usage(self, partition: Partition, host: str) -> Usage:
+        """What the host's site has taken."""
+        value = partition.table.get(site_key(self.site_of(host)))
+        return _USAGE.decode(value) if value is not None else Usage()
+
+    def note_usage(self, partition: Partition, host: str, fetched: Fetched, is_capture: bool) -> None:
+        """Counts an exchange against the host's site."""
+        usage = self.site_usage(partition, host)
+        usage = Usage(usage.pages + is_capture, usage.bytes + fetched.body_bytes, usage.time_s + fetched.duration_s, usage.discovered)
+        partition.table.put(site_key(self.site_of(host)), encode(usage))
+
+    def _owner_of_seed(self, url: str) -> Partition:
+        return self._partitions[partition_of(self.site_of(host_of(url)), self._addressing.partitions)]
+
+    def _owner(self, found: Discovered) -> int:
+        owner = self._owners.get(found.host8)
+        if owner is None:
+            owner = self._owners[found.host8] = self.partition_of_host(host_of(found.url))
+            if len(self._owners) > _OWNERS:
+                self._owners.popitem(last=False)
+        return owner
+
+    def _give(self, found: list[Discovered], source: Partition | None = None) -> None:
+        by_owner: dict[int, list[Discovered]] = {}
+        for each in found:
+            by_owner.setdefault(self._owner(each), []).append(each)
+        for owner, batch in by_owner.items():
+            partition = self._partitions.get(owner)
+            if partition is not None:
+                self._discover(partition, batch)
+            else:
+                assert source is not None, "seeds are given to the worker that owns them"
+                self._outbox(source, owner, batch)
+
+    def _discover(self, partition: Partition, batch: Sequence[Discovered]) -> None:
+        priorities = [priority(Factors(each.importance, each.importance, each.depth, hint=each.hint), self._weights) for each in batch]
+        partition.discover(batch, priorities, self._clock.wall())
+
+    def _refuse(self, source: VisitState, reason: Reason, number: int) -> None:
+        """Refusals by pure rules are counted per rule and host of the page, and judged again when somebody asks."""
+        if number:
+            refused = dict(source.record.refused)
+            count(refused, int(reason), number)
+            source.record.refused = refused
+            counters = self._partitions[source.partition].counters
+            count(counters.rule_refusals, int(reason), number)

@@ -1,0 +1,88 @@
+"""A partition's table as its owner sees it: what is committed, with what awaits commit on top.
+
+Writes gather in memory until ``freeze`` hands them over as one batch; that batch stays visible until ``settle`` says that the
+store below has it. One batch is in flight at a time, so a look-up asks at most three places and always sees the
+newest value. A crash forgets both upper layers at once, which is exactly what was not yet committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from lycosa.kv.port import KeyValue, Writes
+
+
+class Overlay:
+    """Committed store below, one batch in flight, one open batch on top."""
+
+    def __init__(self, store: KeyValue) -> None:
+        self._store = store
+        self._open: dict[bytes, bytes | None] = {}
+        self._in_flight: dict[bytes, bytes | None] = {}
+
+    def __repr__(self) -> str:
+        return f"<Overlay open={len(self._open)} in_flight={len(self._in_flight)}>"
+
+    @property
+    def open_writes(self) -> int:
+        """Writes that wait for the next commit."""
+        return len(self._open)
+
+    def get(self, key: bytes) -> bytes | None:
+        """The newest value, or ``None``."""
+        if key in self._open:
+            return self._open[key]
+        if key in self._in_flight:
+            return self._in_flight[key]
+        return self._store.get(key)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Newest values in the order of ``keys``; the store is asked once, for what the upper layers lack."""
+        found: dict[bytes, bytes | None] = {}
+        missing = []
+        for key in keys:
+            if key in self._open:
+                found[key] = self._open[key]
+            elif key in self._in_flight:
+                found[key] = self._in_flight[key]
+            else:
+                missing.append(key)
+        if missing:
+            found.update(zip(missing, self._store.get_many(missing), strict=True))
+        return [found[key] for key in keys]
+
+    def put(self, key: bytes, value: bytes) -> None:
+        self._open[key] = value
+
+    def delete(self, key: bytes) -> None:
+        self._open[key] = None
+
+    def scan(self, start: bytes, end: bytes, limit: int = 0) -> Iterator[tuple[bytes, bytes]]:
+        """Pairs with ``start <= key < end`` in order, at most ``limit`` (0 = all).
+
+        Reads every key of the two upper layers, so it is for refills of many entries, not for single look-ups.
+        """
+        upper = {key: value for layer in (self._in_flight, self._open) for key, value in layer.items() if start <= key < end}
+        hidden = len(upper)
+        lower = self._store.scan(start, end, limit + hidden if limit else 0)
+        merged: dict[bytes, bytes | None] = dict(lower)
+        merged.update(upper)
+        given = 0
+        for key in sorted(merged):
+            value = merged[key]
+            if value is None:
+                continue
+            yield key, value
+            given += 1
+            if given == limit:
+                return
+
+    def freeze(self) -> Writes:
+        """Hands over the open batch; it stays visible until ``settle``."""
+        assert not self._in_flight, "one commit in flight"
+        self._in_flight, self._open = self._open, {}
+        return list(self._in_flight.items())
+
+    def settle(self) -> None:
+        """The store below now holds what ``freeze`` handed over."""
+        self._in_flight = {}

@@ -1,0 +1,115 @@
+"""Keys and record codecs of a partition's table.
+
+Keys are big-endian with one prefix byte, so that the keys of one host stand side by side and queues are in order:
+
+==========================  =================================================
+``U host8 url8``            the URL record
+``Q host8 band1 seq6``      waiting URL (value: url8); dense sequence numbers make a refill a range of keys
+``H host8``                 the visit state of one host
+``F band1 seq6``            host waiting in a front queue (value: host8)
+``D due4 host8 url8``       a URL due again: a retry or a refetch
+``P due4 host8``            a parked host, due for re-examination
+``R host8 scheme1``         robots.txt of one origin
+``A site``                  usage of one site
+``J url``                   a URL whose place belongs to the scope: a seed, or where a seed redirects
+``V url8``                  a known URL, when URL-seen is a Bloom filter that the table confirms
+``C digest`` ``S`` ``s``    content-seen (module ``seen``)
+``O`` ``I``                 outbox and watermarks (module ``exchange``)
+``M name``                  meta data and counters
+==========================  =================================================
+
+Records are msgpack arrays: fields are only ever added at the end, with a default.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+import msgspec
+
+from lycosa.model.completed import History, UrlState
+from lycosa.model.discovered import LinkKind
+from lycosa.reasons import Reason
+
+RECORDS_VERSION = 1
+SEQ_BYTES = 6
+PARKED_BAND = 255
+
+
+class UrlRecord(msgspec.Struct, array_like=True, gc=False):
+    """All that is remembered of one URL. Times are whole seconds since 1970; ``priority`` is in 255ths.
+
+    ``target`` is path and query; ``via`` the page it was found on, as that URL itself when it is on another host and as its
+    target when it is on the same one. ``tries`` counts failed requests since the last capture; ``segment`` and ``offset``
+    are where the last capture stands.
+    """
+
+    state: UrlState
+    secure: bool
+    target: str
+    depth: int
+    priority: int
+    kind: LinkKind
+    found_at: int
+    via: str = ""
+    hops: int = 0
+    reason: Reason = Reason.NONE
+    detail: str = ""
+    tries: int = 0
+    due_at: int = 0
+    history: History | None = None
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_URL_DECODER = msgspec.msgpack.Decoder(UrlRecord)
+
+encode = _ENCODER.encode
+decode_url = _URL_DECODER.decode
+
+
+def url_key(host8: bytes, url8: bytes) -> bytes:
+    return b"U" + host8 + url8
+
+
+def queue_key(host8: bytes, band: int, seq: int) -> bytes:
+    return b"Q" + host8 + band.to_bytes(1, "big") + seq.to_bytes(SEQ_BYTES, "big")
+
+
+def host_key(host8: bytes) -> bytes:
+    return b"H" + host8
+
+
+def front_key(band: int, seq: int) -> bytes:
+    return b"F" + band.to_bytes(1, "big") + seq.to_bytes(SEQ_BYTES, "big")
+
+
+def due_key(due_at: int, host8: bytes, url8: bytes) -> bytes:
+    return b"D" + due_at.to_bytes(4, "big") + host8 + url8
+
+
+def parked_key(due_at: int, host8: bytes) -> bytes:
+    return b"P" + due_at.to_bytes(4, "big") + host8
+
+
+def robots_key(host8: bytes, secure: bool) -> bytes:
+    return b"R" + host8 + (b"s" if secure else b"h")
+
+
+def site_key(site: str) -> bytes:
+    return b"A" + site.encode()
+
+
+def known_key(url8: bytes) -> bytes:
+    return b"V" + url8
+
+
+def joined_key(url: str) -> bytes:
+    return b"J" + url.encode()
+
+
+def meta_key(name: str) -> bytes:
+    return b"M" + name.encode()
+
+
+def prefix_end(prefix: bytes) -> bytes:
+    """The first key behind all keys with this prefix (which never ends in 0xFF)."""
+    return prefix[:-1] + bytes([prefix[-1] + 1])

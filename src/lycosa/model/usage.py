@@ -1,0 +1,14 @@
+"""What a host or a site has taken so far."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Usage(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Captures, body bytes, seconds spent fetching, URLs discovered."""
+
+    pages: int = 0
+    bytes: int = 0
+    time_s: float = 0.0
+    discovered: int = 0

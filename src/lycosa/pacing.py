@@ -1,0 +1,50 @@
+"""The one place that decides how long a host rests after an exchange.
+
+The rules are ``politeness.delay``'s; here they meet the host's visit state. A ``Rest`` is made before a request and asked when
+it has ended; one that is never asked (the request was cancelled) leaves the host the longest ordinary delay.
+"""
+
+from __future__ import annotations
+
+import random
+
+from lycosa.config import PolitenessSection
+from lycosa.frontier.visit_state import VisitState
+from lycosa.model.fetched import Fetched
+from lycosa.politeness.delay import after_exchange, clamp, delay_s, longest_delay
+from lycosa.ports import Clock
+
+
+class Rest:
+    """The rest of one host after the exchange that is about to begin: ``until`` on the monotonic clock, ``wall_until`` on the wall."""
+
+    def __init__(self, visit: VisitState, section: PolitenessSection, clock: Clock, chance: random.Random) -> None:
+        self._visit = visit
+        self._section = section
+        self._chance = chance
+        longest = longest_delay(section)
+        self.until = clock.monotonic() + longest
+        self.wall_until = clock.wall() + longest
+        self.is_asked = False
+
+    def __call__(self, fetched: Fetched, now: float, wall: float) -> float:
+        """Takes the answer into the host's pace; gives the delay in seconds."""
+        record = self._visit.record
+        pace = clamp(record.pace, self._section, wall)
+        record.pace = after_exchange(pace, self._section, fetched.status, fetched.header("retry-after"), fetched.duration_s, wall)
+        delay = delay_s(record.pace, self._section, wall, self._chance)
+        self.until, self.wall_until = now + delay.seconds, wall + delay.seconds
+        self.is_asked = delay.source in ("retry-after", "backoff")
+        return delay.seconds
+
+
+class Pacing:
+    """Makes the rests of one worker."""
+
+    def __init__(self, section: PolitenessSection, clock: Clock, chance: random.Random) -> None:
+        self._section = section
+        self._clock = clock
+        self._chance = chance
+
+    def rest_of(self, visit: VisitState) -> Rest:
+        return Rest(visit, self._section, self._clock, self._chance)

@@ -1,0 +1,402 @@
+"""The order of the stages: what happens to a host that is ready, and to the URL it gives.
+
+    acquire -> budget -> robots -> names, guard, addresses -> fetch -> (host is released) -> parse -> dedup -> store -> schedule
+            -> admit -> frontier
+
+Nothing else knows this order, and the stages do not know each other: each is asked in turn and its answer handed on as a value.
+From dedup on nothing awaits, so a commit sees a capture, the end of its lease and its outlinks together or not at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from base64 import b32encode
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from lycosa.admit.budgets import over_budget, park_s
+from lycosa.attempts import Suspicion
+from lycosa.config import Config
+from lycosa.frontier.frontier import Frontier
+from lycosa.frontier.lease import Lease
+from lycosa.frontier.partition import Partition
+from lycosa.frontier.visit_state import VisitState
+from lycosa.intake import Intake
+from lycosa.model.capture import Capture, Original, RobotsDecision
+from lycosa.model.completed import Completed, History, UrlState
+from lycosa.model.fetched import Fetched, FetchKind, FetchRequest, Limits
+from lycosa.model.parsed import Document, Parsed
+from lycosa.pacing import Pacing
+from lycosa.ports import Clock, Parser, ResolveError
+from lycosa.reasons import Reason
+from lycosa.robots import Robots
+from lycosa.schedule.outcome import Meaning, Outcome, is_connection_failure, judge, wait_s
+from lycosa.schedule.refetch import next_interval
+from lycosa.seen.content import SeenContent
+from lycosa.seen.simhash import NearIndex
+from lycosa.sender import Sender
+from lycosa.store.segments import SegmentStore
+from lycosa.url import InvalidUrl
+
+_DRAIN = 500  # disallowed URLs judged in one visit
+_HTML = frozenset({"text/html", "application/xhtml+xml"})
+
+
+class Permits(Protocol):
+    """Whether another capture may be made (``--max-pages``, ``--max-bytes``)."""
+
+    def take(self) -> bool: ...
+    def give_back(self) -> None: ...
+    def used(self, body_bytes: int) -> None: ...
+
+
+class Stages(msgspec.Struct, frozen=True):
+    """The stages of one worker, in the order in which they are asked."""
+
+    frontier: Frontier
+    robots: Robots
+    sender: Sender
+    parser: Parser
+    content: Callable[[bytes], SeenContent]
+    near: NearIndex
+    store: SegmentStore
+    intake: Intake
+
+
+class Pipeline:
+    """One per worker. ``visit`` takes a host that ``Frontier.acquire`` gave through one exchange and gives it back."""
+
+    def __init__(
+        self, stages: Stages, config: Config, clock: Clock, pacing: Pacing, permits: Permits, suspicion: Callable[[str], Suspicion]
+    ) -> None:
+        self._stages = stages
+        self._config = config
+        self._clock = clock
+        self._pacing = pacing
+        self._permits = permits
+        self._suspicion = suspicion
+        self.settled: list[str] = []  # URLs whose lease ended since the worker last took this list
+
+    # -- one visit ----------------------------------------------------------------------------------------------
+
+    async def visit(self, visit: VisitState) -> None:
+        """Robots.txt when it is needed, else the host's next URL that is allowed."""
+        frontier, partition = self._stages.frontier, self._partition(visit)
+        lease = self._next_lease(visit)
+        if lease is None:
+            frontier.give_back(visit)
+            return
+        state = self._stages.robots.state(partition, visit, lease.record.secure, self._clock.wall())
+        if state.wait_until:
+            partition.restore(lease)
+            self._snooze(visit, state.wait_until, Reason.ROBOTS_UNREACHABLE, state.detail)
+            frontier.give_back(visit)
+            return
+        addresses = await self._reach(visit, lease)
+        if not addresses:
+            return
+        if state.is_needed:
+            partition.restore(lease)
+            await self._fetch_robots(visit, lease.record.secure, addresses[0])
+        else:
+            await self._fetch_page(visit, lease, state.decide(lease.record.target), addresses)
+
+    def _next_lease(self, visit: VisitState) -> Lease | None:
+        """The host's first URL that may be requested; those that may not are ended on the way. Parks the host when it is over a budget."""
+        partition, robots = self._partition(visit), self._stages.robots
+        for _ in range(_DRAIN):
+            lease = partition.lease(visit)
+            if lease is None:
+                return None
+            if self._suspicion(lease.url) is Suspicion.HOPELESS:
+                self._end(lease, Completed(visit.host8, lease.entry.url8, lease.number, UrlState.FAILED, Reason.CRASHED_WORKER))
+                continue
+            refusal = over_budget(self._config.budgets, visit.record.usage, self._stages.intake.site_usage(partition, visit.host))
+            if refusal is not None:
+                partition.restore(lease)
+                until = int(self._clock.wall() + park_s(self._config.budgets, visit.record.parks))
+                partition.park(visit, until, refusal.reason, f"{refusal.rule} = {refusal.value}")
+                return None
+            state = robots.state(partition, visit, lease.record.secure, self._clock.wall())
+            if state.is_needed or state.wait_until:
+                return lease
+            decision = state.decide(lease.record.target)
+            if decision.allowed:
+                return lease
+            self._end(lease, _refused(lease, decision))
+        return None
+
+    async def _reach(self, visit: VisitState, lease: Lease) -> Sequence[str]:
+        """Addresses of the host, the slot of the first one taken; empty when the visit is over because there is none now."""
+        partition, frontier, sender = self._partition(visit), self._stages.frontier, self._stages.sender
+        try:
+            addresses = await sender.resolve(visit.host)
+        except ResolveError as error:
+            partition.restore(lease)
+            self._unresolved(visit, error)
+            return ()
+        except BaseException:
+            partition.restore(lease)
+            raise
+        visit.record.dns_failures = 0
+        # The address that answered last time is kept while it is among the host's, so that a host is one entry of one group.
+        if visit.record.address in addresses:
+            addresses = [visit.record.address, *(a for a in addresses if a != visit.record.address)]
+        visit.record.address = addresses[0]
+        frontier.workbench.rejoin(visit, addresses[0])
+        wait = sender.take(addresses[0])
+        if wait <= 0:
+            frontier.workbench.postpone(addresses[0], self._clock.monotonic() + self._config.politeness.address_delay_s)
+            return addresses
+        partition.restore(lease)
+        frontier.workbench.postpone(addresses[0], self._clock.monotonic() + wait)
+        frontier.give_back(visit)
+        return ()
+
+    def _unresolved(self, visit: VisitState, error: ResolveError) -> None:
+        """A name without address concerns all URLs of its host: a short schedule of its own, then the host is given up."""
+        partition, retry = self._partition(visit), self._config.retry
+        visit.record.dns_failures += 1
+        visit.record.last_error = error.reason
+        if error.reason is Reason.DNS_NO_SUCH_NAME or visit.record.dns_failures >= retry.dns_tries:
+            partition.retire(visit, error.reason, str(error))
+        else:
+            until = self._clock.wall() + wait_s(visit.record.dns_failures - 1, retry)
+            self._snooze(visit, until, error.reason, str(error))
+        self._stages.frontier.give_back(visit)
+
+    # -- robots.txt ---------------------------------------------------------------------------------------------
+
+    async def _fetch_robots(self, visit: VisitState, secure: bool, address: str) -> None:
+        frontier, partition, robots = self._stages.frontier, self._partition(visit), self._stages.robots
+        rest = self._pacing.rest_of(visit)
+        try:
+            captures = await robots.fetch(partition, visit, secure, address, rest)
+        finally:
+            self._release(visit, rest.until, rest.wall_until)
+        for capture in captures:
+            self._stages.store.append(capture)
+        self._stages.intake.sitemaps(visit.host, robots.sitemaps(partition, visit, secure))
+        state = robots.state(partition, visit, secure, self._clock.wall())
+        if state.wait_until:
+            self._snooze(visit, state.wait_until, Reason.ROBOTS_UNREACHABLE, state.detail)
+        frontier.give_back(visit)
+
+    # -- pages --------------------------------------------------------------------------------------------------
+
+    async def _fetch_page(self, visit: VisitState, lease: Lease, decision: RobotsDecision, addresses: Sequence[str]) -> None:
+        frontier, partition, sender = self._stages.frontier, self._partition(visit), self._stages.sender
+        if not self._permits.take():
+            partition.restore(lease)
+            sender.untake(addresses[0])
+            frontier.give_back(visit)
+            return
+        rest = self._pacing.rest_of(visit)
+        try:
+            fetched = await sender.send(self._request(lease, addresses[0]), rest, addresses[1:])
+        except BaseException:
+            partition.restore(lease)
+            self._permits.give_back()
+            self._release(visit, rest.until, rest.wall_until)
+            frontier.give_back(visit)
+            raise
+        self._release(visit, rest.until, rest.wall_until)
+        self._note_health(visit, fetched, rest.is_asked)
+        frontier.give_back(visit)
+        parsed = await self._parse(fetched)
+        self._settle(lease, fetched, parsed, decision)
+
+    def _request(self, lease: Lease, address: str) -> FetchRequest:
+        history = lease.record.history
+        limits = self._stages.sender.limits
+        if self._suspicion(lease.url) is Suspicion.POISON:
+            limits = _tightened(limits)
+        if history is None or history.status != 200:
+            return FetchRequest(lease.url, address, limits=limits)
+        return FetchRequest(lease.url, address, etag=history.etag, last_modified=history.last_modified, limits=limits)
+
+    def _note_health(self, visit: VisitState, fetched: Fetched, is_asked: bool) -> None:
+        """What an answer says about the host and not about its URL."""
+        partition, record = self._partition(visit), visit.record
+        record.last_error = fetched.reason
+        if is_connection_failure(fetched.reason):
+            record.failures += 1
+            if record.failures >= self._config.retry.host_failures:
+                partition.retire(visit, fetched.reason, f"{record.failures} connections in a row failed")
+        elif fetched.status:
+            record.failures = 0
+            record.address = fetched.address or record.address
+        if is_asked and visit.may_wait:
+            self._snooze(visit, record.next_at, Reason.HTTP_TOO_MANY_REQUESTS, f"status {fetched.status}")
+
+    async def _parse(self, fetched: Fetched) -> Parsed | None:
+        if fetched.status != 200 or not fetched.body_bytes:
+            return None
+        return await self._stages.parser.parse(Document(fetched.url, fetched.status, fetched.headers(), fetched.body, fetched.spool))
+
+    # -- what came of it: no await from here on -------------------------------------------------------------------
+
+    def _settle(self, lease: Lease, fetched: Fetched, parsed: Parsed | None, decision: RobotsDecision) -> None:
+        record, visit = lease.record, lease.visit
+        conditional = record.history is not None and bool(record.history.etag or record.history.last_modified)
+        outcome = judge(fetched, tries=record.tries, conditional=conditional, section=self._config.retry)
+        target = self._redirect_target(fetched) if outcome.meaning is Meaning.REDIRECTED else ""
+        if outcome.meaning is Meaning.REDIRECTED and not target:
+            outcome = Outcome(Meaning.FAILED, Reason.BAD_REDIRECT)
+        elif outcome.meaning is Meaning.REDIRECTED and record.hops >= self._config.scope.max_hops:
+            outcome = Outcome(Meaning.FAILED, Reason.TOO_MANY_REDIRECTS)
+        is_capture = fetched.status > 0 and outcome.meaning is not Meaning.RETRY
+        is_page = fetched.status == 200 and parsed is not None and parsed.media_type in _HTML
+        self._partition(visit).note_capture(
+            visit, body_bytes=fetched.body_bytes, duration_s=fetched.duration_s, is_page=is_page, is_capture=is_capture
+        )
+        self._stages.intake.note_usage(self._partition(visit), visit.host, fetched, is_capture)
+        if not is_capture:
+            self._permits.give_back()
+            self._end(lease, self._without_capture(lease, fetched, outcome))
+            return
+        self._permits.used(fetched.body_bytes)
+        self._end(lease, self._store(lease, fetched, parsed, decision, outcome, target))
+        if target:
+            self._stages.intake.redirect(lease, target)
+        elif parsed is not None and outcome.meaning is Meaning.FETCHED:
+            self._stages.intake.outlinks(lease, parsed)
+
+    def _without_capture(self, lease: Lease, fetched: Fetched, outcome: Outcome) -> Completed:
+        detail = fetched.detail or (f"status {fetched.status}" if fetched.status else "")
+        if outcome.meaning is Meaning.RETRY:
+            due = int(self._clock.wall() + outcome.wait_s) + 1
+            return Completed(lease.visit.host8, lease.entry.url8, lease.number, UrlState.QUEUED, outcome.reason, detail, due)
+        return Completed(lease.visit.host8, lease.entry.url8, lease.number, UrlState.FAILED, outcome.reason, detail)
+
+    def _store(
+        self, lease: Lease, fetched: Fetched, parsed: Parsed | None, decision: RobotsDecision, outcome: Outcome, target: str
+    ) -> Completed:
+        """Dedup, then the records, then what the URL's record remembers of it."""
+        record, old = lease.record, lease.record.history or History()
+        digest = _payload_digest(fetched)
+        original, near = self._duplicates(lease, fetched, parsed, digest)
+        not_modified = outcome.meaning is Meaning.NOT_MODIFIED
+        if not_modified:
+            digest, original = old.digest, Original(lease.url, old.date_us, old.record_id)
+        capture = Capture(
+            fetched=fetched,
+            kind=FetchKind.PAGE,
+            host=lease.visit.host,
+            site=self._stages.intake.site_of(lease.visit.host),
+            depth=record.depth,
+            via=self._stages.intake.via_of(lease),
+            link_kind=record.kind,
+            payload_digest="sha1:" + b32encode(digest).decode(),
+            parsed=parsed,
+            robots=decision,
+            original=original,
+            not_modified=not_modified,
+            near_duplicate_of=near,
+            fetch_number=lease.number,
+        )
+        location = self._stages.store.append(capture)
+        date_us = int(fetched.started * 1_000_000)
+        if original is None and fetched.status == 200:
+            # Refers to the record just made, in the same commit: a digest is never known before its record is.
+            self._stages.content(digest).remember(digest, Original(lease.url, date_us, location.record_id))
+            if parsed is not None and parsed.simhash and near is None:
+                self._stages.near.remember(parsed.simhash, Original(lease.url, date_us, location.record_id))
+        changed = not not_modified and digest != old.digest
+        interval = self._interval(old, outcome, changed)
+        history = History(
+            fetches=old.fetches + 1,
+            fetched_at=int(self._clock.wall()),
+            status=old.status if not_modified else fetched.status,
+            digest=digest,
+            simhash=old.simhash if not_modified else (parsed.simhash if parsed else 0),
+            etag=fetched.header("etag") or (old.etag if not_modified else ""),
+            last_modified=fetched.header("last-modified") or (old.last_modified if not_modified else ""),
+            changes=old.changes + (changed and old.fetches > 0),
+            interval_s=int(interval),
+            date_us=original.date_us if original else date_us,
+            record_id=original.record_id if original else location.record_id,
+            segment=location.segment,
+            offset=location.offset,
+            redirect_to=target,
+            duplicate_of=(original.url if original and original.url != lease.url else "") or (near.url if near else ""),
+        )
+        state, reason = self._state(outcome, parsed, original, near, lease)
+        due = int(self._clock.wall() + interval) if interval else 0
+        detail = fetched.detail or (f"status {fetched.status}" if outcome.meaning is Meaning.FAILED else "")
+        return Completed(lease.visit.host8, lease.entry.url8, lease.number, state, reason, detail, due, history)
+
+    def _duplicates(self, lease: Lease, fetched: Fetched, parsed: Parsed | None, digest: bytes) -> tuple[Original | None, Original | None]:
+        """The capture with the same body, or else one with nearly the same text."""
+        if fetched.status != 200 or not fetched.body_bytes:
+            return None, None
+        original = self._stages.content(digest).find(digest)
+        if original is not None or parsed is None or not parsed.simhash or not self._config.seen.near_duplicates:
+            return original, None
+        found = self._stages.near.find(parsed.simhash, self._config.seen.max_distance)
+        return None, found[0] if found and found[0].url != lease.url else None
+
+    def _interval(self, old: History, outcome: Outcome, changed: bool) -> float:
+        if outcome.meaning is Meaning.FAILED:
+            return 0.0
+        return next_interval(self._config.refetch, old.interval_s, changed=changed, is_first=old.fetches == 0)
+
+    @staticmethod
+    def _state(
+        outcome: Outcome, parsed: Parsed | None, original: Original | None, near: Original | None, lease: Lease
+    ) -> tuple[UrlState, Reason]:
+        if outcome.meaning is Meaning.FAILED:
+            return UrlState.FAILED, outcome.reason
+        if outcome.meaning is Meaning.REDIRECTED:
+            return UrlState.REDIRECTED, Reason.REDIRECTED
+        if outcome.reason is Reason.NONE and parsed is not None and parsed.reason is not Reason.NONE:
+            return UrlState.FETCHED, parsed.reason
+        if outcome.reason is Reason.NONE and original is not None and original.url != lease.url:
+            return UrlState.FETCHED, Reason.DUPLICATE
+        if outcome.reason is Reason.NONE and near is not None:
+            return UrlState.FETCHED, Reason.NEAR_DUPLICATE
+        return UrlState.FETCHED, outcome.reason
+
+    # -- small things -------------------------------------------------------------------------------------------
+
+    def _partition(self, visit: VisitState) -> Partition:
+        return self._stages.frontier.partitions[visit.partition]
+
+    def _release(self, visit: VisitState, until: float, wall_until: float) -> None:
+        visit.next_time, visit.record.next_at = until, wall_until
+
+    def _snooze(self, visit: VisitState, until: float, reason: Reason, detail: str) -> None:
+        self._partition(visit).snooze(visit, until, reason, detail)
+        visit.next_time = max(visit.next_time, self._clock.monotonic() + until - self._clock.wall())
+
+    def _end(self, lease: Lease, done: Completed) -> None:
+        self._partition(lease.visit).complete(lease, done)
+        self.settled.append(lease.url)
+
+    def _redirect_target(self, fetched: Fetched) -> str:
+        try:
+            return self._stages.intake.canonical(fetched.header("location"), fetched.url)
+        except InvalidUrl:
+            return ""
+
+
+def _refused(lease: Lease, decision: RobotsDecision) -> Completed:
+    detail = f"line {decision.line}: {decision.rule} (robots.txt {decision.version or decision.status})"
+    return Completed(lease.visit.host8, lease.entry.url8, lease.number, UrlState.REFUSED, Reason.ROBOTS_DISALLOWED, detail)
+
+
+def _tightened(limits: Limits) -> Limits:
+    """For a URL that was in flight when the worker died, twice."""
+    return msgspec.structs.replace(
+        limits, total_s=min(limits.total_s, 10.0), body_bytes=min(limits.body_bytes, 100_000), header_bytes=16_384
+    )
+
+
+def _payload_digest(fetched: Fetched) -> bytes:
+    """SHA-1 of the body as received, transfer coding removed: what WARC calls the payload."""
+    if not fetched.spool:
+        return hashlib.sha1(fetched.body, usedforsecurity=False).digest()
+    with open(fetched.spool, "rb") as file:  # noqa: PTH123 (hashlib.file_digest wants a raw file, and this is the hot path)
+        return hashlib.file_digest(file, lambda: hashlib.sha1(usedforsecurity=False)).digest()

@@ -1,0 +1,104 @@
+"""Bringing a crawl folder to its last commit, before any worker starts.
+
+    log says -> output files are cut back -> each partition's table gets the batches it lacks -> URL-seen catches up -> logs are dropped
+
+Nothing is decided again: batches are applied as they were written. Every step may be repeated, so a crash in here is mended by
+the next start. Partitions can be dealt to any number of workers afterwards, because no log is needed any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import msgspec
+
+from lycosa.commit import CommitLog, Mark, all_logs, check_reaches, marked, merged
+from lycosa.config import Config
+from lycosa.folder import known_hashes, log_folder, mark_of, open_seen, stamp_of, table_folder
+from lycosa.kv.port import KeyValue, Opener
+from lycosa.seen.port import SeenUrls, hashes_of
+from lycosa.store.recovery import Recovery, recover
+
+
+class Recovered(msgspec.Struct, frozen=True):
+    """What a start found: ``replayed`` batches that tables lacked, ``rebuilt`` URL-seen files, what happened to the output files,
+    and when the last commit was (wall seconds, 0 = never)."""
+
+    replayed: int
+    rebuilt: int
+    store: Recovery
+    last_commit: float
+
+
+class _Opened(msgspec.Struct):
+    """One partition while it is brought up to date."""
+
+    table: KeyValue
+    seen: SeenUrls
+    mark: Mark
+
+
+def recover_crawl(folder: Path, config: Config, open_table: Opener, workers: int) -> Recovered:
+    """Blocks. Raises ``LogDamaged``, ``StoreDamaged``, ``StoreLocked`` or ``OSError``, each before anything is lost."""
+    logs = all_logs(log_folder(folder))
+    try:
+        lengths = {name: length for log in logs if log.last for name, length in log.last.lengths.items()}
+        report = recover(folder, lengths, workers)
+        existing = [number for number in range(config.frontier.partitions) if table_folder(folder, number).exists()]
+        opened = {number: _open(folder, number, config, open_table) for number in existing}
+        try:
+            replayed, rebuilt = _catch_up(logs, opened, lambda number: _open(folder, number, config, open_table))
+        finally:
+            for each in opened.values():
+                each.seen.close()
+                each.table.close()
+        for log in logs:
+            log.drop_until(log.last.sequence if log.last else 0)
+        last = max((log.last.wall for log in logs if log.last), default=0.0)
+        return Recovered(replayed, rebuilt, report, last)
+    finally:
+        for log in logs:
+            log.close()
+
+
+def _open(folder: Path, number: int, config: Config, open_table: Opener) -> _Opened:
+    table = open_table(table_folder(folder, number))
+    return _Opened(table, open_seen(folder, number, config.seen, table), mark_of(table))
+
+
+def _catch_up(logs: list[CommitLog], opened: dict[int, _Opened], make: Callable[[int], _Opened]) -> tuple[int, int]:
+    check_reaches(logs, {number: each.mark for number, each in opened.items()})
+    replayed = 0
+    # A URL-seen file catches up from the log when the log reaches back to it; any other is made again from the table.
+    reach = max((stamp_of(first.mark) for log in logs if (first := next(log.records(), None))), default=0)
+    stale = {
+        number
+        for number, each in opened.items()
+        if each.seen.stamp < 0 or (each.seen.stamp < stamp_of(each.mark) and each.seen.stamp + 1 < reach)
+    }
+    for record in merged(logs):
+        for batch in record.batches:
+            each = opened.get(batch.partition)
+            if each is None:
+                each = opened[batch.partition] = make(batch.partition)
+            if record.mark > each.mark:
+                each.table.write(marked(batch, record.mark))
+                each.mark = record.mark
+                replayed += 1
+            if batch.partition not in stale and stamp_of(record.mark) > each.seen.stamp:
+                _remember(each.seen, (key for key, value in batch.writes if value is not None), stamp_of(record.mark))
+    for number, each in opened.items():
+        each.table.flush()
+        if number in stale:
+            each.seen.rebuild(known_hashes(each.table), stamp_of(each.mark))
+        else:
+            each.seen.save(stamp_of(each.mark))
+    return replayed, len(stale)
+
+
+def _remember(seen: SeenUrls, keys: Iterable[bytes], stamp: int) -> None:
+    url8s = [key[9:] for key in keys if key[:1] == b"U"]
+    if url8s:
+        seen.unseen(hashes_of(url8s))
+    seen.seal(stamp)

@@ -1,0 +1,186 @@
+"""robots.txt of the worker's hosts: what is stored, what it says, and how it is fetched.
+
+The decisions are ``politeness``'s; here they meet the partition's table and the wire. The file is stored per origin (scheme and host with port,
+RFC 9309 §2.3) and compiled matchers are kept for the origins in use.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from base64 import b32encode
+from collections import OrderedDict
+from collections.abc import Callable
+
+import msgspec
+
+from lycosa.config import RobotsSection
+from lycosa.decode import decode
+from lycosa.frontier.frontier import Frontier
+from lycosa.frontier.partition import Partition
+from lycosa.frontier.visit_state import VisitState
+from lycosa.kv.records import encode, robots_key
+from lycosa.model.capture import Capture, RobotsDecision
+from lycosa.model.discovered import LinkKind
+from lycosa.model.fetched import Fetched, FetchKind, FetchRequest
+from lycosa.politeness.robots_cache import RobotsRecord, RobotsState, after_fetch, answer_of, decision, robots_state
+from lycosa.politeness.robots_rules import Matcher
+from lycosa.ports import Clock, ResolveError
+from lycosa.reasons import Reason
+from lycosa.schedule.outcome import REDIRECTS
+from lycosa.sender import Rest, Sender
+from lycosa.url import InvalidUrl, hash8, host_of
+
+_HOPS = 5
+_MATCHERS = 20_000
+_DECODER = msgspec.msgpack.Decoder(RobotsRecord)
+
+
+class OriginState(msgspec.Struct, frozen=True):
+    """What robots.txt says of one origin now: fetch it (``is_needed``), wait for it (``wait_until``, wall), or decide by it."""
+
+    is_needed: bool
+    wait_until: float
+    record: RobotsRecord | None
+    matcher: Matcher | None
+
+    @property
+    def detail(self) -> str:
+        """Why the host waits."""
+        record = self.record
+        return f"robots.txt could not be fetched {record.failures} times" if record else ""
+
+    def decide(self, target: str) -> RobotsDecision:
+        """The verdict on a path and query."""
+        assert self.record is not None and self.matcher is not None
+        return decision(self.record, self.matcher.judge(target))
+
+
+class Robots:
+    """One per worker."""
+
+    def __init__(
+        self,
+        section: RobotsSection,
+        product: str,
+        frontier: Frontier,
+        sender: Sender,
+        clock: Clock,
+        resolve_url: Callable[[str, str], str],
+        partition_of: Callable[[str], int],
+    ) -> None:
+        self._section = section
+        self._product = product
+        self._frontier = frontier
+        self._sender = sender
+        self._clock = clock
+        self._resolve_url = resolve_url
+        self._partition_of = partition_of
+        self._known: OrderedDict[bytes, tuple[RobotsRecord, Matcher]] = OrderedDict()
+
+    def state(self, partition: Partition, visit: VisitState, secure: bool, wall: float) -> OriginState:
+        """What is known of the origin at a wall time."""
+        known = self._load(partition, visit, secure)
+        record = known[0] if known else None
+        state = robots_state(record, wall)
+        wait_until = record.next_try if record is not None and state is RobotsState.WAIT else 0.0
+        return OriginState(state is RobotsState.NEEDED, wait_until, record, known[1] if known else None)
+
+    def sitemaps(self, partition: Partition, visit: VisitState, secure: bool) -> list[str]:
+        """The Sitemap lines of the origin's file."""
+        known = self._load(partition, visit, secure)
+        return known[0].rules.sitemaps if known else []
+
+    async def fetch(self, partition: Partition, visit: VisitState, secure: bool, address: str, rest: Rest) -> list[Capture]:
+        """Fetches the file, its redirects at once, and remembers what it means. Gives the responses to be stored.
+
+        The slot of ``address`` is taken; ``rest`` decides the host's rest.
+        """
+        url = f"{'https' if secure else 'http'}://{visit.host}/robots.txt"
+        fetched = await self._sender.send(self._request(url, address), rest)
+        captures = [_capture(fetched, visit)] if fetched.status else []
+        if fetched.status in REDIRECTS:
+            fetched = await self._follow(fetched, visit, rest, captures)
+        body = b""
+        if 200 <= fetched.status < 300:
+            body = decode(fetched.body, fetched.header("content-encoding"), self._section.max_bytes + 1, 1000).body
+        known = self._load(partition, visit, secure)
+        record = after_fetch(known[0] if known else None, answer_of(fetched, body), self._product, self._section, self._clock.wall())
+        partition.table.put(robots_key(visit.host8, secure), encode(record))
+        self._keep(robots_key(visit.host8, secure), record)
+        visit.record.pace = msgspec.structs.replace(visit.record.pace, crawl_delay_s=record.rules.crawl_delay_s)
+        partition.visits.touch(visit)
+        return captures
+
+    async def _follow(self, fetched: Fetched, visit: VisitState, rest: Rest, captures: list[Capture]) -> Fetched:
+        """Up to five hops (RFC 9309 §2.3.1.2), each through names, guard and address table, and no host pressed by them."""
+        for _ in range(_HOPS):
+            try:
+                url = self._resolve_url(fetched.header("location"), fetched.url)
+            except InvalidUrl as error:
+                return msgspec.structs.replace(fetched, reason=Reason.BAD_REDIRECT, detail=str(error))
+            fetched = await self._hop(url, visit, rest)
+            if fetched.status:
+                captures.append(_capture(fetched, visit))
+            if fetched.status not in REDIRECTS:
+                return fetched
+        return msgspec.structs.replace(fetched, reason=Reason.TOO_MANY_REDIRECTS)
+
+    async def _hop(self, url: str, visit: VisitState, rest: Rest) -> Fetched:
+        host = host_of(url)
+        host8, partition = hash8(host), self._partition_of(host)
+        try:
+            address = (await self._sender.resolve(host))[0]
+        except ResolveError as error:
+            return Fetched(url, error.reason, str(error))
+        if host == visit.host:
+            # The same host again: it gets its delay between the two, as between any two requests.
+            await self._pause_own(rest)
+        else:
+            await self._until_free(lambda: self._frontier.borrow(partition, host8, self._clock.monotonic()))
+        try:
+            await self._until_free(lambda: self._sender.take(address))
+            return await self._sender.send(self._request(url, address), rest)
+        finally:
+            if host != visit.host:
+                self._frontier.return_borrowed(host8, getattr(rest, "until", self._clock.monotonic()))
+
+    async def _pause_own(self, rest: Rest) -> None:
+        until: float = getattr(rest, "until", 0.0)
+        while (wait := until - self._clock.monotonic()) > 0:
+            await self._clock.sleep(wait)
+
+    async def _until_free(self, take: Callable[[], float]) -> None:
+        while (wait := take()) > 0:
+            await self._clock.sleep(wait)
+
+    def _request(self, url: str, address: str) -> FetchRequest:
+        return self._sender.robots_request(url, address, self._section.max_bytes + 1)
+
+    def _load(self, partition: Partition, visit: VisitState, secure: bool) -> tuple[RobotsRecord, Matcher] | None:
+        key = robots_key(visit.host8, secure)
+        known = self._known.get(key)
+        if known is None:
+            value = partition.table.get(key)
+            return self._keep(key, _DECODER.decode(value)) if value is not None else None
+        self._known.move_to_end(key)
+        return known
+
+    def _keep(self, key: bytes, record: RobotsRecord) -> tuple[RobotsRecord, Matcher]:
+        known = self._known[key] = (record, Matcher(record.rules))
+        if len(self._known) > _MATCHERS:
+            self._known.popitem(last=False)
+        return known
+
+
+def _capture(fetched: Fetched, visit: VisitState) -> Capture:
+    digest = hashlib.sha1(fetched.body, usedforsecurity=False).digest()
+    return Capture(
+        fetched=fetched,
+        kind=FetchKind.ROBOTS,
+        host=host_of(fetched.url),
+        site=visit.record.site,
+        depth=0,
+        via="",
+        link_kind=LinkKind.OTHER,
+        payload_digest="sha1:" + b32encode(digest).decode(),
+    )

@@ -1,0 +1,88 @@
+"""What an answer means for its URL: done, redirected, tried again, or a dead letter. A pure function of what came back."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+from lycosa.config import RetrySection
+from lycosa.model.fetched import Fetched
+from lycosa.reasons import Reason
+
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_WHOLE = frozenset({Reason.NONE, Reason.BODY_TRUNCATED})
+_FINAL = frozenset({Reason.ADDRESS_FORBIDDEN, Reason.HEADERS_TOO_LARGE, Reason.MALFORMED_RESPONSE})
+_CONNECTION = frozenset(
+    {Reason.CONNECT_REFUSED, Reason.CONNECT_TIMEOUT, Reason.TLS_FAILED, Reason.NETWORK_UNREACHABLE, Reason.ADDRESS_FORBIDDEN}
+)
+
+
+class Meaning(Enum):
+    """What to do with the URL."""
+
+    FETCHED = "a document or other content arrived"
+    NOT_MODIFIED = "the last capture is still valid"
+    REDIRECTED = "the answer names another URL"
+    RETRY = "try again later"
+    FAILED = "do not try again"
+
+
+class Outcome(msgspec.Struct, frozen=True, gc=False):
+    """The meaning, with the reason where it is not good news; ``wait_s`` for a retry."""
+
+    meaning: Meaning
+    reason: Reason = Reason.NONE
+    wait_s: float = 0.0
+
+
+def judge(fetched: Fetched, *, tries: int, conditional: bool, section: RetrySection) -> Outcome:
+    """``tries`` counts earlier failed requests of this URL; ``conditional`` says that validators were sent."""
+    reason = _failure(fetched, conditional)
+    if reason is None:
+        if fetched.status == 304:
+            return Outcome(Meaning.NOT_MODIFIED, Reason.NOT_MODIFIED)
+        if fetched.status in REDIRECTS:
+            return Outcome(Meaning.REDIRECTED, Reason.REDIRECTED)
+        return Outcome(Meaning.FETCHED, fetched.reason)
+    if not _is_passing(reason, fetched) or tries + 1 >= section.tries:
+        return Outcome(Meaning.FAILED, reason)
+    return Outcome(Meaning.RETRY, reason, wait_s(tries, section))
+
+
+def wait_s(tries: int, section: RetrySection) -> float:
+    """Exponential back-off: the wait before the next request after ``tries`` earlier failures."""
+    return float(min(section.first_s * 2 ** min(tries, 30), section.max_s))
+
+
+def is_connection_failure(reason: Reason) -> bool:
+    """Whether the reason speaks of the host and not of one URL."""
+    return reason in _CONNECTION
+
+
+def _failure(fetched: Fetched, conditional: bool) -> Reason | None:
+    if fetched.reason not in _WHOLE and not (fetched.reason is Reason.TOTAL_TIMEOUT and fetched.truncated and fetched.status == 200):
+        return fetched.reason
+    status = fetched.status
+    if status == 304:
+        return None if conditional else Reason.MALFORMED_RESPONSE
+    if status in REDIRECTS:
+        return None if fetched.header("location") else Reason.BAD_REDIRECT
+    if 200 <= status < 300:
+        return None
+    if status == 429:
+        return Reason.HTTP_TOO_MANY_REQUESTS
+    if 300 <= status < 400:
+        return Reason.BAD_REDIRECT
+    return Reason.HTTP_SERVER_ERROR if status >= 500 else Reason.HTTP_CLIENT_ERROR
+
+
+def _is_passing(reason: Reason, fetched: Fetched) -> bool:
+    """Whether trying again can help."""
+    if reason in _FINAL or reason is Reason.BAD_REDIRECT:
+        return False
+    if reason is Reason.HTTP_CLIENT_ERROR:
+        return fetched.status in (408, 425)
+    if reason is Reason.HTTP_SERVER_ERROR:
+        return fetched.status not in (501, 505)
+    return True

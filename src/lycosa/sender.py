@@ -1,0 +1,90 @@
+"""Sends one request with everything that must stand before and after it: name, address table, attempt log.
+
+Pages and robots.txt, redirect hops of robots.txt too, go through here, so there is one place where a request leaves the worker
+and none leaves without its line in the attempt log and its slot in the address table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from lycosa.attempts import AttemptLog
+from lycosa.model.fetched import Fetched, FetchKind, FetchRequest, Limits
+from lycosa.politeness.addresses import AddressTable
+from lycosa.ports import Clock, Fetcher, Resolver
+from lycosa.reasons import Reason
+from lycosa.url import host_of, name_of
+
+Rest = Callable[[Fetched, float, float], float]
+"""Given an answer and when it ended (monotonic, wall): the effective delay of its host from then on, in seconds."""
+
+_NEXT_ADDRESS = frozenset({Reason.CONNECT_REFUSED, Reason.CONNECT_TIMEOUT, Reason.NETWORK_UNREACHABLE})
+_MOST_ADDRESSES = 2
+
+
+class Sender:
+    """One per worker. ``limits`` bound every request that does not bring its own."""
+
+    def __init__(
+        self, fetcher: Fetcher, resolver: Resolver, addresses: AddressTable, attempts: AttemptLog, clock: Clock, limits: Limits
+    ) -> None:
+        self._fetcher = fetcher
+        self._resolver = resolver
+        self._addresses = addresses
+        self._attempts = attempts
+        self._clock = clock
+        self.limits = limits
+        self.in_flight = 0
+
+    async def resolve(self, host: str) -> Sequence[str]:
+        """The addresses of a host. Raises ``ResolveError``."""
+        return await self._resolver.resolve(name_of(host))
+
+    def take(self, address: str) -> float:
+        """Takes a slot of the address: 0, or the seconds to wait without one."""
+        return self._addresses.take(address, self._clock.monotonic())
+
+    def untake(self, address: str) -> None:
+        """Gives a slot back unused."""
+        self._addresses.release(address, self._clock.monotonic())
+
+    async def send(self, request: FetchRequest, rest: Rest, others: Sequence[str] = ()) -> Fetched:
+        """Sends, with the slot of ``request.address`` already taken; the slot is given back.
+
+        ``rest`` is asked once per attempt, when it has ended, how long the host then rests. When no connection comes about, one of the
+        ``others`` (further addresses of the host) is tried, if its slot is free.
+        """
+        fetched = await self._attempt(request, rest)
+        for address in [a for a in others if a != request.address][: _MOST_ADDRESSES - 1]:
+            if fetched.reason not in _NEXT_ADDRESS or self.take(address) > 0:
+                break
+            fetched = await self._attempt(msgspec.structs.replace(request, address=address), rest)
+        return fetched
+
+    async def _attempt(self, request: FetchRequest, rest: Rest) -> Fetched:
+        clock, host = self._clock, host_of(request.url)
+        number = self._attempts.begin(host, request.address, request.url, request.kind, clock.monotonic(), clock.wall())
+        self.in_flight += 1
+        try:
+            fetched = await self._fetcher.fetch(request)
+        except BaseException:
+            # Cancelled: the worker stops at once. The line says that we broke it off, so it is not taken for a crash.
+            self._attempts.end(number, Reason.INTERNAL, 0, 0.0, clock.monotonic(), clock.wall(), 0.0)
+            raise
+        finally:
+            self.in_flight -= 1
+            self._addresses.release(request.address, clock.monotonic())
+        now, wall = clock.monotonic(), clock.wall()
+        self._attempts.end(number, fetched.reason, fetched.status, fetched.duration_s, now, wall, rest(fetched, now, wall))
+        return fetched
+
+    def robots_request(self, url: str, address: str, max_bytes: int) -> FetchRequest:
+        """A request for robots.txt: small, never spooled."""
+        limits = msgspec.structs.replace(self.limits, body_bytes=max_bytes, spool_bytes=max_bytes + 1)
+        return FetchRequest(url, address, FetchKind.ROBOTS, limits=limits)
+
+    async def close(self) -> None:
+        await self._fetcher.close()
+        await self._resolver.close()

@@ -1,0 +1,117 @@
+"""Closing a segment: final names, then the files derived from its journal.
+
+The order makes every crash harmless. The journal gets its final name first and the WARC second, so a WARC with its final name
+always has a whole journal. Derived files appear by rename, whole or not at all, and are built in one pass over the journal from
+nothing else, so what is missing can be built at any later time and comes out the same.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from lycosa.durable import named, sync_data, sync_folder
+from lycosa.store import journal, layout
+from lycosa.store.cdxj import CdxjBuilder
+from lycosa.store.links import LinksBuilder
+from lycosa.store.pages import PagesBuilder
+from lycosa.store.rows import Row, SegmentHeader
+from lycosa.store.wet import WetBuilder
+
+
+class ClosedSegment(msgspec.Struct, frozen=True):
+    """A segment that is to be closed: everything in it is committed."""
+
+    name: str
+
+
+class Builder(Protocol):
+    """Makes one derived file: rows in the order of the journal, then ``close``."""
+
+    def add(self, row: Row) -> None: ...
+    def close(self) -> None: ...
+
+
+def give_final_names(folder: Path, name: str) -> bool:
+    """Takes ``.open`` off a segment's journal and WARC, durably. Gives whether there was anything to do."""
+    renamed = False
+    for kind in (layout.JOURNAL, layout.WARC):
+        closed = folder / layout.file_name(kind, name)
+        opened = closed.with_name(closed.name + layout.OPEN)
+        if opened.exists():
+            opened.rename(closed)
+            renamed = True
+        elif not closed.exists():
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(closed))
+        # Also when it was renamed before: that crash may have been before its name was on disk.
+        sync_folder(closed.parent)
+    return renamed
+
+
+def missing_files(folder: Path, header: SegmentHeader) -> dict[str, Path]:
+    """The derived files that a closed segment should have and has not, by kind."""
+    wanted = [layout.CDXJ, layout.PAGES]
+    wanted += [layout.LINKS] if header.links else []
+    wanted += [layout.TEXT] if header.text else []
+    paths = {kind: folder / layout.file_name(kind, header.segment) for kind in wanted}
+    return {kind: path for kind, path in paths.items() if not path.exists()}
+
+
+def build_derived(folder: Path, name: str) -> list[str]:
+    """Builds the missing derived files of a closed segment; gives their names. Blocks; memory is bounded by the segment's index lines.
+
+    Needs nothing but the folder, so it may run in another process. Raises ``JournalError``, ``DiskFull`` or another ``OSError``; nothing
+    half-built remains under a final name.
+    """
+    source = folder / layout.file_name(layout.JOURNAL, name)
+    header = journal.read_header(source)
+    missing = missing_files(folder, header)
+    if not missing:
+        return []
+    for path in missing.values():
+        path.parent.mkdir(exist_ok=True)
+    builders = [_builder(kind, layout.temporary(path), header) for kind, path in missing.items()]
+    try:
+        try:
+            for row in journal.read_rows(source):
+                for builder in builders:
+                    builder.add(row)
+        finally:
+            for builder in builders:
+                builder.close()
+        for path in missing.values():
+            _publish(path)
+    except BaseException:
+        for path in missing.values():
+            layout.temporary(path).unlink(missing_ok=True)
+        raise
+    return [f"{path.parent.name}/{path.name}" for path in missing.values()]
+
+
+def _builder(kind: str, path: Path, header: SegmentHeader) -> Builder:
+    if kind == layout.CDXJ:
+        return CdxjBuilder(path)
+    if kind == layout.PAGES:
+        return PagesBuilder(path, header.crawl)
+    if kind == layout.LINKS:
+        return LinksBuilder(path, header.segment)
+    return WetBuilder(path, header)
+
+
+def _publish(path: Path) -> None:
+    """The temporary file gets its name, durably."""
+    temporary = layout.temporary(path)
+    try:
+        fd = os.open(temporary, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            sync_data(fd)
+        finally:
+            os.close(fd)
+        temporary.replace(path)
+        sync_folder(path.parent)
+    except OSError as error:
+        raise named(error, path) from error

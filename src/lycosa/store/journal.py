@@ -1,0 +1,109 @@
+"""The row journal: the lines of a segment's captures, in zstd frames of one commit each.
+
+Frame ends are the lengths that commits record, so a journal is cut back to a commit by cutting the file. It is kept when the
+segment closes: it is what the derived files are rebuilt from, and what exports and audits read.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Generator, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from lycosa.store.rows import FORMAT, Row, SegmentHeader
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+_LEVEL = 3  # level 1 saves 0.03 ms a page and costs a fifth more bytes
+_encoder = msgspec.json.Encoder()
+_rows = msgspec.json.Decoder(Row)
+_header = msgspec.json.Decoder(SegmentHeader)
+
+
+class JournalError(Exception):
+    """A journal cannot be read: of a newer format, or damaged."""
+
+
+def encode_line(value: Row | SegmentHeader) -> bytes:
+    """One line, with its end."""
+    return _encoder.encode(value) + b"\n"
+
+
+def encode_frame(lines: Sequence[bytes]) -> bytes:
+    """The lines of one commit as one zstd frame."""
+    return zstd.compress(b"".join(lines), level=_LEVEL)
+
+
+def read_header(path: Path) -> SegmentHeader:
+    """The first line. Raises ``JournalError`` when there is none, or its format is newer than ours."""
+    lines = _lines(path, None)
+    try:
+        first = next(lines, b"")
+    finally:
+        lines.close()
+    return _check(path, first)
+
+
+def read_rows(path: Path, length: int | None = None) -> Iterator[Row]:
+    """The rows of a journal, in the order of their records; memory holds one at a time.
+
+    ``length`` limits reading to the committed bytes of an open journal. Without it, an open journal is read up to
+    its last whole frame, since one may be being written; a closed one that ends inside a frame raises ``JournalError``.
+    """
+    lines = _lines(path, length)
+    try:
+        first = next(lines, None)
+        if first is None:
+            return
+        _check(path, first)
+        for line in lines:
+            try:
+                row = _rows.decode(line)
+            except msgspec.MsgspecError as error:
+                raise JournalError(f"{path}: not a row: {error}") from error
+            yield row
+    finally:
+        lines.close()
+
+
+def _check(path: Path, line: bytes) -> SegmentHeader:
+    try:
+        header = _header.decode(line)
+    except msgspec.MsgspecError as error:
+        raise JournalError(f"{path}: no header: {error}") from error
+    if header.format > FORMAT:
+        raise JournalError(f"{path}: format {header.format}; this version reads up to {FORMAT}")
+    return header
+
+
+def _lines(path: Path, length: int | None) -> Generator[bytes, None, None]:
+    may_be_torn = path.name.endswith(".open") and length is None
+    with path.open("rb") as file:
+        source = file if length is None else _Head(file, length)
+        stream = zstd.ZstdFile(source)
+        try:
+            yield from stream
+        except (EOFError, zstd.ZstdError) as error:
+            if not may_be_torn:
+                raise JournalError(f"{path}: {error}") from error
+
+
+class _Head(io.RawIOBase):
+    """The first bytes of a file."""
+
+    def __init__(self, file: io.BufferedReader, length: int) -> None:
+        self._file, self._left = file, length
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._file.read(self._left if size < 0 else min(size, self._left))
+        self._left -= len(data)
+        return data

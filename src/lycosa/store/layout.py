@@ -1,0 +1,82 @@
+"""Names of the files of a segment: the only place that knows them.
+
+A segment is one WARC file, its row journal and what is derived from them, all with the same stem
+``{crawl}-w{worker}-{number}-{time}``. While a segment is open its WARC and journal carry the ending ``.open``; derived files
+are built as ``.{file}.tmp`` and renamed. So a reader that takes ``warc/*.warc.gz``, ``cdxj/*.cdxj`` or ``pages/*.parquet`` sees
+only whole files of closed segments, whatever the moment it looks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+OPEN = ".open"
+WARC, JOURNAL, CDXJ, PAGES, LINKS, TEXT = "warc", "journal", "cdxj", "pages", "links", "text"
+DERIVED = (CDXJ, PAGES, LINKS, TEXT)
+
+_SUFFIX = {WARC: ".warc.gz", JOURNAL: ".jsonl.zst", CDXJ: ".cdxj", PAGES: ".parquet", LINKS: ".parquet", TEXT: ".warc.wet.gz"}
+_STEM = re.compile(r"^.+-w(?P<worker>\d{3,})-(?P<number>\d{6,})-(?P<time>\d{14})$")
+
+
+def stem(crawl: str, worker: int, number: int, seconds: float) -> str:
+    """The name of a segment, without folder and ending. Characters of the crawl's id that are unsafe in a file name become ``_``."""
+    safe = re.sub(r"[^A-Za-z0-9._-]", "_", crawl).lstrip(".") or "crawl"
+    return f"{safe}-w{worker:03d}-{number:06d}-{datetime.fromtimestamp(seconds, UTC):%Y%m%d%H%M%S}"
+
+
+def worker_of(name: str) -> int:
+    """The worker that wrote a segment; -1 when the name is not ours."""
+    match = _STEM.match(name)
+    return int(match["worker"]) if match else -1
+
+
+def number_of(name: str) -> int:
+    """The running number of a segment of its worker; -1 when the name is not ours."""
+    match = _STEM.match(name)
+    return int(match["number"]) if match else -1
+
+
+def file_name(kind: str, name: str) -> str:
+    """``warc/NAME.warc.gz``: the closed form, relative to the crawl folder."""
+    return f"{kind}/{name}{_SUFFIX[kind]}"
+
+
+def warc_name(name: str) -> str:
+    """``NAME.warc.gz``: what a ``Location`` names."""
+    return name + _SUFFIX[WARC]
+
+
+def stem_of(path: Path | str) -> str:
+    """The segment that a file (open, closed or temporary) belongs to."""
+    text = Path(path).name.removesuffix(".tmp").removesuffix(OPEN)
+    if text.startswith("."):
+        text = text[1:]
+    for suffix in (".warc.wet.gz", ".warc.gz", ".jsonl.zst", ".cdxj", ".parquet"):
+        if text.endswith(suffix):
+            return text.removesuffix(suffix)
+    return text
+
+
+def existing(folder: Path, kind: str, name: str) -> Path:
+    """The closed file if it is there, else its open form (which may be absent)."""
+    closed = folder / file_name(kind, name)
+    return closed if closed.exists() else closed.with_name(closed.name + OPEN)
+
+
+def closed_segments(folder: Path) -> Iterator[str]:
+    """Names of all closed segments, in order."""
+    for path in sorted((folder / WARC).glob("*" + _SUFFIX[WARC])):
+        yield stem_of(path)
+
+
+def open_files(folder: Path) -> list[Path]:
+    """WARC and journal files of open segments, in order."""
+    return sorted(path for kind in (WARC, JOURNAL) for path in (folder / kind).glob("*" + _SUFFIX[kind] + OPEN))
+
+
+def temporary(path: Path) -> Path:
+    """Where a file is built before it gets its name."""
+    return path.with_name(f".{path.name}.tmp")

@@ -1,0 +1,86 @@
+"""The table of links: one row per outlink, in the order of the page. Edges stand here, pages carry only their number."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from lycosa.model.discovered import LinkKind
+from lycosa.store.parquet import TableWriter
+from lycosa.store.rows import Row
+
+_WORD = pa.dictionary(pa.int32(), pa.string())
+_TIME = pa.timestamp("us")
+
+SCHEMA = pa.schema(
+    [
+        pa.field("source_url", _WORD, nullable=False),
+        pa.field("source_time", _TIME, nullable=False),
+        pa.field("target_url", pa.string(), nullable=False),
+        pa.field("kind", _WORD, nullable=False),
+        pa.field("anchor", pa.string(), nullable=False),
+        pa.field("nofollow", pa.bool_(), nullable=False),
+        pa.field("position", pa.int32(), nullable=False),
+        pa.field("warc_segment", _WORD, nullable=False),
+    ]
+)
+
+_PAGES, _LINKS = 256, 60_000  # of one batch: whichever is reached first
+_KINDS = [kind.name.lower() for kind in LinkKind]
+_CODES = np.zeros(max(LinkKind) + 1, dtype=np.int32)
+_CODES[[int(kind) for kind in LinkKind]] = np.arange(len(_KINDS), dtype=np.int32)
+
+
+class LinksBuilder:
+    """Builds the links file of one segment. Rows of revisits have no links of their own unless the page was parsed again."""
+
+    def __init__(self, path: Path, segment: str) -> None:
+        self._writer = TableWriter(path, SCHEMA)
+        self._segment = segment
+        self._rows: list[Row] = []
+        self._links = 0
+
+    def add(self, row: Row) -> None:
+        """One more capture."""
+        if row.links.urls:
+            self._rows.append(row)
+            self._links += len(row.links.urls)
+            if len(self._rows) >= _PAGES or self._links >= _LINKS:
+                self._flush()
+
+    def close(self) -> None:
+        """Completes the file."""
+        if self._rows:
+            self._flush()
+        self._writer.close()
+
+    def _flush(self) -> None:
+        self._writer.add(batch(self._rows, self._segment))
+        self._rows, self._links = [], 0
+
+
+def batch(rows: list[Row], segment: str) -> pa.RecordBatch:
+    """The links of some captures. What repeats (source, kind, segment) is given as codes, which costs a tenth of strings."""
+    counts = np.array([len(row.links.urls) for row in rows], dtype=np.int64)
+    total = int(counts.sum())
+    starts = np.cumsum(counts) - counts
+    source = np.repeat(np.arange(len(rows), dtype=np.int32), counts)
+    kinds = np.fromiter((kind for row in rows for kind in row.links.kinds), dtype=np.int32, count=total)
+    nofollow = np.zeros(total, dtype=bool)
+    for start, row in zip(starts.tolist(), rows, strict=True):
+        nofollow[[start + at for at in row.links.nofollow]] = True
+    return pa.record_batch(
+        [
+            pa.DictionaryArray.from_arrays(pa.array(source), pa.array([row.url for row in rows], pa.string())),
+            pa.array(np.repeat(np.array([row.date_us for row in rows], dtype=np.int64), counts), _TIME),
+            pa.array([url for row in rows for url in row.links.urls], pa.string()),
+            pa.DictionaryArray.from_arrays(pa.array(_CODES[kinds]), pa.array(_KINDS, pa.string())),
+            pa.array([anchor for row in rows for anchor in row.links.anchors], pa.string()),
+            pa.array(nofollow),
+            pa.array((np.arange(total, dtype=np.int64) - np.repeat(starts, counts)).astype(np.int32)),
+            pa.DictionaryArray.from_arrays(pa.array(np.zeros(total, dtype=np.int32)), pa.array([segment], pa.string())),
+        ],
+        schema=SCHEMA,
+    )

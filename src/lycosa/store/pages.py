@@ -1,0 +1,193 @@
+"""The table of pages: one row per capture, Common Crawl's index columns first, then ours.
+
+The first columns have the names, order and types of Common Crawl's URL index (cc-index-table, flat schema), so queries that were
+written for it run unchanged. Common Crawl's ``integer`` is 32 bits, which is why a segment never grows beyond 2 GiB.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+
+from lycosa.model.capture import RobotsDecision
+from lycosa.model.fetched import FetchKind
+from lycosa.store import languages
+from lycosa.store.layout import WARC, file_name
+from lycosa.store.parquet import TableWriter
+from lycosa.store.rows import Row
+
+_ROWS = 1000
+_TEXT, _INT, _LONG, _SHORT, _REAL, _FLAG, _TIME = (
+    pa.string(),
+    pa.int32(),
+    pa.int64(),
+    pa.int16(),
+    pa.float64(),
+    pa.bool_(),
+    pa.timestamp("us"),
+)
+
+
+class View:
+    """A row with its URL and host taken apart, once for all columns."""
+
+    __slots__ = ("crawl", "host", "labels", "robots", "row", "split")
+
+    def __init__(self, row: Row, crawl: str) -> None:
+        self.row, self.crawl = row, crawl
+        self.split = urlsplit(row.url)
+        self.host = self.split.hostname or ""  # a row's host carries a port that is not the scheme's own
+        self.labels = [] if is_address(self.host) else self.host.split(".")
+        self.robots: RobotsDecision | None = row.robots
+
+    def label(self, last: int) -> str | None:
+        """A label of the host, counted from its end (1 = top-level domain)."""
+        return self.labels[-last] if len(self.labels) >= last else None
+
+    def below(self, suffix: str) -> str | None:
+        """The host's domain one label below a public suffix; ``None`` when the host is the suffix or has none."""
+        size = suffix.count(".") + 2
+        return ".".join(self.labels[-size:]) if suffix and len(self.labels) >= size else None
+
+
+def is_address(host: str) -> bool:
+    """Whether a host without port and brackets is an IP address and not a name."""
+    if ":" not in host and not host[-1:].isdigit():
+        return False  # the cheap answer for nearly all
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def subset(row: Row) -> str:
+    """Common Crawl's three subsets: robots.txt files, successful captures, everything else."""
+    if row.kind is FetchKind.ROBOTS:
+        return "robotstxt"
+    return "warc" if row.status == 200 else "crawldiagnostics"
+
+
+Column = tuple[str, pa.DataType, bool, Callable[[View], Any]]
+"""Name, type, whether it may be null, and how it comes from a row."""
+
+COMMON_CRAWL: list[Column] = [
+    ("url_surtkey", _TEXT, False, lambda v: v.row.surt),
+    ("url", _TEXT, False, lambda v: v.row.url),
+    ("url_host_name", _TEXT, False, lambda v: v.host),
+    ("url_host_tld", _TEXT, True, lambda v: v.label(1)),
+    ("url_host_2nd_last_part", _TEXT, True, lambda v: v.label(2)),
+    ("url_host_3rd_last_part", _TEXT, True, lambda v: v.label(3)),
+    ("url_host_4th_last_part", _TEXT, True, lambda v: v.label(4)),
+    ("url_host_5th_last_part", _TEXT, True, lambda v: v.label(5)),
+    ("url_host_registry_suffix", _TEXT, True, lambda v: v.row.registry_suffix or None),
+    ("url_host_registered_domain", _TEXT, True, lambda v: v.below(v.row.registry_suffix)),
+    ("url_host_private_suffix", _TEXT, True, lambda v: v.row.private_suffix or None),
+    ("url_host_private_domain", _TEXT, True, lambda v: v.below(v.row.private_suffix)),
+    ("url_host_name_reversed", _TEXT, True, lambda v: ".".join(reversed(v.labels)) or None),
+    ("url_protocol", _TEXT, False, lambda v: v.split.scheme),
+    ("url_port", _INT, True, lambda v: v.split.port),
+    ("url_path", _TEXT, False, lambda v: v.split.path),
+    ("url_query", _TEXT, True, lambda v: v.split.query or None),
+    ("fetch_time", _TIME, False, lambda v: v.row.date_us),
+    ("fetch_status", _SHORT, False, lambda v: v.row.status),
+    ("fetch_redirect", _TEXT, True, lambda v: v.row.location or None),
+    ("content_digest", _TEXT, True, lambda v: v.row.digest.removeprefix("sha1:") or None),
+    ("content_mime_type", _TEXT, True, lambda v: v.row.media_type or None),
+    ("content_mime_detected", _TEXT, True, lambda v: v.row.media_type_detected or None),
+    ("content_charset", _TEXT, True, lambda v: v.row.charset or None),
+    ("content_languages", _TEXT, True, lambda v: languages.three_letter(v.row.language) or None),
+    ("content_truncated", _TEXT, True, lambda v: v.row.truncated or None),
+    ("warc_filename", _TEXT, False, lambda v: file_name(WARC, v.row.segment)),
+    ("warc_record_offset", _INT, False, lambda v: v.row.offset),
+    ("warc_record_length", _INT, False, lambda v: v.row.length),
+    ("warc_segment", _TEXT, False, lambda v: v.row.segment),
+    ("crawl", _TEXT, False, lambda v: v.crawl),
+    ("subset", _TEXT, False, lambda v: subset(v.row)),
+]
+
+OURS: list[Column] = [
+    ("kind", _TEXT, False, lambda v: v.row.kind.name.lower()),
+    ("site", _TEXT, False, lambda v: v.row.site),
+    ("warc_record_id", _TEXT, False, lambda v: v.row.record_id),
+    ("fetch_number", _INT, False, lambda v: v.row.fetch_number),
+    ("depth", _INT, False, lambda v: v.row.depth),
+    ("via", _TEXT, True, lambda v: v.row.via or None),
+    ("link_kind", _TEXT, False, lambda v: v.row.link_kind.name.lower()),
+    ("first_url", _TEXT, False, lambda v: v.row.chain[0] if v.row.chain else v.row.url),
+    ("redirect_chain", pa.list_(_TEXT), False, lambda v: v.row.chain),
+    ("fetch_reason", _TEXT, True, lambda v: v.row.reason.label if v.row.reason else None),
+    ("parse_reason", _TEXT, True, lambda v: v.row.parse_reason.label if v.row.parse_reason else None),
+    ("revisit_profile", _TEXT, True, lambda v: v.row.revisit or None),
+    ("duplicate_of", _TEXT, True, lambda v: v.row.original.url if v.row.original else None),
+    ("duplicate_of_time", _TIME, True, lambda v: v.row.original.date_us if v.row.original else None),
+    ("near_duplicate_of", _TEXT, True, lambda v: v.row.near_duplicate_of.url if v.row.near_duplicate_of else None),
+    ("near_duplicate_of_time", _TIME, True, lambda v: v.row.near_duplicate_of.date_us if v.row.near_duplicate_of else None),
+    ("simhash", pa.uint64(), True, lambda v: v.row.simhash or None),
+    ("title", _TEXT, True, lambda v: v.row.title or None),
+    ("description", _TEXT, True, lambda v: v.row.description or None),
+    ("canonical_url", _TEXT, True, lambda v: v.row.canonical or None),
+    ("language", _TEXT, True, lambda v: v.row.language or None),
+    ("last_modified", _TEXT, True, lambda v: v.row.last_modified or None),
+    ("etag", _TEXT, True, lambda v: v.row.etag or None),
+    ("outlinks", _INT, False, lambda v: v.row.outlinks),
+    ("refused_links", _INT, False, lambda v: sum(v.row.refused_links.values())),
+    ("text_characters", _INT, False, lambda v: v.row.text_characters),
+    ("noindex", _FLAG, False, lambda v: v.row.noindex),
+    ("nofollow", _FLAG, False, lambda v: v.row.nofollow),
+    ("noarchive", _FLAG, False, lambda v: v.row.noarchive),
+    ("robots_allowed", _FLAG, True, lambda v: v.robots and v.robots.allowed),
+    ("robots_version", _TEXT, True, lambda v: v.robots and (v.robots.version or None)),
+    ("robots_status", _SHORT, True, lambda v: v.robots and v.robots.status),
+    ("robots_group", _TEXT, True, lambda v: v.robots and (v.robots.group or None)),
+    ("robots_line", _INT, True, lambda v: v.robots and (v.robots.line or None)),
+    ("robots_rule", _TEXT, True, lambda v: v.robots and (v.robots.rule or None)),
+    ("address", _TEXT, True, lambda v: v.row.address or None),
+    ("protocol", _TEXT, True, lambda v: v.row.protocol or None),
+    ("tls", _TEXT, True, lambda v: v.row.tls or None),
+    ("body_bytes", _LONG, False, lambda v: v.row.body_bytes),
+    ("decoded_bytes", _LONG, False, lambda v: v.row.decoded_bytes),
+    ("first_byte_s", _REAL, False, lambda v: v.row.first_byte_s),
+    ("duration_s", _REAL, False, lambda v: v.row.duration_s),
+    ("parse_s", _REAL, False, lambda v: v.row.parse_s),
+]
+
+COLUMNS = COMMON_CRAWL + OURS
+SCHEMA = pa.schema([pa.field(name, kind, nullable=nullable) for name, kind, nullable, _ in COLUMNS])
+
+
+class PagesBuilder:
+    """Builds the pages file of one segment."""
+
+    def __init__(self, path: Path, crawl: str) -> None:
+        self._writer = TableWriter(path, SCHEMA)
+        self._crawl = crawl
+        self._rows: list[tuple[Any, ...]] = []
+
+    def add(self, row: Row) -> None:
+        """One more capture. Only the values of the columns are kept until the batch is full, not text and links."""
+        self._rows.append(values(row, self._crawl))
+        if len(self._rows) >= _ROWS:
+            self._flush()
+
+    def close(self) -> None:
+        """Completes the file."""
+        if self._rows:
+            self._flush()
+        self._writer.close()
+
+    def _flush(self) -> None:
+        arrays = [pa.array(column, field.type) for column, field in zip(zip(*self._rows, strict=True), SCHEMA, strict=True)]
+        self._writer.add(pa.record_batch(arrays, schema=SCHEMA))
+        self._rows = []
+
+
+def values(row: Row, crawl: str) -> tuple[Any, ...]:
+    """The columns of one capture, in order."""
+    view = View(row, crawl)
+    return tuple(column[3](view) for column in COLUMNS)

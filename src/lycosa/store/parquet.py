@@ -1,0 +1,53 @@
+"""Parquet files written in bounded memory: small batches are gathered into row groups of about 64 MB.
+
+Many tiny row groups make Parquet writers hold ever more metadata and readers slow; one huge group makes both hold a
+whole segment. Columns are zstd-compressed. Times are UTC, in microseconds, without a zone in their type: so do
+readers of Common Crawl's index see them, and DuckDB needs no time zone data to show them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+GROUP_BYTES = 64 * 1024 * 1024
+GROUP_ROWS = 1_000_000
+
+
+class TableWriter:
+    """One Parquet file. ``add`` takes record batches of the schema; ``close`` completes the file."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._batches: list[pa.RecordBatch] = []
+        self._bytes = self._rows = 0
+        # The Arrow schema is not stored: it would bring dictionary types back to readers that asked for strings.
+        self._writer = pq.ParquetWriter(path, schema, compression="zstd", store_schema=False, write_statistics=True)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """More rows."""
+        self._batches.append(batch)
+        self._bytes += batch.nbytes
+        self._rows += batch.num_rows
+        if self._bytes >= GROUP_BYTES or self._rows >= GROUP_ROWS:
+            self._write_group()
+
+    def close(self) -> None:
+        """Writes what is left and the footer."""
+        if self._batches:
+            self._write_group()
+        self._writer.close()
+
+    def _write_group(self) -> None:
+        table = pa.Table.from_batches(self._batches, self._schema)
+        self._writer.write_table(table, row_group_size=table.num_rows)
+        self._batches, self._bytes, self._rows = [], 0, 0
+
+    def __enter__(self) -> TableWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()

@@ -1,0 +1,90 @@
+"""Reading back what was stored: one record by its place, or all rows of a crawl. For explain, export and audit.
+
+This reads our own files, where every record is one gzip member at a known place; for WARC files of others take a WARC library.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from lycosa.model.capture import Location
+from lycosa.store import journal, layout
+from lycosa.store.rows import Row
+
+_GZIP = 16 + zlib.MAX_WBITS
+
+
+class RecordError(Exception):
+    """There is no record at the given place."""
+
+
+class StoredRecord(msgspec.Struct, frozen=True):
+    """A record: its WARC fields (first value of each name), the HTTP header block and what follows it.
+
+    For records that hold no HTTP message ``header_block`` is empty and ``body`` the whole block.
+    """
+
+    fields: dict[str, str]
+    header_block: bytes
+    body: bytes
+
+
+def read_record(folder: Path, location: Location) -> StoredRecord:
+    """The record at a location, from a closed or open segment.
+
+    Raises ``RecordError``, or ``FileNotFoundError`` when the segment is gone.
+    """
+    path = layout.existing(folder, layout.WARC, layout.stem_of(location.segment))
+    with path.open("rb") as file:
+        file.seek(location.offset)
+        packed = file.read(location.length)
+    gzip = zlib.decompressobj(_GZIP)
+    try:
+        data = gzip.decompress(packed)
+    except zlib.error as error:
+        raise RecordError(f"{path}, byte {location.offset}: {error}") from error
+    if not gzip.eof or not data.startswith(b"WARC/"):
+        raise RecordError(f"{path}, byte {location.offset}: no record of {location.length} bytes there")
+    return _record(data)
+
+
+def _record(data: bytes) -> StoredRecord:
+    head, _, rest = data.partition(b"\r\n\r\n")
+    fields: dict[str, str] = {}
+    for line in head.decode("utf-8", "replace").split("\r\n")[1:]:
+        name, _, value = line.partition(": ")
+        fields.setdefault(name, value)
+    block = rest[: int(fields.get("Content-Length", "0"))]
+    if not fields.get("Content-Type", "").startswith("application/http"):
+        return StoredRecord(fields, b"", block)
+    end = _header_end(block)
+    return StoredRecord(fields, block[:end], block[end:])
+
+
+def _header_end(block: bytes) -> int:
+    """Where an HTTP header block ends: behind its first empty line, whatever its line ends are."""
+    at = 0
+    while at < len(block):
+        line_end = block.find(b"\n", at)
+        if line_end < 0:
+            break
+        if block[at:line_end] in (b"", b"\r"):
+            return line_end + 1
+        at = line_end + 1
+    return len(block)
+
+
+def location_of(row: Row) -> Location:
+    """Where the response or revisit record of a row stands."""
+    return Location(layout.warc_name(row.segment), row.offset, row.length, row.record_id)
+
+
+def crawl_rows(folder: Path, lengths: Mapping[str, int] | None = None) -> Iterator[Row]:
+    """The rows of all journals of a crawl, segment by segment. ``lengths``, if given, bounds the open ones to what is committed."""
+    for path in sorted((folder / layout.JOURNAL).glob("*.jsonl.zst*")):
+        name = f"{layout.JOURNAL}/{path.name}"
+        yield from journal.read_rows(path, None if lengths is None else lengths.get(name))

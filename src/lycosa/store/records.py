@@ -1,0 +1,271 @@
+"""From a capture to its WARC records: request, response or revisit, metadata; and the warcinfo and DNS records beside them.
+
+Ids are drawn when a draft is made, in the order of the calls; ``Draft.build`` then depends on nothing else, so a large spooled body can be
+compressed on another thread without changing what is written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from random import Random
+
+import msgspec
+from isal import isal_zlib
+
+from lycosa.model.capture import Capture
+from lycosa.model.fetched import FetchKind
+from lycosa.store import warc
+from lycosa.store.rows import date_us, revisit_profile
+
+_CHUNK = 256 * 1024
+_FORM = "Bodies are transfer-decoded, Transfer-Encoding is renamed X-Crawler-Transfer-Encoding; HTTP/2 headers are in HTTP/1.1 syntax."
+_EMPTY_DIGEST = warc.block_digest()
+
+
+class CrawlInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """Who crawls, how and for whom: the warcinfo record of every segment.
+
+    ``robots`` says in words how robots.txt is obeyed; ``settings`` is a digest of the settings that shape what is stored. A
+    segment is continued by a later run only if all of these are unchanged.
+    """
+
+    crawl: str
+    software: str
+    user_agent: str
+    operator: str = ""
+    hostname: str = ""
+    robots: str = "RFC 9309"
+    settings: str = ""
+
+    def block(self) -> bytes:
+        """The fields, as the record's block."""
+        fields = (
+            ("software", self.software),
+            ("format", "WARC File Format 1.1"),
+            ("conformsTo", "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"),
+            ("isPartOf", self.crawl),
+            ("operator", self.operator),
+            ("hostname", self.hostname),
+            ("http-header-user-agent", self.user_agent),
+            ("robots", self.robots),
+            ("settings", self.settings),
+            ("description", _FORM),
+        )
+        return warc.named_fields(fields).encode("utf-8", "replace")
+
+    def digest(self) -> str:
+        """A digest of the fields."""
+        return warc.block_digest(self.block())
+
+
+class Member(msgspec.Struct, frozen=True):
+    """Finished gzip members in order. ``data`` holds bytes, or files whose content is to be copied; files are deleted once they are stored.
+
+    ``length`` is the sum; the three others are the lengths of the records of a capture (0 = no such record).
+    """
+
+    data: tuple[bytes | Path, ...]
+    length: int
+    request_length: int
+    main_length: int
+    metadata_length: int
+    leftovers: tuple[Path, ...] = ()
+
+
+class Draft(msgspec.Struct, frozen=True):
+    """A capture with the ids its records will have."""
+
+    capture: Capture
+    request_id: str
+    record_id: str
+    metadata_id: str
+    warcinfo_id: str
+    level: int
+
+    def build(self) -> Member:
+        """Its records. Reads the spooled body, if there is one, twice; otherwise pure. Raises ``OSError`` only for a spooled body."""
+        request = self._request()
+        metadata = self._metadata()
+        spool = self.capture.fetched.spool
+        if spool and not self.capture.original:
+            path = Path(spool)
+            packed = path.with_name(path.name + ".member")
+            length = self._spooled_response(path, packed)
+            return Member(
+                (request, packed, metadata), len(request) + length + len(metadata), len(request), length, len(metadata), (path, packed)
+            )
+        main = self._revisit() if self.capture.original else self._response()
+        leftovers = (Path(spool),) if spool else ()
+        return Member(
+            (request + main + metadata,), len(request) + len(main) + len(metadata), len(request), len(main), len(metadata), leftovers
+        )
+
+    def _request(self) -> bytes:
+        fetched = self.capture.fetched
+        if not fetched.request_block:
+            return b""
+        fields = (
+            ("WARC-Warcinfo-ID", warc.bracketed(self.warcinfo_id)),
+            ("WARC-Concurrent-To", warc.bracketed(self.record_id)),
+            ("WARC-Target-URI", fetched.url),
+            ("WARC-IP-Address", fetched.address),
+            ("Content-Type", warc.HTTP_REQUEST),
+        )
+        block = (warc.stored_request(fetched.request_block),)
+        return warc.record("request", self.request_id, date_us(fetched.started), fields, block, self.level)
+
+    def _common(self) -> list[tuple[str, str]]:
+        fetched = self.capture.fetched
+        return [
+            ("WARC-Warcinfo-ID", warc.bracketed(self.warcinfo_id)),
+            ("WARC-Concurrent-To", warc.bracketed(self.request_id if fetched.request_block else "")),
+            ("WARC-Target-URI", fetched.url),
+            ("WARC-IP-Address", fetched.address),
+            *warc.protocols(fetched.protocol, fetched.tls),
+        ]
+
+    def _response_fields(self) -> list[tuple[str, str]]:
+        parsed = self.capture.parsed
+        return [
+            *self._common(),
+            ("WARC-Payload-Digest", self.capture.payload_digest),
+            ("WARC-Truncated", self.capture.fetched.truncated),
+            ("WARC-Identified-Payload-Type", parsed.media_type if parsed else ""),
+            ("Content-Type", warc.HTTP_RESPONSE),
+        ]
+
+    def _response(self) -> bytes:
+        fetched = self.capture.fetched
+        block = (warc.stored_response_head(fetched.header_block), fetched.body)
+        return warc.record("response", self.record_id, date_us(fetched.started), self._response_fields(), block, self.level)
+
+    def _revisit(self) -> bytes:
+        capture = self.capture
+        original = capture.original
+        assert original is not None
+        profile = warc.NOT_MODIFIED if capture.not_modified else warc.IDENTICAL_DIGEST
+        # The digest of a 304's empty body would send replay looking for an empty original.
+        digest = "" if capture.not_modified and capture.payload_digest == _EMPTY_DIGEST else capture.payload_digest
+        fields = [
+            *self._common(),
+            ("WARC-Profile", profile),
+            ("WARC-Refers-To", warc.bracketed(original.record_id)),
+            ("WARC-Refers-To-Target-URI", original.url),
+            ("WARC-Refers-To-Date", warc.warc_date(original.date_us)),
+            ("WARC-Payload-Digest", digest),
+            # WARC 1.1 section 6.7.2: a body left out because it is identical is a truncation by length.
+            ("WARC-Truncated", "" if capture.not_modified else "length"),
+            ("Content-Type", warc.HTTP_RESPONSE),
+        ]
+        block = (warc.stored_response_head(capture.fetched.header_block),)
+        return warc.record("revisit", self.record_id, date_us(capture.fetched.started), fields, block, self.level)
+
+    def _metadata(self) -> bytes:
+        fetched = self.capture.fetched
+        fields = (
+            ("WARC-Warcinfo-ID", warc.bracketed(self.warcinfo_id)),
+            ("WARC-Concurrent-To", warc.bracketed(self.record_id)),
+            ("WARC-Target-URI", fetched.url),
+            ("Content-Type", warc.WARC_FIELDS),
+        )
+        block = (warc.named_fields(capture_fields(self.capture)).encode("utf-8", "replace"),)
+        return warc.record("metadata", self.metadata_id, date_us(fetched.started), fields, block, self.level)
+
+    def _spooled_response(self, source: Path, packed: Path) -> int:
+        """Writes the response's gzip member to the file ``packed`` and gives its length; a body of any size passes in chunks."""
+        fetched = self.capture.fetched
+        head = warc.stored_response_head(fetched.header_block)
+        digest = hashlib.sha1(head, usedforsecurity=False)
+        size = 0
+        for chunk in _chunks(source):
+            digest.update(chunk)
+            size += len(chunk)
+        fields = (*self._response_fields(), ("WARC-Block-Digest", warc.base32_sha1(digest.digest())))
+        record_head = warc.record_head("response", self.record_id, date_us(fetched.started), len(head) + size, fields)
+        gzip = isal_zlib.compressobj(self.level, isal_zlib.DEFLATED, 16 + isal_zlib.MAX_WBITS)
+        with packed.open("wb") as out:
+            out.write(gzip.compress(record_head))
+            out.write(gzip.compress(head))
+            for chunk in _chunks(source):
+                out.write(gzip.compress(chunk))
+            out.write(gzip.compress(warc.END))
+            out.write(gzip.flush())
+            return out.tell()
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        while chunk := os.read(fd, _CHUNK):
+            yield chunk
+    finally:
+        os.close(fd)
+
+
+def record_id(chance: Random) -> str:
+    """A new record id: a random UUID (version 4) as a URN."""
+    return f"urn:uuid:{uuid.UUID(int=chance.getrandbits(128), version=4)}"
+
+
+def capture_fields(capture: Capture) -> list[tuple[str, str]]:
+    """Fields of a capture's metadata record: those that WARC 1.1 section 6.5 names, then ours.
+
+    ``hopsFromSeed`` has Heritrix's letters: L for a link, R for a redirect, P for a robots.txt that had to be asked first.
+    """
+    fetched, parsed, robots = capture.fetched, capture.parsed, capture.robots
+    letters = "P" if capture.kind is FetchKind.ROBOTS else "L" * capture.depth + "R" * len(capture.chain)
+    fields = [
+        ("via", capture.via),
+        ("hopsFromSeed", letters),
+        ("fetchTimeMs", str(round(fetched.duration_s * 1000))),
+        ("firstByteTimeMs", str(round(fetched.first_byte_s * 1000))),
+        ("fetchKind", capture.kind.name.lower()),
+        ("fetchNumber", str(capture.fetch_number)),
+        ("linkKind", capture.link_kind.name.lower()),
+        *(("redirectedFrom", url) for url in capture.chain),
+    ]
+    if fetched.reason:
+        fields += [("fetchRemark", fetched.reason.label), ("fetchRemarkDetail", fetched.detail)]
+    if robots.version or robots.status or not robots.allowed:
+        fields += _robots_fields(capture)
+    if parsed is not None:
+        fields += [
+            ("charset-detected", parsed.charset),
+            ("languages-detected", parsed.language),
+            ("parseRemark", parsed.reason.label if parsed.reason else ""),
+            ("outlinks", str(len(parsed.links))),
+        ]
+    if capture.near_duplicate_of is not None:
+        fields.append(("nearDuplicateOf", f"{capture.near_duplicate_of.url} {warc.warc_date(capture.near_duplicate_of.date_us)}"))
+    profile = revisit_profile(capture)
+    return [*fields, ("revisit", profile)]
+
+
+def _robots_fields(capture: Capture) -> list[tuple[str, str]]:
+    robots = capture.robots
+    return [
+        ("robotsDecision", "allowed" if robots.allowed else "disallowed"),
+        ("robotsVersion", robots.version),
+        ("robotsStatus", str(robots.status)),
+        ("robotsFetched", warc.warc_date(date_us(robots.fetched)) if robots.fetched else ""),
+        ("robotsGroup", robots.group),
+        ("robotsLine", str(robots.line) if robots.line else ""),
+        ("robotsRule", robots.rule),
+    ]
+
+
+def warcinfo(info: CrawlInfo, warcinfo_id: str, created_us: int, file: str, level: int) -> bytes:
+    """The first record of a segment."""
+    fields = (("WARC-Filename", file), ("Content-Type", warc.WARC_FIELDS))
+    return warc.record("warcinfo", warcinfo_id, created_us, fields, (info.block(),), level)
+
+
+def dns(name: str, addresses: Sequence[str], record: str, moment_us: int, warcinfo_id: str, level: int) -> bytes:
+    """What a name resolved to: a ``dns:`` resource record with master file lines (RFC 4027, RFC 1035 section 5)."""
+    lines = "".join(f"{name}.\tIN\t{'AAAA' if ':' in address else 'A'}\t{address}\r\n" for address in addresses)
+    fields = (("WARC-Warcinfo-ID", warc.bracketed(warcinfo_id)), ("WARC-Target-URI", f"dns:{name}"), ("Content-Type", "text/dns"))
+    return warc.record("resource", record, moment_us, fields, (lines.encode("ascii", "replace"),), level)

@@ -1,0 +1,124 @@
+"""Bringing the crawl folder back to its last commit: the first thing of every start.
+
+The commit log says how long each open file was; what lies beyond was never promised to anyone and is cut off. What is shorter has
+lost something that was promised, and stops the start before anything is changed. Every step can be repeated: a crash inside
+``recover`` is mended by the next one.
+
+=====================================================  ======================================================================
+a crash after                                          finds
+=====================================================  ======================================================================
+creating an ``.open`` file, before its first commit    a file that is not in ``lengths``: removed, its URLs are still queued
+writing WARC or journal, before the commit             files longer than committed: cut
+the commit, before the roll                            an open segment: continued by its worker
+renaming the journal, before the WARC                  one final and one open name: the WARC is renamed
+renaming both, before the next commit                  ``lengths`` names the open form: the final one has that very length
+renaming both, before the derived files                a segment without them: they are built
+=====================================================  ======================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from lycosa.durable import cut_back, sync_folder
+from lycosa.store import journal, layout
+from lycosa.store.closing import build_derived, give_final_names
+from lycosa.store.damage import StoreDamaged
+
+
+class Recovery(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``recover`` did, all names relative to the crawl folder.
+
+    ``cut`` maps files to the bytes dropped from them. ``unbuildable`` maps derived files that stay missing to the reason (their
+    journal is gone or damaged): the captures are all in the WARC, and the crawl can go on.
+    """
+
+    cut: dict[str, int] = {}
+    removed: list[str] = []
+    closed: list[str] = []
+    built: list[str] = []
+    unbuildable: dict[str, str] = {}
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether there was nothing to do."""
+        return not (self.cut or self.removed or self.closed or self.built or self.unbuildable)
+
+
+def recover(folder: Path, lengths: Mapping[str, int], workers: int | None = None) -> Recovery:
+    """Cuts, removes, closes and rebuilds, before any worker starts. ``lengths`` are those of the last commit of *every* worker, together.
+
+    With ``workers`` given, open segments of workers beyond that number are closed, because nobody would continue them. Raises
+    ``StoreDamaged`` before anything is changed, when a file is shorter than its committed length or gone.
+    """
+    _check(folder, lengths)
+    report = Recovery()
+    for name, committed in sorted(lengths.items()):
+        if (folder / name).exists() and (dropped := cut_back(folder / name, committed)):
+            report.cut[name] = dropped
+    _remove_uncommitted(folder, lengths, report)
+    _finish_closings(folder, workers, report)
+    _remove_temporary(folder, report)
+    built, unbuildable = rebuild(folder)
+    report.built.extend(built)
+    report.unbuildable.update(unbuildable)
+    return report
+
+
+def rebuild(folder: Path) -> tuple[list[str], dict[str, str]]:
+    """Builds all missing derived files of closed segments. Gives the names of those built, and of those that cannot be with the reason."""
+    built: list[str] = []
+    unbuildable: dict[str, str] = {}
+    for name in layout.closed_segments(folder):
+        try:
+            built += build_derived(folder, name)
+        except (FileNotFoundError, journal.JournalError) as error:
+            absent = [layout.file_name(kind, name) for kind in layout.DERIVED if not (folder / layout.file_name(kind, name)).exists()]
+            unbuildable.update((file, str(error)) for file in absent)
+    return built, unbuildable
+
+
+def _check(folder: Path, lengths: Mapping[str, int]) -> None:
+    for name, committed in lengths.items():
+        opened = folder / name
+        if opened.exists():
+            if (length := opened.stat().st_size) < committed:
+                raise StoreDamaged(opened, length, committed)
+            continue
+        closed = opened.with_name(opened.name.removesuffix(layout.OPEN))
+        if closed.exists():
+            # Closing changes no byte, so here longer is as wrong as shorter.
+            if (length := closed.stat().st_size) != committed:
+                raise StoreDamaged(closed, length, committed)
+        elif committed:
+            raise StoreDamaged(opened, None, committed)
+
+
+def _remove_uncommitted(folder: Path, lengths: Mapping[str, int], report: Recovery) -> None:
+    for path in layout.open_files(folder):
+        name = f"{path.parent.name}/{path.name}"
+        # A journal with its final name proves that the segment was committed and closing.
+        if name in lengths or (folder / layout.file_name(layout.JOURNAL, layout.stem_of(path))).exists():
+            continue
+        path.unlink()
+        sync_folder(path.parent)
+        report.removed.append(name)
+
+
+def _finish_closings(folder: Path, workers: int | None, report: Recovery) -> None:
+    for name in sorted({layout.stem_of(path) for path in layout.open_files(folder)}):
+        is_closing = any((folder / layout.file_name(kind, name)).exists() for kind in (layout.WARC, layout.JOURNAL))
+        is_nobodys = workers is not None and layout.worker_of(name) >= workers
+        if is_closing or is_nobodys:
+            give_final_names(folder, name)
+            report.closed.append(layout.file_name(layout.WARC, name))
+
+
+def _remove_temporary(folder: Path, report: Recovery) -> None:
+    for kind in layout.DERIVED:
+        for path in sorted((folder / kind).glob(".*.tmp")):
+            path.unlink()
+            report.removed.append(f"{kind}/{path.name}")

@@ -1,0 +1,270 @@
+"""The row of a capture: one line of the row journal, with all that the derived files need.
+
+CDXJ, Parquet and WET are built from rows alone when a segment closes, so nothing is parsed twice and a lost derived file can be
+rebuilt at any time. A row is JSON, so that it can be read without this package; fields that hold their default are left out. The
+first line of a journal is a ``SegmentHeader`` instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from urllib.parse import urljoin
+
+import msgspec
+
+from lycosa.model.capture import Capture, Original, RobotsDecision
+from lycosa.model.discovered import LinkKind
+from lycosa.model.fetched import FetchKind
+from lycosa.model.parsed import Directives, Link, Parsed
+from lycosa.reasons import Reason
+
+FORMAT = 1
+"""Version of the journal: header and rows together."""
+
+Suffixes = Callable[[str], tuple[str, str]]
+"""Host name without port to its suffixes by the public suffix list: without and with the private section; empty for an IP address."""
+
+
+class SegmentHeader(msgspec.Struct, frozen=True, kw_only=True):
+    """First line of a journal.
+
+    ``warcinfo_id`` and ``warcinfo_length`` describe the first WARC record; ``info`` is a digest of its fields, by which a later run
+    sees whether it may continue the segment. ``text`` and ``links`` say which optional derived files the segment has.
+    """
+
+    format: int
+    segment: str
+    crawl: str
+    created_us: int
+    warcinfo_id: str
+    warcinfo_length: int
+    info: str
+    text: bool
+    links: bool
+
+
+class Links(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The outlinks of a page, column by column: half the bytes of a list of links, and ready for Parquet.
+
+    ``kinds`` are ``LinkKind`` values; ``nofollow`` holds the positions of links with rel=nofollow or its kin.
+    """
+
+    urls: list[str] = []
+    kinds: list[int] = []
+    anchors: list[str] = []
+    nofollow: list[int] = []
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """One capture.
+
+    ``date_us`` is the start of the request in microseconds since 1970. ``segment`` is the stem of the segment's files; ``offset``
+    and ``length`` are those of the response or revisit record in its WARC, the request stands ``request_length`` before it and
+    ``metadata_length`` behind it. ``record_id`` has no angle brackets. ``digest`` is ``sha1:`` and base32 of the payload.
+    ``revisit`` is empty or the last part of the profile's URI. ``original`` is what a revisit points at. ``reason`` and
+    ``parse_reason`` are ``Reason`` values of the fetch and of the parse. ``outlinks`` and ``text_characters`` count what
+    ``links`` and ``text`` hold, or would hold were they kept. ``location`` is the absolute target of a redirect.
+    ``registry_suffix`` and ``private_suffix`` are the host's public suffixes without and with the list's private section.
+    """
+
+    url: str
+    surt: str
+    host: str
+    site: str
+    date_us: int
+    status: int
+    segment: str
+    offset: int
+    length: int
+    record_id: str
+    kind: FetchKind = FetchKind.PAGE
+    request_length: int = 0
+    metadata_length: int = 0
+    registry_suffix: str = ""
+    private_suffix: str = ""
+    digest: str = ""
+    revisit: str = ""
+    original: Original | None = None
+    near_duplicate_of: Original | None = None
+    reason: Reason = Reason.NONE
+    detail: str = ""
+    parse_reason: Reason = Reason.NONE
+    media_type: str = ""
+    media_type_detected: str = ""
+    charset: str = ""
+    language: str = ""
+    title: str = ""
+    description: str = ""
+    canonical: str = ""
+    simhash: int = 0
+    depth: int = 0
+    via: str = ""
+    link_kind: LinkKind = LinkKind.SEED
+    chain: tuple[str, ...] = ()
+    fetch_number: int = 1
+    robots: RobotsDecision | None = None
+    noindex: bool = False
+    nofollow: bool = False
+    noarchive: bool = False
+    truncated: str = ""
+    etag: str = ""
+    last_modified: str = ""
+    location: str = ""
+    address: str = ""
+    protocol: str = ""
+    tls: str = ""
+    body_bytes: int = 0
+    decoded_bytes: int = 0
+    first_byte_s: float = 0.0
+    duration_s: float = 0.0
+    parse_s: float = 0.0
+    outlinks: int = 0
+    links: Links = Links()
+    refused_links: dict[int, int] = {}
+    text_characters: int = 0
+    text: str = ""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where the records of one capture stand: of the response or revisit its offset, of all three their lengths."""
+
+    segment: str
+    offset: int
+    length: int
+    request_length: int
+    metadata_length: int
+    record_id: str
+
+
+class RowBuilder:
+    """Makes rows; holds what is the same for all of them.
+
+    ``surt`` gives a URL's SURT key. ``suffixes`` may be absent; then the public suffix columns stay empty. ``text`` and ``links``
+    say whether those are kept.
+    """
+
+    def __init__(self, surt: Callable[[str], str], suffixes: Suffixes | None, text: bool, links: bool) -> None:
+        self._surt, self._suffixes, self._text, self._links = surt, suffixes, text, links
+
+    def row(self, capture: Capture, place: Place) -> Row:
+        """The row of a capture that stands at ``place``."""
+        fetched = capture.fetched
+        parsed = capture.parsed or _UNPARSED
+        sent = _HeaderValues(fetched.headers())
+        directives: Directives = parsed.directives
+        registry, private = self._suffixes(name_of(capture.host)) if self._suffixes else ("", "")
+        return Row(
+            url=fetched.url,
+            surt=self._surt(fetched.url),
+            host=capture.host,
+            site=capture.site,
+            date_us=date_us(fetched.started),
+            status=fetched.status,
+            segment=place.segment,
+            offset=place.offset,
+            length=place.length,
+            record_id=place.record_id,
+            kind=capture.kind,
+            request_length=place.request_length,
+            metadata_length=place.metadata_length,
+            registry_suffix=registry,
+            private_suffix=private,
+            digest=capture.payload_digest,
+            revisit=revisit_profile(capture),
+            original=capture.original,
+            near_duplicate_of=capture.near_duplicate_of,
+            reason=fetched.reason,
+            detail=fetched.detail,
+            parse_reason=parsed.reason,
+            media_type=sent.first("content-type").partition(";")[0].strip().lower(),
+            media_type_detected=parsed.media_type,
+            charset=parsed.charset,
+            language=parsed.language,
+            title=parsed.title,
+            description=parsed.description,
+            canonical=parsed.canonical,
+            simhash=parsed.simhash,
+            depth=capture.depth,
+            via=capture.via,
+            link_kind=capture.link_kind,
+            chain=capture.chain,
+            fetch_number=capture.fetch_number,
+            robots=None if capture.robots == _NO_ROBOTS else capture.robots,
+            noindex=directives.noindex,
+            nofollow=directives.nofollow,
+            noarchive=directives.noarchive,
+            truncated=fetched.truncated,
+            etag=sent.first("etag"),
+            last_modified=sent.first("last-modified"),
+            location=redirect_target(fetched.url, fetched.status, sent.first("location")),
+            address=fetched.address,
+            protocol=fetched.protocol,
+            tls=fetched.tls,
+            body_bytes=fetched.body_bytes or len(fetched.body),
+            decoded_bytes=parsed.decoded_bytes,
+            first_byte_s=fetched.first_byte_s,
+            duration_s=fetched.duration_s,
+            parse_s=parsed.elapsed_s,
+            outlinks=len(parsed.links),
+            links=link_columns(parsed.links) if self._links and parsed.links else _NO_LINKS,
+            refused_links=parsed.refused_links,
+            text_characters=len(parsed.text),
+            text=parsed.text if self._text else "",
+        )
+
+
+def name_of(host: str) -> str:
+    """A host without port and brackets."""
+    name, _, end = host.rpartition("]")
+    return name.lstrip("[") if name else end.partition(":")[0]
+
+
+_UNPARSED, _NO_ROBOTS, _NO_LINKS = Parsed(), RobotsDecision(), Links()
+
+
+class _HeaderValues:
+    """The first value of each header field."""
+
+    def __init__(self, fields: list[tuple[str, str]]) -> None:
+        self._values: dict[str, str] = {}
+        for name, value in fields:
+            self._values.setdefault(name, value)
+
+    def first(self, name: str) -> str:
+        return self._values.get(name, "")
+
+
+def date_us(seconds: float) -> int:
+    """Wall time as the whole microseconds that all our files carry."""
+    return round(seconds * 1_000_000)
+
+
+def revisit_profile(capture: Capture) -> str:
+    """The last part of the revisit profile's URI; empty for a response."""
+    if capture.original is None:
+        return ""
+    return "server-not-modified" if capture.not_modified else "identical-payload-digest"
+
+
+def link_columns(links: list[Link]) -> Links:
+    """Links as columns, order kept."""
+    return Links(
+        [link.url for link in links],
+        [int(link.kind) for link in links],
+        [link.anchor for link in links],
+        [at for at, link in enumerate(links) if link.nofollow],
+    )
+
+
+def redirect_target(url: str, status: int, location: str) -> str:
+    """The absolute URL that a redirect names, as sent (not canonical); empty when there is none or it is not a URL."""
+    if not (300 <= status < 400 and location):
+        return ""
+    # Header bytes arrive as Latin-1. Servers that do not escape mostly send UTF-8; if it is not that, Latin-1 is the best reading.
+    with suppress(UnicodeError):
+        location = location.encode("latin-1").decode("utf-8")
+    try:
+        return urljoin(url, location)
+    except ValueError:
+        return ""

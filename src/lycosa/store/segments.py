@@ -1,0 +1,275 @@
+"""The store as the pipeline sees it: append captures, freeze what was appended, write it, roll the segment.
+
+``append`` makes bytes and decides where they will stand, without touching a disk. ``freeze`` takes all that was appended since
+the last one; its ``write`` blocks, and belongs on another thread. The order of a write is the promise: WARC bytes, fdatasync,
+journal lines, fdatasync; only then may the commit log name the new lengths. Appending goes on meanwhile. A segment is sealed
+(nothing more is appended to it) by size or age, and closed once everything in it is committed; so the name without ``.open`` is
+never seen on a file that may still be cut back.
+
+A later run continues a worker's open segment at its committed length, unless the crawl's description changed; then it is sealed and closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from random import Random
+
+import msgspec
+
+from lycosa.config import StoreSection
+from lycosa.model.capture import Capture, Location
+from lycosa.store import journal, layout, records
+from lycosa.store.closing import ClosedSegment, build_derived, give_final_names
+from lycosa.store.pending import Part, PendingWrite
+from lycosa.store.records import CrawlInfo, Draft, Member
+from lycosa.store.rows import FORMAT, Place, RowBuilder, SegmentHeader, Suffixes, date_us
+
+MAX_SEGMENT_BYTES = 2**31 - 1
+"""Offsets are 32-bit integers in Common Crawl's columns, whatever the settings say."""
+
+
+class StoreSnapshot(msgspec.Struct, frozen=True):
+    """State of a store: current segment, its length with what is not yet written, and what waits."""
+
+    segment: str
+    length: int
+    buffered_bytes: int
+    buffered_records: int
+    sealed: tuple[str, ...]
+    closing: tuple[str, ...]
+    is_writing: bool
+
+
+class _Open:
+    """A segment that is not closed: where its next record will stand, and what is not yet frozen."""
+
+    def __init__(self, header: SegmentHeader, length: int, journal_length: int) -> None:
+        self.name, self.header = header.segment, header
+        self.length, self.journal_length = length, journal_length
+        self.part = Part(self.name, length)
+        self.has_news = False
+
+    def add(self, member: Member, line: bytes) -> None:
+        """Records, at the end."""
+        self.part.add(member, line)
+        self.length += member.length
+        self.has_news = True
+
+    def take(self) -> tuple[Part, int]:
+        """The part to be written, and where in the journal; a new one begins behind it."""
+        part, self.part, self.has_news = self.part, Part(self.name, self.length), False
+        return part, self.journal_length
+
+    def lengths(self) -> dict[str, int]:
+        """Lengths of its files when nothing of it is waiting; none before its first write."""
+        if self.part.start == 0:
+            return {}
+        warc, rows = (layout.file_name(kind, self.name) + layout.OPEN for kind in (layout.WARC, layout.JOURNAL))
+        return {warc: self.part.start, rows: self.journal_length}
+
+
+class SegmentStore:
+    """Segments of one worker in the crawl folder.
+
+    ``surt`` gives SURT keys, ``suffixes`` (may be absent: the columns stay empty) public suffixes; ``chance`` makes record ids. The
+    folder must have been through ``recover``: an open segment of this worker that is found there is taken as committed to its last byte.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        section: StoreSection,
+        info: CrawlInfo,
+        worker: int,
+        chance: Random,
+        surt: Callable[[str], str],
+        suffixes: Suffixes | None = None,
+    ) -> None:
+        self._folder, self._section, self._info, self._worker, self._chance = folder, section, info, worker, chance
+        self._rows = RowBuilder(surt, suffixes, section.text, section.links)
+        self._max_bytes = min(section.segment_bytes, MAX_SEGMENT_BYTES)
+        self._current: _Open | None = None
+        self._sealed: list[_Open] = []
+        self._closing: dict[str, dict[str, int]] = {}
+        self._in_flight: PendingWrite | None = None
+        self._number = 0
+        self._find_segments()
+
+    # Appending.
+
+    def append(self, capture: Capture) -> Location:
+        """Takes a capture in; gives where its response or revisit record will stand.
+
+        No disk is touched, except for a spooled body, which is read and compressed into a file beside it (tens of milliseconds for ten
+        megabytes: see ``draft``). Raises ``ValueError`` for a capture without a response.
+        """
+        draft = self.draft(capture)
+        return self.place(draft, draft.build())
+
+    def draft(self, capture: Capture) -> Draft:
+        """First half of ``append`` for a large body: ``draft.build`` may then run on another thread, and ``place`` ends it.
+
+        Captures drafted in the same order get the same record ids, whatever the threads do.
+        """
+        if not capture.fetched.header_block:
+            raise ValueError(f"nothing to store: no response from {capture.fetched.url}")
+        segment = self._segment_for(0, date_us(capture.fetched.started))
+        ids = [records.record_id(self._chance) for _ in range(3)]
+        return Draft(capture, ids[0], ids[1], ids[2], segment.header.warcinfo_id, self._section.gzip_level)
+
+    def place(self, draft: Draft, built: Member) -> Location:
+        """Gives the records of a draft their place."""
+        capture = draft.capture
+        segment = self._segment_for(built.length, date_us(capture.fetched.started))
+        offset = segment.length + built.request_length
+        place = Place(segment.name, offset, built.main_length, built.request_length, built.metadata_length, draft.record_id)
+        line = journal.encode_line(self._rows.row(capture, place))
+        segment.add(built, line)
+        return Location(layout.warc_name(segment.name), offset, built.main_length, draft.record_id)
+
+    def append_dns(self, name: str, addresses: Sequence[str], date: float) -> Location:
+        """Takes in what a name resolved to at ``date`` (seconds since 1970). It has no row: it is part of the record, not a capture."""
+        segment = self._segment_for(0, date_us(date))
+        record_id = records.record_id(self._chance)
+        data = records.dns(name, addresses, record_id, date_us(date), segment.header.warcinfo_id, self._section.gzip_level)
+        offset = segment.length
+        segment.add(Member((data,), len(data), 0, len(data), 0), b"")
+        return Location(layout.warc_name(segment.name), offset, len(data), record_id)
+
+    # Committing.
+
+    def freeze(self) -> PendingWrite:
+        """All that was appended since the last call. One at a time: raises ``RuntimeError`` while the last one is not written."""
+        if self._in_flight is not None and not self._in_flight.is_written:
+            raise RuntimeError("the last frozen write is not finished")
+        self._note_written()
+        steady: dict[str, int] = {}
+        for lengths in list(self._closing.values()):  # a copy: finish may take one out meanwhile
+            steady.update(lengths)
+        parts = []
+        for segment in self._all_open():
+            if segment.has_news:
+                parts.append(segment.take())
+            else:
+                steady.update(segment.lengths())
+        self._in_flight = PendingWrite(self._folder, parts, steady)
+        return self._in_flight
+
+    def roll(self, now: float, force: bool = False) -> ClosedSegment | None:
+        """Call after a commit, until it gives ``None``: a segment that is to be closed, by ``finish`` or at the latest by ``recover``.
+
+        ``force`` seals the current one whatever its size and age, for the clean end of a crawl. A segment with captures that are not
+        committed yet is given by a later call.
+        """
+        current = self._current
+        if current is not None and (force or self._is_old(current, now)):
+            self._seal()
+        if self._in_flight is not None and not self._in_flight.is_written:
+            return None
+        self._note_written()
+        for at, segment in enumerate(self._sealed):
+            if not segment.has_news:
+                del self._sealed[at]
+                self._closing[segment.name] = segment.lengths()
+                return ClosedSegment(segment.name)
+        return None
+
+    def finish(self, closed: ClosedSegment) -> None:
+        """Closes a segment: final names, then the derived files. Blocks for about a minute per gigabyte; idempotent.
+
+        Commits name the segment's open files until the final names are on disk, so that a crash at any point in between finds it. The
+        second half (``closing.build_derived``) may be run in another process instead.
+        """
+        give_final_names(self._folder, closed.name)
+        self._closing.pop(closed.name, None)
+        build_derived(self._folder, closed.name)
+
+    def snapshot(self) -> StoreSnapshot:
+        """State for people and metrics. ``buffered_bytes`` is what the next commit writes; a large one should not be waited for."""
+        opened = list(self._all_open())
+        return StoreSnapshot(
+            segment=self._current.name if self._current else "",
+            length=self._current.length if self._current else 0,
+            buffered_bytes=sum(segment.part.memory_bytes for segment in opened),
+            buffered_records=sum(len(segment.part.members) for segment in opened),
+            sealed=tuple(segment.name for segment in self._sealed),
+            closing=tuple(self._closing),
+            is_writing=self._in_flight is not None and not self._in_flight.is_written,
+        )
+
+    def __repr__(self) -> str:
+        return f"<SegmentStore w{self._worker} {self.snapshot()}>"
+
+    # Segments.
+
+    def _all_open(self) -> Iterator[_Open]:
+        yield from self._sealed
+        if self._current is not None:
+            yield self._current
+
+    def _segment_for(self, size: int, moment_us: int) -> _Open:
+        current = self._current
+        if current is not None and (current.length >= self._max_bytes or current.length + size > MAX_SEGMENT_BYTES):
+            self._seal()
+        if self._current is None:
+            self._current = self._begin(moment_us)
+        return self._current
+
+    def _begin(self, moment_us: int) -> _Open:
+        """A new segment. Its warcinfo and journal header wait in memory for the first record, so no file is ever without one."""
+        self._number += 1
+        name = layout.stem(self._info.crawl, self._worker, self._number, moment_us / 1_000_000)
+        warcinfo_id = records.record_id(self._chance)
+        data = records.warcinfo(self._info, warcinfo_id, moment_us, layout.warc_name(name), self._section.gzip_level)
+        header = SegmentHeader(
+            format=FORMAT,
+            segment=name,
+            crawl=self._info.crawl,
+            created_us=moment_us,
+            warcinfo_id=warcinfo_id,
+            warcinfo_length=len(data),
+            info=self._info.digest(),
+            text=self._section.text,
+            links=self._section.links,
+        )
+        segment = _Open(header, 0, 0)
+        segment.add(Member((data,), len(data), 0, len(data), 0), journal.encode_line(header))
+        segment.has_news = False
+        return segment
+
+    def _seal(self) -> None:
+        """Nothing more goes into the current segment. One that has no record yet is dropped."""
+        current, self._current = self._current, None
+        if current is not None and (current.has_news or current.part.start):
+            self._sealed.append(current)
+
+    def _is_old(self, segment: _Open, now: float) -> bool:
+        return now - segment.header.created_us / 1_000_000 >= self._section.segment_age_s
+
+    def _note_written(self) -> None:
+        """The journal lengths that the last write found out."""
+        if self._in_flight is not None:
+            for segment in self._all_open():
+                segment.journal_length = self._in_flight.journal_lengths.get(segment.name, segment.journal_length)
+            self._in_flight = None
+
+    def _find_segments(self) -> None:
+        """Open segments of an earlier run: the newest is continued if it may be, all others are closed by the next ``roll``."""
+        for kind in (layout.WARC, layout.JOURNAL):
+            for path in (self._folder / kind).glob("*"):
+                name = layout.stem_of(path)
+                if layout.worker_of(name) == self._worker:
+                    self._number = max(self._number, layout.number_of(name))
+        for path in layout.open_files(self._folder):
+            name = layout.stem_of(path)
+            if path.parent.name == layout.WARC and layout.worker_of(name) == self._worker:
+                rows = self._folder / (layout.file_name(layout.JOURNAL, name) + layout.OPEN)
+                self._sealed.append(_Open(journal.read_header(rows), path.stat().st_size, rows.stat().st_size))
+        if self._sealed and self._may_continue(self._sealed[-1]):
+            self._current = self._sealed.pop()
+
+    def _may_continue(self, segment: _Open) -> bool:
+        header, section = segment.header, self._section
+        same = header.info == self._info.digest() and header.format == FORMAT
+        return same and (header.text, header.links) == (section.text, section.links) and segment.length < self._max_bytes

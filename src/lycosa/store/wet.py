@@ -1,0 +1,57 @@
+"""WET: the visible text of pages as WARC ``conversion`` records, as Common Crawl publishes it.
+
+Record ids are derived from the id of the response, so that a rebuilt file is the same to the byte.
+"""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+from lycosa.store import languages, warc
+from lycosa.store.layout import file_name
+from lycosa.store.rows import Row, SegmentHeader
+
+_LEVEL = 2
+
+
+def has_text(row: Row) -> bool:
+    """Whether a capture gets a record: it has text of its own (a revisit's text stands with the original)."""
+    return bool(row.text) and not row.revisit
+
+
+def conversion(row: Row, warcinfo_id: str) -> bytes:
+    """The text record of a capture, one gzip member."""
+    fields = (
+        ("WARC-Warcinfo-ID", warc.bracketed(warcinfo_id)),
+        ("WARC-Refers-To", warc.bracketed(row.record_id)),
+        ("WARC-Target-URI", row.url),
+        ("WARC-Identified-Content-Language", languages.three_letter(row.language)),
+        ("Content-Type", "text/plain"),
+    )
+    return warc.record("conversion", derived_id(row.record_id, "text"), row.date_us, fields, (row.text.encode("utf-8", "replace"),), _LEVEL)
+
+
+def derived_id(record_id: str, what: str) -> str:
+    """A record id that depends on another record's id alone."""
+    return f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, record_id + '#' + what)}"
+
+
+class WetBuilder:
+    """Builds the text file of one segment."""
+
+    def __init__(self, path: Path, header: SegmentHeader) -> None:
+        self._file = path.open("wb")
+        self._info_id = derived_id(header.warcinfo_id, "text")
+        fields = (("WARC-Filename", file_name("text", header.segment).partition("/")[2]), ("Content-Type", warc.WARC_FIELDS))
+        block = warc.named_fields((("format", "WARC File Format 1.1"), ("isPartOf", header.crawl))).encode()
+        self._file.write(warc.record("warcinfo", self._info_id, header.created_us, fields, (block,), _LEVEL))
+
+    def add(self, row: Row) -> None:
+        """One more capture; those without text of their own are passed over."""
+        if has_text(row):
+            self._file.write(conversion(row, self._info_id))
+
+    def close(self) -> None:
+        """Writes what is left."""
+        self._file.close()

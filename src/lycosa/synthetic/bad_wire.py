@@ -1,0 +1,225 @@
+"""Misbehaviours below HTTP: programs of steps that a well-meaning server never sends.
+
+Each takes the response it spoils and yields steps (see ``wire``). Endless ones really are endless: it is the reader who
+must stop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from lycosa.synthetic.wire import End, Response, Step, chunks, frames, head, header_block
+
+_LINE = "HTTP/1.1 200 OK"
+_FILLER = b"<p>All work and no play makes a dull page.</p>\n" * 400
+
+
+def _head_with(response: Response, *extra: tuple[str, str], line: str = _LINE) -> bytes:
+    return header_block(line, [*response.headers, *extra])
+
+
+def _slow_drip(response: Response) -> Iterator[Step]:
+    yield head(response)
+    for byte in response.body:
+        yield bytes((byte,))
+        yield 1.0
+
+
+def _slow_headers(response: Response) -> Iterator[Step]:
+    for byte in head(response):
+        yield bytes((byte,))
+        yield 2.0
+    yield response.body
+
+
+def _never_answers(response: Response) -> Iterator[Step]:
+    yield End.HANG
+
+
+def _stalls_in_body(response: Response) -> Iterator[Step]:
+    yield head(response)
+    yield response.body[: len(response.body) // 2]
+    yield End.HANG
+
+
+def _endless_body(response: Response) -> Iterator[Step]:
+    yield _head_with(response, ("Connection", "close"))
+    while True:
+        yield _FILLER
+
+
+def _endless_chunks(response: Response) -> Iterator[Step]:
+    yield _head_with(response, ("Transfer-Encoding", "chunked"))
+    while True:
+        yield b"%x\r\n%s\r\n" % (len(_FILLER), _FILLER)
+
+
+def _endless_headers(response: Response) -> Iterator[Step]:
+    yield header_block(_LINE, response.headers)[:-2]
+    number = 0
+    while True:
+        yield "".join(f"X-Filler-{number + i}: {'x' * 80}\r\n" for i in range(100)).encode()
+        number += 100
+
+
+def _huge_header_line(response: Response) -> Iterator[Step]:
+    yield header_block(_LINE, response.headers)[:-2] + b"X-Huge: "
+    for _ in range(64):
+        yield b"x" * 65536
+    yield b"\r\n\r\n"
+    yield End.CLOSE
+
+
+def _closes_at_once(response: Response) -> Iterator[Step]:
+    yield End.CLOSE
+
+
+def _resets_at_once(response: Response) -> Iterator[Step]:
+    yield End.RESET
+
+
+def _closes_in_headers(response: Response) -> Iterator[Step]:
+    yield head(response)[:-10]
+    yield End.CLOSE
+
+
+def _closes_in_body(response: Response) -> Iterator[Step]:
+    yield head(response)
+    yield response.body[: len(response.body) // 2]
+    yield End.CLOSE
+
+
+def _resets_in_body(response: Response) -> Iterator[Step]:
+    yield head(response)
+    yield response.body[: len(response.body) // 2]
+    yield 0.1  # else the reset may overtake what was sent
+    yield End.RESET
+
+
+def _length_short(response: Response) -> Iterator[Step]:
+    yield _head_with(response, ("Content-Length", str(len(response.body) // 2)), ("Connection", "close"))
+    yield response.body
+    yield End.CLOSE
+
+
+def _length_long(response: Response) -> Iterator[Step]:
+    yield _head_with(response, ("Content-Length", str(len(response.body) * 2)), ("Connection", "close"))
+    yield response.body
+    yield End.CLOSE
+
+
+def _length_negative(response: Response) -> Iterator[Step]:
+    yield _head_with(response, ("Content-Length", "-1"))
+    yield response.body
+    yield End.CLOSE
+
+
+def _length_missing(response: Response) -> Iterator[Step]:
+    yield _head_with(response)
+    yield response.body
+    yield End.CLOSE
+
+
+def _chunk_garbled(response: Response) -> Iterator[Step]:
+    yield _head_with(response, ("Transfer-Encoding", "chunked"))
+    yield b"10\r\n" + response.body[:16] + b"\r\nno such size\r\n" + response.body[16:]
+    yield End.CLOSE
+
+
+def _chunk_unfinished(response: Response) -> Iterator[Step]:
+    yield _head_with(response, ("Transfer-Encoding", "chunked"))
+    yield b"%x\r\n%s\r\n" % (len(response.body), response.body)
+    yield End.CLOSE
+
+
+def _length_and_chunks(response: Response) -> Iterator[Step]:
+    yield _head_with(response, ("Content-Length", "7"), ("Transfer-Encoding", "chunked"))
+    yield from chunks(response.body)
+    yield End.CLOSE
+
+
+def _not_http(response: Response) -> Iterator[Step]:
+    yield b"220 mail.example ESMTP ready\r\n"
+    yield End.CLOSE
+
+
+def _headerless(response: Response) -> Iterator[Step]:
+    yield response.body
+    yield End.CLOSE
+
+
+def _status_garbled(response: Response) -> Iterator[Step]:
+    yield _head_with(response, ("Content-Length", str(len(response.body))), line="HTTP/1.1 2OO OK")
+    yield response.body
+    yield End.CLOSE
+
+
+def _status_without_phrase(response: Response) -> Iterator[Step]:
+    yield _head_with(response, ("Content-Length", str(len(response.body))), line="HTTP/1.1 200")
+    yield response.body
+
+
+def _old_protocol(response: Response) -> Iterator[Step]:
+    yield _head_with(response, line="HTTP/1.0 200 OK")
+    yield response.body
+    yield End.CLOSE
+
+
+def _bare_line_feeds(response: Response) -> Iterator[Step]:
+    yield head(response).replace(b"\r\n", b"\n")
+    yield response.body
+
+
+def _folded_header(response: Response) -> Iterator[Step]:
+    yield _head_with(response, ("X-Folded", "first part\r\n second part"), ("Content-Length", str(len(response.body))))
+    yield response.body
+
+
+def _header_without_colon(response: Response) -> Iterator[Step]:
+    yield head(response).replace(b"\r\n", b"\r\nthis line has no colon\r\n", 1)
+    yield response.body
+    yield End.CLOSE
+
+
+def _early_hints(response: Response) -> Iterator[Step]:
+    yield b"HTTP/1.1 103 Early Hints\r\nLink: </static/style.css>; rel=preload\r\n\r\n"
+    yield from frames(response)
+
+
+BEHAVIOURS: dict[str, Callable[[Response], Iterator[Step]]] = {
+    "slow-drip": _slow_drip,
+    "slow-headers": _slow_headers,
+    "never-answers": _never_answers,
+    "stalls-in-body": _stalls_in_body,
+    "endless-body": _endless_body,
+    "endless-chunks": _endless_chunks,
+    "endless-headers": _endless_headers,
+    "huge-header-line": _huge_header_line,
+    "closes-at-once": _closes_at_once,
+    "resets-at-once": _resets_at_once,
+    "closes-in-headers": _closes_in_headers,
+    "closes-in-body": _closes_in_body,
+    "resets-in-body": _resets_in_body,
+    "length-short": _length_short,
+    "length-long": _length_long,
+    "length-negative": _length_negative,
+    "length-missing": _length_missing,
+    "chunk-garbled": _chunk_garbled,
+    "chunk-unfinished": _chunk_unfinished,
+    "length-and-chunks": _length_and_chunks,
+    "not-http": _not_http,
+    "headerless": _headerless,
+    "status-garbled": _status_garbled,
+    "status-without-phrase": _status_without_phrase,
+    "old-protocol": _old_protocol,
+    "bare-line-feeds": _bare_line_feeds,
+    "folded-header": _folded_header,
+    "header-without-colon": _header_without_colon,
+    "early-hints": _early_hints,
+}
+
+
+def steps(response: Response, *, head_only: bool = False) -> Iterator[Step]:
+    """What goes over the wire for a response, good or bad, latency left out."""
+    program = BEHAVIOURS.get(response.behaviour)
+    return program(response) if program else frames(response, head_only=head_only)

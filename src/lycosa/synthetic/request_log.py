@@ -1,0 +1,130 @@
+"""The server's own record of every request, which judges whether a crawler was polite.
+
+It is kept by whoever answers (the socket server, the in-process fetcher), never by the crawler, so that a crawler cannot
+vouch for itself. Times are of a monotonic clock; from the server a request starts with its first byte and ends when the last
+byte of the answer was handed to the system, so that every gap seen here is at least as long as the one the crawler kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+from pathlib import Path
+from typing import TextIO
+
+import msgspec
+
+
+class Exchange(msgspec.Struct):
+    """One request: host and path as asked for, address it came in on, status sent (0 = none), monotonic start and end in seconds
+    (``end`` is infinite while it lasts), wall time of the start."""
+
+    host: str
+    address: str
+    path: str
+    start: float
+    wall: float
+    end: float = float("inf")
+    status: int = 0
+
+
+class RequestLog:
+    """Exchanges in order of their start; also written to ``file``, a tab-separated line when each ends: start and end (microseconds
+    since 1970), host, address, status, path."""
+
+    def __init__(self, file: Path | None = None) -> None:
+        self.exchanges: list[Exchange] = []
+        self._out: TextIO | None = file.open("a", buffering=1, encoding="utf-8") if file else None
+
+    def __repr__(self) -> str:
+        return f"<RequestLog {len(self.exchanges)} exchanges>"
+
+    def __len__(self) -> int:
+        return len(self.exchanges)
+
+    def begin(self, host: str, address: str, path: str, start: float, wall: float) -> Exchange:
+        """A request has come in."""
+        exchange = Exchange(host.lower(), address, path, start, wall)
+        self.exchanges.append(exchange)
+        return exchange
+
+    def finish(self, exchange: Exchange, end: float) -> None:
+        """Its answer has gone out, or its connection is gone."""
+        exchange.end = end
+        if self._out:
+            start_us = round(exchange.wall * 1e6)
+            end_us = start_us + round((end - exchange.start) * 1e6)
+            fields = (start_us, end_us, exchange.host, exchange.address, exchange.status, exchange.path)
+            self._out.write("\t".join(map(str, fields)) + "\n")
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._out:
+            self._out.close()
+            self._out = None
+
+    def of_host(self, host: str) -> list[Exchange]:
+        """The exchanges of one host (without port), robots.txt included."""
+        return [exchange for exchange in self.exchanges if exchange.host.partition(":")[0] == host]
+
+    def hosts(self) -> set[str]:
+        """Every host asked for, without port."""
+        return {exchange.host.partition(":")[0] for exchange in self.exchanges}
+
+    def addresses(self) -> set[str]:
+        """Every address that was asked."""
+        return {exchange.address for exchange in self.exchanges}
+
+    def urls(self) -> list[str]:
+        """The URLs requested, in order, with repeats."""
+        return [f"http://{exchange.host}{exchange.path}" for exchange in self.exchanges]
+
+    def gaps(self, host: str) -> list[float]:
+        """Seconds from the end of each exchange of a host to the start of the next; negative where two overlap."""
+        return _gaps(self.of_host(host))
+
+    def shortest_gap(self) -> float:
+        """The least gap over all hosts; infinite when no host was asked twice."""
+        return min((gap for host in self.hosts() for gap in self.gaps(host)), default=float("inf"))
+
+    def overlaps(self, host: str) -> int:
+        """How many exchanges of a host began before an earlier one had ended."""
+        return sum(1 for gap in self.gaps(host) if gap < 0.0)
+
+    def max_parallel(self, address: str) -> int:
+        """The most exchanges that one address had open at once."""
+        return _max_parallel(exchange for exchange in self.exchanges if exchange.address == address)
+
+    def start_gaps(self, address: str) -> list[float]:
+        """Seconds between the starts of successive exchanges at one address."""
+        starts = [exchange.start for exchange in self.exchanges if exchange.address == address]
+        return [later - earlier for earlier, later in pairwise(sorted(starts))]
+
+
+def _gaps(exchanges: list[Exchange]) -> list[float]:
+    gaps, busy_until = [], None
+    for exchange in sorted(exchanges, key=lambda each: each.start):
+        if busy_until is not None:
+            gaps.append(exchange.start - busy_until)
+        busy_until = exchange.end if busy_until is None else max(busy_until, exchange.end)
+    return gaps
+
+
+def _max_parallel(exchanges: Iterable[Exchange]) -> int:
+    events = sorted(event for each in exchanges for event in ((each.start, 1), (each.end, -1)))  # at one instant ends come first
+    most = now = 0
+    for _, change in events:
+        now += change
+        most = max(most, now)
+    return most
+
+
+def read_log(file: Path) -> RequestLog:
+    """A log read back from its file, for judging after the fact; wall time stands in for the monotonic clock."""
+    log = RequestLog()
+    for line in file.read_text(encoding="utf-8").splitlines():
+        start_us, end_us, host, address, status, path = line.split("\t", 5)
+        start = int(start_us) / 1e6
+        log.exchanges.append(Exchange(host, address, path, start, start, int(end_us) / 1e6, int(status)))
+    log.exchanges.sort(key=lambda each: each.start)
+    return log
