@@ -60,7 +60,17 @@ REFUSED = [
     ("example.org", "not an address"),
     ("127.1", "not an address"),
 ]
-ACCEPTED = ["1.1.1.1", "8.8.8.8", "93.184.216.34", "172.15.0.1", "172.32.0.1", "100.128.0.1", "198.20.0.1", "223.255.255.255", "2606:4700::1111"]
+ACCEPTED = [
+    "1.1.1.1",
+    "8.8.8.8",
+    "93.184.216.34",
+    "172.15.0.1",
+    "172.32.0.1",
+    "100.128.0.1",
+    "198.20.0.1",
+    "223.255.255.255",
+    "2606:4700::1111",
+]
 
 
 @pytest.mark.parametrize(("address", "name"), REFUSED)
@@ -117,7 +127,11 @@ def test_a_bad_range_is_named(text: str) -> None:
 def test_everything_the_standard_library_calls_not_global_is_refused(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
     refusal = Guard([]).refusal(str(address))
     embeds = address.version == 6 and (address.ipv4_mapped or address.sixtofour or address.teredo)
-    if not address.is_global and not embeds and address not in ipaddress.ip_network("64:ff9b::/96" if address.version == 6 else "0.0.0.0/32"):
+    if (
+        not address.is_global
+        and not embeds
+        and address not in ipaddress.ip_network("64:ff9b::/96" if address.version == 6 else "0.0.0.0/32")
+    ):
         assert refusal
 
 
