@@ -89,6 +89,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         assert seconds >= 0.0
         self._jumping.now += seconds
 
+    def forget_turns(self) -> None:
+        """Call ``on_turn`` no more."""
+        self._jumping.on_turn = None
+
     def call_at(
         self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
@@ -133,7 +137,7 @@ class VirtualOffload:
         self._mean_s = mean_s
 
     async def run(self, work: Callable[[], T]) -> T:
-        return await asyncio.shield(asyncio.ensure_future(self._work(work)))
+        return await asyncio.shield(asyncio.create_task(self._work(work)))
 
     async def _work(self, work: Callable[[], T]) -> T:
         await self._pause()
@@ -160,7 +164,7 @@ def run_virtual(
     loop = VirtualLoop(seed=seed, start=start, on_turn=on_turn)
     with contextlib.closing(main), asyncio.Runner(loop_factory=lambda: loop) as runner:
         try:
-            return runner.run(main)
+            return runner.run(_watched(main, loop))
         except Deadlock:
             message = _where(loop)
             _abandon(loop)
@@ -168,6 +172,13 @@ def run_virtual(
         except Crash:
             _abandon(loop)
             raise
+
+
+async def _watched(main: Coroutine[Any, Any, T], loop: VirtualLoop) -> T:
+    try:
+        return await main
+    finally:
+        loop.forget_turns()  # winding up the loop is no part of the run
 
 
 def _where(loop: asyncio.AbstractEventLoop) -> str:
@@ -186,9 +197,15 @@ def _innermost(coroutine: Any) -> str:
 
 def _abandon(loop: VirtualLoop) -> None:
     """Forget every task without letting it run: its coroutine is closed, and what asyncio says of that is not said."""
-    loop._jumping.on_turn = None
+    loop.forget_turns()
     loop.set_exception_handler(lambda loop, context: None)
-    for task in asyncio.all_tasks(loop):
-        coroutine = task.get_coro()
-        with contextlib.suppress(Exception, Crash):  # a finally block that awaits or fails: a dead process would not have run it
-            coroutine.close()
+    closed: set[asyncio.Task[Any]] = set()
+    asyncio.events._set_running_loop(loop)  # what a finally block starts must land here, to be forgotten as well
+    try:
+        while tasks := asyncio.all_tasks(loop) - closed:
+            for task in tasks:
+                with contextlib.suppress(Exception, Crash):  # a finally block that awaits or fails: a dead process would not have run it
+                    task.get_coro().close()
+            closed |= tasks
+    finally:
+        asyncio.events._set_running_loop(None)
