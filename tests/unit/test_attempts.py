@@ -112,6 +112,12 @@ def test_what_was_in_flight_at_a_crash_is_found_and_only_of_the_last_run(tmp_pat
     assert not any(attempt.is_finished for attempt in unfinished(tmp_path))
 
 
+def test_two_runs_that_start_at_the_same_instant_are_two_runs(tmp_path: Path) -> None:
+    Writer(tmp_path, now=0).begin(0, url="http://a.test/old")
+    Writer(tmp_path, now=0).begin(0, url="http://a.test/new")
+    assert [attempt.url for attempt in unfinished(tmp_path)] == ["http://a.test/new"]
+
+
 def test_what_was_in_flight_at_an_end_on_purpose_is_no_crash(tmp_path: Path) -> None:
     writer = Writer(tmp_path)
     writer.begin(1)

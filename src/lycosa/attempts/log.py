@@ -49,7 +49,7 @@ class AttemptLog:
         self._folder, self.worker, self._file_bytes, self._kept = folder, worker, file_bytes, kept
         folder.mkdir(parents=True, exist_ok=True)
         self.boot = boot_id() if boot is None else boot
-        self.run = f"{_us(wall)}-{os.getpid()}"
+        self.run = f"{_us(wall)}-{os.getpid()}-{self._next_file()}"  # unique even if the clock and the process ids begin anew
         self._number = 0
         self._fd, self._size, self._path = -1, 0, folder
         self._start_file(wall, monotonic)
@@ -80,16 +80,20 @@ class AttemptLog:
     def close(self, wall: float, monotonic: float) -> None:
         """The worker ends on purpose: what has not finished is not a crash."""
         if self._fd >= 0:
-            self._write(f"S\t{_us(monotonic)}\t{_us(wall)}\n")
-            os.close(self._fd)
-            self._fd = -1
+            try:
+                self._write(f"S\t{_us(monotonic)}\t{_us(wall)}\n")
+            finally:
+                os.close(self._fd)
+                self._fd = -1
 
     def __repr__(self) -> str:
         return f"AttemptLog({self._path.name}, attempts={self._number}, bytes={self._size})"
 
+    def _next_file(self) -> int:
+        return max((number_of(path) for path in files_of(self._folder).get(self.worker, [])), default=0) + 1
+
     def _start_file(self, wall: float, monotonic: float) -> None:
-        number = max((number_of(path) for path in files_of(self._folder).get(self.worker, [])), default=0) + 1
-        path = self._folder / f"attempts-w{self.worker:03d}-{number:06d}.log"
+        path = self._folder / f"attempts-w{self.worker:03d}-{self._next_file():06d}.log"
         try:
             fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         except OSError as error:
