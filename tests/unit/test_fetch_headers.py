@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -127,3 +131,13 @@ def test_each_code_has_its_reason(code: int, message: str, os_error: int, is_sen
 
 def test_the_systems_certificates_are_a_file_when_there_are_any() -> None:
     assert default_ca_file() == "" or default_ca_file().startswith("/")
+
+
+def test_the_systems_openssl_configuration_is_not_read_and_the_environment_is_put_back(tmp_path: Path) -> None:
+    program = "import os; from lycosa.fetch.libcurl import pycurl; print(os.environ.get('OPENSSL_CONF'))"
+    environment = {name: value for name, value in os.environ.items() if name != "OPENSSL_CONF"}
+    chosen = tmp_path / "openssl.cnf"
+    chosen.write_text("")
+    for extra, shown in (({}, "None"), ({"OPENSSL_CONF": str(chosen)}, str(chosen))):
+        run = subprocess.run([sys.executable, "-c", program], env={**environment, **extra}, capture_output=True, text=True, check=True)
+        assert run.stdout.strip() == shown

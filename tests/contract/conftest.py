@@ -1,0 +1,18 @@
+"""What several contract tests share."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from raw_server import World
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    """A fetcher and its servers, closed at the end of the test."""
+    world = World(tmp_path)
+    yield world
+    await world.close()

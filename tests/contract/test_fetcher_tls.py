@@ -1,0 +1,127 @@
+"""The fetcher over TLS and HTTP/2, with certificates good and bad."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import trustme
+
+from lycosa.reasons import Reason
+from raw_server import OK, SHORT, RawServer, World, always, saying, to
+
+AUTHORITY = trustme.CA()
+
+
+def server_tls(issued: trustme.LeafCert, protocols: tuple[str, ...] = ()) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    issued.configure_cert(context)
+    if protocols:
+        context.set_alpn_protocols(list(protocols))
+    return context
+
+
+@pytest.fixture
+def ca_file(tmp_path: Path) -> str:
+    path = tmp_path / "ca.pem"
+    AUTHORITY.cert_pem.write_to_path(str(path))
+    return str(path)
+
+
+async def test_a_good_certificate_is_accepted_by_name(world: World, ca_file: str) -> None:
+    server = await world.serve(always(OK), tls=server_tls(AUTHORITY.issue_cert("www.example.org")))
+    fetcher = world.fetcher(ca_file=ca_file)
+    for _ in range(2):
+        fetched = await fetcher.fetch(to(server, scheme="https"))
+        assert (fetched.reason, fetched.status, fetched.tls, fetched.protocol) == (Reason.NONE, 200, "TLSv1.3", "http/1.1")
+    assert server.connections == 1
+
+
+def expired() -> trustme.LeafCert:
+    return AUTHORITY.issue_cert("www.example.org", not_after=datetime.now(UTC) - timedelta(days=1))
+
+
+@pytest.mark.parametrize(
+    "issue", [lambda: AUTHORITY.issue_cert("other.example"), expired, lambda: trustme.CA().issue_cert("www.example.org")]
+)
+async def test_a_bad_certificate_is_refused_and_accepted_when_told_so(
+    world: World, ca_file: str, issue: Callable[[], trustme.LeafCert]
+) -> None:
+    server = await world.serve(always(OK), tls=server_tls(issue()))
+    fetched = await world.fetcher(ca_file=ca_file).fetch(to(server, scheme="https"))
+    assert (fetched.reason, fetched.status) == (Reason.TLS_FAILED, 0)
+    assert server.requests == []
+    assert (await world.fetcher(verify_tls=False).fetch(to(server, scheme="https"))).status == 200
+
+
+async def test_a_server_without_tls_fails_it(world: World) -> None:
+    server = await world.serve(always(OK))
+    fetched = await world.fetcher().fetch(to(server, scheme="https", limits=SHORT))
+    assert fetched.reason in (Reason.TLS_FAILED, Reason.CONNECT_TIMEOUT)
+
+
+async def test_a_handshake_that_stalls_is_a_connect_timeout(world: World) -> None:
+    async def stall(_: RawServer, reader: asyncio.StreamReader, __: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        await reader.read()
+
+    server = await world.serve(stall)
+    fetched = await world.fetcher().fetch(to(server, scheme="https"))
+    assert fetched.reason is Reason.CONNECT_TIMEOUT
+    assert fetched.duration_s < 0.6
+
+
+async def test_tls_sessions_are_resumed(world: World, ca_file: str) -> None:
+    resumed: list[bool] = []
+
+    async def talk(server: RawServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        resumed.append(writer.get_extra_info("ssl_object").session_reused)
+        await saying(OK.replace(b"OK\r\n", b"OK\r\nConnection: close\r\n"))(server, reader, writer)
+
+    server = await world.serve(talk, tls=server_tls(AUTHORITY.issue_cert("www.example.org")))
+    fetcher = world.fetcher(ca_file=ca_file)
+    for _ in range(3):
+        assert (await fetcher.fetch(to(server, scheme="https"))).status == 200
+    assert resumed == [False, True, True]
+
+
+def test_a_missing_ca_file_is_told_at_once(world: World) -> None:
+    with pytest.raises(ValueError, match="no such file"):
+        world.fetcher(ca_file="/nowhere/ca.pem")
+
+
+async def speak_http2(server: RawServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    config = pytest.importorskip("h2.config").H2Configuration(client_side=False)
+    connection = pytest.importorskip("h2.connection").H2Connection(config)
+    request_received = pytest.importorskip("h2.events").RequestReceived
+    connection.initiate_connection()
+    writer.write(connection.data_to_send())
+    while data := await reader.read(65536):
+        for event in connection.receive_data(data):
+            if isinstance(event, request_received):
+                server.requests.append(dict(event.headers)[b":path"])
+                connection.send_headers(event.stream_id, [(":status", "200"), ("content-type", "text/plain"), ("x-a", "caf\xe9")])
+                connection.send_data(event.stream_id, b"hello", end_stream=True)
+        writer.write(connection.data_to_send())
+
+
+async def test_http2_is_spoken_where_offered(world: World, ca_file: str) -> None:
+    pytest.importorskip("h2")
+    server = await world.serve(speak_http2, tls=server_tls(AUTHORITY.issue_cert("www.example.org"), ("h2", "http/1.1")))
+    fetcher = world.fetcher(ca_file=ca_file)
+    for path in ("/a/../b", "/c"):
+        fetched = await fetcher.fetch(to(server, path, scheme="https"))
+        assert (fetched.status, fetched.protocol, fetched.body, fetched.reason) == (200, "h2", b"hello", Reason.NONE)
+        assert fetched.header_block.startswith(b"HTTP/2 200 \r\ncontent-type: text/plain\r\n")
+        assert fetched.request_block.startswith(f"GET {path} HTTP/2\r\n".encode())
+    assert (server.connections, server.requests) == (1, [b"/a/../b", b"/c"])
+
+
+async def test_http2_is_not_spoken_when_it_is_off(world: World, ca_file: str) -> None:
+    server = await world.serve(always(OK), tls=server_tls(AUTHORITY.issue_cert("www.example.org"), ("h2", "http/1.1")))
+    fetched = await world.fetcher(ca_file=ca_file, http2=False).fetch(to(server, scheme="https"))
+    assert (fetched.status, fetched.protocol) == (200, "http/1.1")
