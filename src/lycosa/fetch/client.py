@@ -266,7 +266,9 @@ def _verdict(transfer: Transfer, code: int, message: str) -> tuple[Reason, str]:
 
 def _code_and_message(error: BaseException) -> tuple[int, str]:
     code, *message = error.args
-    return (code, str(message[0]) if message else "") if isinstance(code, int) else (-1, str(error))
+    text = str(message[0]) if message else ""
+    text = text.encode("utf-8", "replace").decode("utf-8")  # a server's bytes may be in it, as surrogates that no file takes
+    return (code, text) if isinstance(code, int) else (-1, str(error))
 
 
 def _status(block: bytes) -> int:
