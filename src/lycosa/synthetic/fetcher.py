@@ -6,6 +6,7 @@ request, so header block, body, truncation and reason are those of a real fetch;
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +20,8 @@ from lycosa.synthetic.reader import ReplyReader
 from lycosa.synthetic.request_log import RequestLog
 from lycosa.synthetic.web import Responder
 from lycosa.synthetic.wire import End, Response
+
+_FOLD = re.compile(rb"\r?\n[ \t]+")  # libcurl hands on a folded line joined
 
 
 class SyntheticFetcher:
@@ -69,7 +72,7 @@ class SyntheticFetcher:
             detail=reader.detail,
             status=reader.status,
             request_block="\r\n".join(lines).encode("latin-1", "replace"),
-            header_block=reader.header_block,
+            header_block=_FOLD.sub(b" ", reader.header_block),
             body=body,
             spool=spool,
             body_bytes=len(reader.body),
@@ -115,9 +118,9 @@ class _Meter:
         self._in_window = 0
         self.first_byte: float | None = None
 
-    def count(self, size: int) -> None:
+    def count(self, size: int, *, has_begun: bool) -> None:
         """Bytes have arrived."""
-        if self.first_byte is None:
+        if self.first_byte is None and has_begun:
             self.first_byte = self._window = self._clock.monotonic()
         self._in_window += size
 
@@ -149,8 +152,9 @@ async def _play(response: Response, reader: ReplyReader, meter: _Meter) -> None:
         return reader.fail(reason, reason.meaning)
     for step in steps(response):
         if isinstance(step, bytes):
-            meter.count(len(step))
-            if reader.feed(step):
+            is_done = reader.feed(step)
+            meter.count(len(step), has_begun=reader.has_begun)
+            if is_done:
                 return None
         elif isinstance(step, float):
             reason = await meter.pause(step)

@@ -222,7 +222,7 @@ TABLE: dict[str, _Row] = {
     "sitemap-index": (_N, _OK, "a sitemap index of sitemap indexes"),
     "leaf": (_P, _OK, "a plain page, to be linked to"),
     "slow-drip": (_F, Reason.TOO_SLOW, "one byte of body a second"),
-    "slow-headers": (_F, Reason.TOO_SLOW, "one byte of header every two seconds"),
+    "slow-headers": (_F, Reason.FIRST_BYTE_TIMEOUT, "one byte of header every two seconds"),
     "never-answers": (_F, Reason.FIRST_BYTE_TIMEOUT, "takes the request and is silent"),
     "stalls-in-body": (_F, Reason.TOO_SLOW, "half a body, then silence"),
     "endless-body": (_C, Reason.BODY_TRUNCATED, "a body without length that never ends"),

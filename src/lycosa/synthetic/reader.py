@@ -37,6 +37,11 @@ class ReplyReader:
     def __repr__(self) -> str:
         return f"<ReplyReader status={self.status} body={len(self.body)} done={self.is_done} reason={self.reason.label}>"
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether a whole line is there: that is when libcurl first says that an answer has begun."""
+        return bool(self.header_block) or b"\n" in self._buffer
+
     def feed(self, data: bytes) -> bool:
         """Take bytes; returns ``is_done``."""
         self._buffer += data

@@ -184,7 +184,8 @@ class SyntheticWeb:
         if place is None or self.sketch(url).status != 200:
             return []
         paths = {"/feed.xml": self._newest_paths, "/sitemap.xml": self._all_paths}.get(place.path)
-        return [place.origin + path for path in paths(place.host)] if paths else []
+        front = [f"{place.origin}/"] if place.path == "/feed.xml" else []  # a feed names its site, too
+        return front + [place.origin + path for path in paths(place.host)] if paths else []
 
     def sitemap_of(self, url: str) -> str:
         """The sitemap that the robots.txt of a URL's host names, or the empty string."""
