@@ -242,6 +242,18 @@ def all_logs(folder: Path, file_bytes: int = DEFAULT_FILE_BYTES) -> list[CommitL
     return [CommitLog(folder, worker, file_bytes) for worker in sorted(_files(folder))]
 
 
+def read_logs(folder: Path) -> Iterator[tuple[int, CommitRecord]]:
+    """The records of all logs with their worker's number, worker by worker, while their owners may be writing.
+
+    Nothing is changed, and an unfinished end is left out. A file that its owner drops meanwhile raises ``FileNotFoundError``: read
+    again. Raises ``LogDamaged``.
+    """
+    for worker, files in _files(folder).items():
+        for index, path in enumerate(files):
+            for offset, payload in _frames(path, is_last=index + 1 == len(files)):
+                yield worker, _decode(path, offset, payload)
+
+
 def merged(logs: Iterable[CommitLog], after: Callable[[int], int] = lambda worker: 0) -> Iterator[CommitRecord]:
     """The records of several logs in the order in which any one partition saw them: by run, then by sequence.
 

@@ -1,0 +1,1 @@
+"""Looking at a crawl from outside, running or not."""

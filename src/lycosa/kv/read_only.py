@@ -1,0 +1,106 @@
+"""A partition's table for reading only, beside the process that owns it, which is neither asked nor disturbed.
+
+RocksDB can be opened for reading without its lock. What is seen is what had reached the table files at that moment; what the
+owner still has in memory is in the commit log (module ``inspect.reader``).
+
+Two things are kept from harm. The folder is never written to: rocksdict rewrites a small file of its own at every opening, which
+could hit an owner that starts just then, so the database is opened through a temporary folder of symbolic links. And the
+owner may delete table files at any time: all of them are opened at once and stay readable for as long as this holds
+them; when one vanishes in between, the opening is repeated.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from rocksdict import AccessType, BlockBasedOptions, Cache, Options, Rdict, ReadOptions
+
+from lycosa.kv.port import StoreDamaged
+
+_TRIES = 20
+_SKIPPED = frozenset({"LOCK", "rocksdict-config.json"})
+
+
+class ReadOnlyTable:
+    """The table files of one partition as they were at opening. ``cache`` is shared by the tables of a reader.
+
+    A folder that does not exist is an empty table. Raises ``StoreDamaged``.
+    """
+
+    def __init__(self, folder: Path, cache: Cache) -> None:
+        self._folder = folder
+        self._db = _open(folder, cache) if (folder / "CURRENT").exists() else None
+
+    def get(self, key: bytes) -> bytes | None:
+        if self._db is None:
+            return None
+        try:
+            value: bytes | None = self._db.get(key)
+        except Exception as error:  # rocksdict raises bare Exception
+            raise self._damaged(error) from error
+        return value
+
+    def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Pairs with ``start <= key < end`` in order; memory holds one at a time."""
+        if self._db is None or start >= end:
+            return
+        options = ReadOptions()
+        options.set_iterate_upper_bound(end)
+        try:
+            pairs = self._db.iter(options)
+            pairs.seek(start)
+            while pairs.valid():
+                yield pairs.key(), pairs.value()
+                pairs.next()
+            pairs.status()  # a broken block ends an iterator like the end of the range does
+        except Exception as error:
+            raise self._damaged(error) from error
+
+    def close(self) -> None:
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+    def __repr__(self) -> str:
+        return f"ReadOnlyTable({str(self._folder)!r}, open={self._db is not None})"
+
+    def _damaged(self, error: Exception) -> StoreDamaged:
+        return StoreDamaged(f"{self._folder} cannot be read: {error}")
+
+
+def shared_cache(size_bytes: int = 16 << 20) -> Cache:
+    """Block cache for the tables of one reader."""
+    return Cache(size_bytes)
+
+
+def _open(folder: Path, cache: Cache) -> Rdict:
+    """The table; tried again while its owner replaces files under the reader's hands."""
+    last: Exception | None = None
+    for _ in range(_TRIES):
+        shadow = Path(tempfile.mkdtemp(prefix="lycosa-read-"))
+        try:
+            for path in folder.iterdir():
+                if path.name not in _SKIPPED and not path.name.startswith("LOG"):
+                    (shadow / path.name).symlink_to(path.resolve())
+            return Rdict(str(shadow), _options(cache), access_type=AccessType.read_only(False))
+        except Exception as error:
+            last = error
+        finally:
+            shutil.rmtree(shadow, ignore_errors=True)  # all files are open by now, or the opening failed
+    raise StoreDamaged(f"{folder} cannot be read: {last}") from last
+
+
+def _options(cache: Cache) -> Options:
+    options = Options(raw_mode=True)
+    options.create_if_missing(False)
+    options.set_max_open_files(-1)  # opens every table file now, so that later deletions do not matter
+    options.set_stats_dump_period_sec(0)
+    options.set_stats_persist_period_sec(0)
+    table = BlockBasedOptions()
+    table.set_block_cache(cache)
+    table.set_cache_index_and_filter_blocks(True)
+    options.set_block_based_table_factory(table)
+    return options

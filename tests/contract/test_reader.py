@@ -1,0 +1,172 @@
+"""Reading a crawl's state beside its owner: whole commits, in order, and nothing written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lycosa import manifest as manifests
+from lycosa.commit import CommitLog, CommitRecord, Mark, PartitionBatch, marked
+from lycosa.frontier.visit_state import HostState, VisitRecord
+from lycosa.inspect.reader import CrawlReader, TableView
+from lycosa.kv.port import StoreDamaged
+from lycosa.kv.read_only import ReadOnlyTable, shared_cache
+from lycosa.kv.records import UrlRecord, encode, host_key, url_key
+from lycosa.kv.rocks import RocksKeyValue
+from lycosa.model.completed import UrlState
+from lycosa.model.discovered import LinkKind
+from lycosa.url import Sites, hash8, partition_of
+
+HOST = "example.org"
+
+
+class Crawl:
+    """A crawl folder with one partition in use, as an owner leaves it: log first, table second."""
+
+    def __init__(self, folder: Path, partitions: int = 1) -> None:
+        identity = manifests.Identity(partitions=partitions, bands=8, canonical={}, canonical_version=1, suffixes="")
+        manifests.create(folder, identity, "test", 1.0)
+        self.folder = folder
+        self.log = CommitLog(folder / "log", 0, file_bytes=100)
+        self.number = partition_of(Sites().site_of(HOST), partitions)
+        self.table = RocksKeyValue(folder / "state" / f"p{self.number:05d}")
+
+    def commit(self, writes: list[tuple[bytes, bytes | None]], apply: bool = True) -> None:
+        batch = PartitionBatch(self.number, writes)
+        record = CommitRecord(epoch=1, sequence=self.log.next_sequence, wall=1000.0 + self.log.next_sequence, batches=[batch])
+        self.log.append(record)
+        if apply:
+            self.table.write(marked(batch, record.mark))
+
+    def flush(self, drop: bool = False) -> None:
+        self.table.flush()
+        if drop and self.log.last:
+            self.log.drop_until(self.log.last.sequence)
+
+    def close(self) -> None:
+        self.log.close()
+        self.table.close()
+
+
+@pytest.fixture
+def crawl(tmp_path: Path) -> Iterator[Crawl]:
+    made = Crawl(tmp_path / "crawl")
+    yield made
+    made.close()
+
+
+def content(folder: Path) -> dict[str, tuple[int, bytes]]:
+    return {str(path): (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.rglob("*") if path.is_file()}
+
+
+def pairs(folder: Path) -> dict[bytes, bytes]:
+    with CrawlReader(folder).view(0) as view:
+        return {key: value for key, value in view.scan(b"\0", b"\xff") if key[:1] != b"M"}
+
+
+def test_what_the_owner_has_not_flushed_is_read_from_the_log(crawl: Crawl) -> None:
+    crawl.commit([(b"a", b"1"), (b"b", b"1")])
+    crawl.flush()
+    crawl.commit([(b"a", b"2"), (b"c", b"2")])
+    crawl.commit([(b"b", None)], apply=False)
+    assert pairs(crawl.folder) == {b"a": b"2", b"c": b"2"}
+
+
+def test_what_the_log_has_dropped_is_in_the_table(crawl: Crawl) -> None:
+    for number in range(20):
+        crawl.commit([(b"%02d" % number, b"x" * 50)])
+    crawl.flush(drop=True)
+    crawl.commit([(b"last", b"y")])
+    assert len(pairs(crawl.folder)) == 21
+
+
+def test_a_reader_made_before_a_flush_never_takes_a_view_back(crawl: Crawl) -> None:
+    crawl.commit([(b"a", b"1")])
+    reader = CrawlReader(crawl.folder)
+    crawl.commit([(b"a", b"2")])
+    crawl.flush(drop=True)
+    with reader.view(0) as view:
+        assert view.get(b"a") == b"2"
+        assert view.mark == Mark(1, 2)
+
+
+def test_reading_writes_nothing_into_the_folder(crawl: Crawl) -> None:
+    crawl.commit([(b"a", b"1")])
+    crawl.flush()
+    before = content(crawl.folder)
+    assert pairs(crawl.folder) == {b"a": b"1"}
+    assert content(crawl.folder) == before
+
+
+def test_a_view_stays_readable_while_its_owner_replaces_files(crawl: Crawl) -> None:
+    for number in range(6):
+        crawl.commit([(b"k%d" % key, b"%d" % number) for key in range(50)])
+        crawl.flush()
+    with CrawlReader(crawl.folder).view(0) as view:
+        crawl.table._db.compact_range(None, None)
+        assert {value for key, value in view.scan(b"k", b"l")} == {b"5"}
+
+
+def test_a_partition_without_a_table_is_read_from_the_log_alone(tmp_path: Path) -> None:
+    crawl = Crawl(tmp_path)
+    crawl.close()
+    for path in crawl.table._folder.iterdir():
+        path.unlink()
+    crawl.table._folder.rmdir()
+    log = CommitLog(tmp_path / "log", 0)
+    log.append(CommitRecord(epoch=1, sequence=1, wall=5.0, batches=[PartitionBatch(0, [(b"a", b"1")])]))
+    log.close()
+    assert pairs(tmp_path) == {b"a": b"1"}
+
+
+def test_a_damaged_table_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "CURRENT").write_bytes(b"MANIFEST-000009\n")
+    with pytest.raises(StoreDamaged, match="cannot be read"):
+        ReadOnlyTable(tmp_path, shared_cache())
+
+
+def test_a_url_is_found_with_its_host(tmp_path: Path) -> None:
+    crawl = Crawl(tmp_path, partitions=16)
+    url = f"https://{HOST}/a?b"
+    record = UrlRecord(UrlState.QUEUED, True, "/a?b", 1, 100, LinkKind.A, 7)
+    visit = VisitRecord(HOST, HostState.PARKED)
+    crawl.commit([(url_key(hash8(HOST), hash8(url)), encode(record)), (host_key(hash8(HOST)), encode(visit))])
+    reader = CrawlReader(tmp_path)
+    found = reader.find(url)
+    assert found is not None
+    assert (found.url, found.record, found.state) == (url, record, UrlState.PARKED)
+    assert list(reader.urls()) == [found]
+    assert [entry.record.host for entry in reader.hosts()] == [HOST]
+    assert reader.find(f"https://{HOST}/other") is None
+    assert reader.last_commit == 1001.0
+    crawl.close()
+
+
+class _Table:
+    """What a ``ReadOnlyTable`` gives, from a dictionary."""
+
+    def __init__(self, pairs: dict[bytes, bytes]) -> None:
+        self._pairs = pairs
+
+    def get(self, key: bytes) -> bytes | None:
+        return self._pairs.get(key)
+
+    def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        return iter(sorted((key, value) for key, value in self._pairs.items() if start <= key < end))
+
+
+KEYS = st.binary(min_size=1, max_size=2)
+
+
+@settings(deadline=None)
+@given(st.dictionaries(KEYS, KEYS), st.lists(st.tuples(KEYS, st.none() | KEYS)), KEYS, KEYS)
+def test_a_merged_scan_is_what_one_dictionary_would_give(
+    below: dict[bytes, bytes], writes: list[tuple[bytes, bytes | None]], start: bytes, end: bytes
+) -> None:
+    view = TableView(0, _Table(below), [(Mark(1, 1), PartitionBatch(0, writes))])  # type: ignore[arg-type]
+    expected = {**below, **dict(writes)}
+    assert list(view.scan(start, end)) == sorted((k, v) for k, v in expected.items() if v is not None and start <= k < end)
