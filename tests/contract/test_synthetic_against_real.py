@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from pathlib import Path
 
@@ -30,7 +31,7 @@ class _RealClock:
 
 def said(fetched: Fetched) -> dict[str, object]:
     """All that the two must agree on; the Date line depends on when."""
-    lines = [line for line in fetched.header_block.split(b"\r\n") if not line.startswith(b"Date: ")]
+    lines = re.sub(rb"Date: [^\r\n]*", b"", fetched.header_block)
     body = Path(fetched.spool).read_bytes() if fetched.spool else fetched.body
     facts = {name: getattr(fetched, name) for name in ("reason", "status", "truncated", "protocol", "url", "address")}
     if fetched.truncated != "time":  # how much comes in a given real time is not exact
