@@ -19,7 +19,7 @@ from lycosa.commit import CommitLog
 from lycosa.config import Config, FetchSection
 from lycosa.config import SeenUrls as SeenChoice
 from lycosa.exchange.outbox import Outbox
-from lycosa.folder import addresses_path, attempts_folder, log_folder, mark_of, open_seen, stamp_of, table_folder
+from lycosa.folder import addresses_path, attempts_folder, log_folder, mark_of, open_seen, stamp_of, suffix_list, table_folder
 from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.partition import Partition
 from lycosa.frontier.workbench import Workbench
@@ -32,7 +32,7 @@ from lycosa.model.discovered import Discovered
 from lycosa.model.fetched import Limits
 from lycosa.pacing import Pacing
 from lycosa.permits import LocalPermits
-from lycosa.pipeline import Pipeline, Stages
+from lycosa.pipeline import PageSink, Pipeline, Stages
 from lycosa.politeness.addresses import AddressTable
 from lycosa.politeness.delay import longest_delay
 from lycosa.ports import Clock, Fetcher, Offload, Parser, Resolver
@@ -46,8 +46,6 @@ from lycosa.store.segments import SegmentStore
 from lycosa.store.suffixes import by_list
 from lycosa.url import CANONICAL_VERSION, Canonicalizer, Sites, surt
 from lycosa.worker import Books, End, Reach, Worker
-
-_SUFFIXES = "public_suffix_list.dat"
 
 
 class Ports(msgspec.Struct, frozen=True):
@@ -74,6 +72,7 @@ class Job(msgspec.Struct, frozen=True):
     user_agent: str
     last_commit: float = 0.0
     rules: tuple[Rule, ...] = ()
+    sinks: tuple[PageSink, ...] = ()
 
 
 class Assembled(msgspec.Struct, frozen=True):
@@ -85,11 +84,6 @@ class Assembled(msgspec.Struct, frozen=True):
     sender: Sender
     store: SegmentStore
     close: Callable[[], None]
-
-
-def suffix_list(folder: Path) -> Path:
-    """The crawl's own copy of the public suffix list: a newer release of the library must not move sites to other partitions."""
-    return folder / _SUFFIXES
 
 
 def identity_of(config: Config, sites: Sites) -> Identity:
@@ -142,7 +136,7 @@ def assemble(job: Job, ports: Ports) -> Assembled:
         frontier,
         sender,
         clock,
-        lambda raw, base: intake.canonical(raw, base),
+        intake.canonical,
         intake.partition_of_host,
     )
     numbers = sorted(tables)
@@ -155,6 +149,7 @@ def assemble(job: Job, ports: Ports) -> Assembled:
         near=NearIndex(lambda key: partitions[_share(key, numbers)].table),
         store=store,
         intake=intake,
+        sinks=job.sinks,
     )
     captures = sum(p.counters.captures for p in partitions.values())
     body_bytes = sum(p.counters.body_bytes for p in partitions.values())

@@ -44,6 +44,26 @@ def addresses_path(folder: Path) -> Path:
     return folder / "state" / "addresses"
 
 
+def suffix_list(folder: Path) -> Path:
+    """The crawl's own copy of the public suffix list: a newer release of the library must not move sites to other partitions."""
+    return folder / "public_suffix_list.dat"
+
+
+def spool_folder(folder: Path) -> Path:
+    """Bodies too large for memory, while they arrive; what a kill left here is nobody's."""
+    return folder / "spool"
+
+
+def settings_path(folder: Path) -> Path:
+    """The settings of the last run."""
+    return folder / "settings.json"
+
+
+def status_path(folder: Path) -> Path:
+    """What a running crawl says of itself, every second."""
+    return folder / "status.json"
+
+
 def stamp_of(mark: Mark) -> int:
     """A commit's mark as the one rising number that URL-seen counts by."""
     return mark.epoch << 40 | mark.sequence

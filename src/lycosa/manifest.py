@@ -20,7 +20,9 @@ from lycosa.durable import replace_file
 NAME = "crawl.json"
 FORMAT = 1
 _KIND = "lycosa-crawl"
-_BEFORE_MANIFEST = frozenset({"lock", f".{NAME}.tmp"})  # all that a start may leave before the manifest is written
+_BEFORE_MANIFEST = frozenset(
+    {"lock", f".{NAME}.tmp", "public_suffix_list.dat", ".public_suffix_list.dat.tmp"}
+)  # all that a start may leave before the manifest is written
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):

@@ -27,6 +27,7 @@ from lycosa.intake import Intake
 from lycosa.model.capture import Capture, Original, RobotsDecision
 from lycosa.model.completed import Completed, History, UrlState
 from lycosa.model.fetched import Fetched, FetchKind, FetchRequest, Limits
+from lycosa.model.page import Page, page_of
 from lycosa.model.parsed import Document, Parsed
 from lycosa.pacing import Pacing
 from lycosa.ports import Clock, Parser, ResolveError
@@ -52,6 +53,10 @@ class Permits(Protocol):
     def used(self, body_bytes: int) -> None: ...
 
 
+PageSink = Callable[[Page], None]
+"""A page sink of the user's: called with each capture, before its commit; after a crash a page may come again."""
+
+
 class Stages(msgspec.Struct, frozen=True):
     """The stages of one worker, in the order in which they are asked."""
 
@@ -63,6 +68,7 @@ class Stages(msgspec.Struct, frozen=True):
     near: NearIndex
     store: SegmentStore
     intake: Intake
+    sinks: tuple[PageSink, ...] = ()
 
 
 class Pipeline:
@@ -298,6 +304,10 @@ class Pipeline:
             fetch_number=lease.number,
         )
         location = self._stages.store.append(capture)
+        if self._stages.sinks:
+            page = page_of(capture, location)
+            for sink in self._stages.sinks:
+                sink(page)
         date_us = int(fetched.started * 1_000_000)
         if original is None and fetched.status == 200:
             # Refers to the record just made, in the same commit: a digest is never known before its record is.

@@ -91,10 +91,16 @@ class Worker:
         self._solo_waiting = 0
         self._stop: End | None = None
         self._failure: BaseException | None = None
+        self.expects_more = False  # seeds are still being given, so an empty frontier is not the end
         self.waiters: list[asyncio.Future[None]] = []
 
     def __repr__(self) -> str:
         return f"<Worker running={len(self._running)} {self.frontier!r}>"
+
+    @property
+    def commits(self) -> int:
+        """Commits of this worker so far, over all runs."""
+        return self._books.log.next_sequence - 1
 
     @property
     def running(self) -> int:
@@ -105,6 +111,12 @@ class Worker:
         """Starts no new visit; what is in flight is finished and committed."""
         self._stop = self._stop or end
         self._news.set()
+
+    def break_off(self) -> None:
+        """Ends what is in flight at once; its URLs stay queued."""
+        self.stop()
+        for task in self._running:
+            task.cancel()
 
     def wake(self) -> None:
         """Something outside changed: look again."""
@@ -142,7 +154,8 @@ class Worker:
                 break
             self._start(visit)
         self._start_commit_when_due(now)
-        return End.FINISHED if not self._running and not self._solo_waiting and self._is_finished(now, wall) else None
+        is_idle = not self._running and not self._solo_waiting and not self.expects_more
+        return End.FINISHED if is_idle and self._is_finished(now, wall) else None
 
     def _is_finished(self, now: float, wall: float) -> bool:
         """Nothing is leased and nothing will be due within ``finish_wait``."""

@@ -11,7 +11,7 @@ from lycosa.model.completed import UrlState
 
 
 class Counters(msgspec.Struct):
-    """URLs by state, captures, pages (200 and HTML), body bytes, refusals by pure rules, failures and remarks by reason."""
+    """URLs by state, captures, pages (200 and HTML), body bytes, refusals by pure rules, failures and remarks by reason, hosts met, parked and retired."""
 
     discovered: int = 0
     states: dict[int, int] = {}
@@ -21,6 +21,9 @@ class Counters(msgspec.Struct):
     body_bytes: int = 0
     rule_refusals: dict[int, int] = {}
     reasons: dict[int, int] = {}
+    hosts: int = 0
+    hosts_parked: int = 0
+    hosts_retired: int = 0
 
     def move(self, before: UrlState | None, after: UrlState | None, count: int = 1) -> None:
         """``count`` URLs change state; ``None`` before is a discovery."""

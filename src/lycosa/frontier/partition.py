@@ -80,7 +80,10 @@ class Partition:
 
     def _admit(self, found: Discovered, priority: float, now: float) -> None:
         host = host_of(found.url)
-        visit = self.visits.meet(found.host8, host)
+        visit = self.visits.find(found.host8)
+        if visit is None:
+            visit = self.visits.meet(found.host8, host)
+            self.counters.hosts += 1
         is_parked = self._over_discovery(visit.record.usage)
         record = UrlRecord(
             state=UrlState.PARKED if is_parked else UrlState.QUEUED,
@@ -281,6 +284,8 @@ class Partition:
         record = visit.record
         held = record.waiting + record.retrying
         before = _host_url_state(record.state)
+        self.counters.hosts_parked += (state is HostState.PARKED) - (record.state is HostState.PARKED)
+        self.counters.hosts_retired += (state is HostState.RETIRED) - (record.state is HostState.RETIRED)
         record.state, record.reason, record.detail = state, reason, detail
         self.counters.move(before, _host_url_state(state), held)
         self.visits.touch(visit)

@@ -8,7 +8,7 @@ were tested against.
 
 from __future__ import annotations
 
-from lycosa.parse.html import decode_whatwg, detect_charset
+from lycosa.parse.html import charset_name, decode_whatwg, detect_charset
 
 _MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xfe\xff", "utf-16be"), (b"\xff\xfe", "utf-16le"))
 _DETECT_WINDOW = 65_536
@@ -19,10 +19,10 @@ def decode_text(body: bytes, label: str | None) -> tuple[str, str]:
     for mark, charset in _MARKS:
         if body.startswith(mark):
             return body[len(mark) :].decode(charset, "replace"), charset
-    if label and (text := decode_whatwg(body, label)) is not None:
-        return text, label.strip().lower()
+    if label and (named := charset_name(label)):
+        return decode_whatwg(body, named), named
     try:
         return body.decode(), "utf-8"
     except UnicodeDecodeError:
-        charset = detect_charset(body[:_DETECT_WINDOW]) or "windows-1252"
-    return decode_whatwg(body, charset) or "", charset
+        detected = detect_charset(body[:_DETECT_WINDOW]) or "windows-1252"
+    return decode_whatwg(body, detected), detected

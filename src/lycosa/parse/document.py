@@ -121,7 +121,7 @@ class _Reading:
         page.metas.append(("description", feed.description))
         hints: dict[str, tuple[int, float]] = {}
         if feed.link:
-            self._links_of(page).add(feed.link, RawLink(LinkKind.FEED, feed.title[:200]))
+            self._links_of(page).add(feed.link, RawLink(LinkKind.ALTERNATE, feed.title[:200]))  # the site it belongs to
         for entry in feed.entries:
             url = self._links_of(page).add(entry.link, RawLink(LinkKind.FEED, entry.title))
             if url and entry.date:

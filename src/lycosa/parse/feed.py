@@ -13,7 +13,7 @@ from email.utils import parsedate_to_datetime
 from lxml import etree
 
 from lycosa.parse.sitemap import parse_w3c_date
-from lycosa.parse.xml_stream import ended_elements, local_name, release, text_of
+from lycosa.parse.xml_stream import ended_elements, local_name, release, text_of, url_of
 
 MAX_ENTRIES = 50_000
 _ENTRY = frozenset({"item", "entry"})
@@ -56,7 +56,7 @@ def read_feed(body: bytes, charset: str | None = None) -> Feed:
             release(element)
         elif owner in _ENTRY:
             if name == "guid" and (element.get("isPermaLink") or "true").lower() != "false":
-                guid = text_of(element)
+                guid = url_of(element)
             else:
                 _read_entry_field(entry, name, element)
         elif owner in _ROOTS:
@@ -94,7 +94,7 @@ def _read_feed_field(feed: Feed, name: str, element: etree._Element) -> None:
 def _link(element: etree._Element) -> str:
     href = element.get("href")
     if href is None:
-        return text_of(element)
+        return url_of(element)
     return str(href).strip() if (element.get("rel") or "alternate").lower() == "alternate" else ""
 
 

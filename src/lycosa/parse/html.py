@@ -12,6 +12,8 @@ part of the URL that is fetched, and on documentation pages it makes up most of 
 
 from __future__ import annotations
 
+import codecs
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -114,12 +116,36 @@ def read_html(body: bytes | str, label: str | None = None, max_links: int = 50_0
 
 
 def _parse(body: bytes | str, label: str | None) -> turbohtml.Document:
-    if isinstance(body, bytes) and label:
-        try:
-            return turbohtml.parse(body, encoding=label, positions=False, allow_declarative_shadow_roots=False)
-        except LookupError:
-            pass  # not a label of the Encoding standard: as if there were none
-    return turbohtml.parse(body, detect_encoding=True, positions=False, allow_declarative_shadow_roots=False)
+    charset = charset_name(label) if label else None
+    if charset is not None and isinstance(body, bytes):
+        return _tree(body, charset)
+    tree = _tree(body)
+    if isinstance(body, bytes) and tree.encoding_confidence == "tentative" and (declared := _xml_charset(body)):
+        return _tree(body, declared)
+    return tree
+
+
+def _tree(body: bytes | str, charset: str | None = None) -> turbohtml.Document:
+    # Shadow roots as ordinary templates, so that their content is found like any other.
+    return turbohtml.parse(body, encoding=charset, detect_encoding=True, positions=False, allow_declarative_shadow_roots=False)
+
+
+_XML_ENCODING = re.compile(rb"<\?xml[^>]{0,100}?encoding\s*=\s*[\"']([A-Za-z0-9._-]{1,40})[\"']")
+
+
+def _xml_charset(body: bytes) -> str | None:
+    """What an XML declaration says; it comes after meta (HTML standard 13.2.3.2, "get an XML encoding")."""
+    found = _XML_ENCODING.match(body)
+    charset = charset_name(found.group(1).decode("ascii")) if found else None
+    return "utf-8" if charset and charset.startswith("utf-16") else charset  # read as ASCII, so UTF-16 it is not
+
+
+def charset_name(label: str) -> str | None:
+    """The Encoding standard's name for a label, in lower case; ``None`` when it is not one. ``latin1`` is ``windows-1252``."""
+    try:
+        return (turbohtml.parse(b"", encoding=label.strip(" \t\n\f\r")).encoding or "").lower() or None
+    except LookupError:
+        return None
 
 
 def detect_charset(body: bytes) -> str | None:
@@ -128,12 +154,12 @@ def detect_charset(body: bytes) -> str | None:
     return found.lower() if found else None
 
 
-def decode_whatwg(body: bytes, charset: str) -> str | None:
-    """Decodes by a label of the Encoding standard, malformed bytes as U+FFFD; ``None`` for a label that it does not have."""
+def decode_whatwg(body: bytes, charset: str) -> str:
+    """Decodes by a name from ``charset_name`` or ``detect_charset``, malformed bytes as U+FFFD."""
     try:
-        return body.decode(f"whatwg-{charset.strip().lower()}", "replace")
-    except (LookupError, UnicodeError, ValueError):
-        return None
+        return codecs.lookup(f"whatwg-{charset}").decode(body, "replace")[0]
+    except LookupError:  # names that only Python has: the detector says UTF-8-SIG for a mark
+        return body.decode(charset, "replace")
 
 
 def _visible_text(tree: turbohtml.Document) -> str:
@@ -229,7 +255,8 @@ def _read_meta(page: Page, element: turbohtml.Element) -> None:
 
 
 def _read_base(page: Page, element: turbohtml.Element) -> None:
-    if page.base is None:
+    # In <noscript> it is for browsers without scripts, for whom the links were not written.
+    if page.base is None and element.closest("noscript") is None:
         page.base = element.attr("href")
 
 

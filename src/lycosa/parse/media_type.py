@@ -17,7 +17,7 @@ _QUOTED_TEXT = re.compile(r"[\t\x20-\x7e\x80-\xff]*\Z")
 _HTTP_SPACE = " \t\n\r"
 
 _UNKNOWN = frozenset({"", "unknown/unknown", "application/unknown", "*/*"})
-_GZIP = frozenset({"application/gzip", "application/x-gzip", "application/gunzip", "application/x-gunzip", "application/gzipped"})
+_XML = frozenset({"text/xml", "application/xml", "application/x-xml"})
 _BINARY_CHARS = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")
 
 # MIME Sniffing 7.1: these tags, then a blank or ">".
@@ -119,20 +119,25 @@ def media_type_of(headers: Iterable[tuple[str, str]]) -> MediaType | None:
     found: MediaType | None = None
     for name, value in headers:
         if name == "content-type":
-            candidate = parse_media_type(value)
-            if candidate is None or candidate.essence == "*/*":
-                continue
-            if found and found.essence == candidate.essence and "charset" in found.parameters:
-                candidate.parameters.setdefault("charset", found.parameters["charset"])
-            found = candidate
+            for part in _COMBINED.findall(value):
+                candidate = parse_media_type(part)
+                if candidate is None or candidate.essence == "*/*":
+                    continue
+                if found and found.essence == candidate.essence and "charset" in found.parameters:
+                    candidate.parameters.setdefault("charset", found.parameters["charset"])
+                found = candidate
     return found
+
+
+# A header that came twice may arrive as one with a comma (Fetch standard, "get, decode, and split").
+_COMBINED = re.compile(r"(?:[^,\"]|\"(?:[^\"\\]|\\.)*(?:\"|\Z))+")
 
 
 def is_gzip_file(supplied: str, body: bytes) -> bool:
     """Whether the body is itself a gzip file (a sitemap's ``.xml.gz``), whatever its content encoding was."""
-    return body.startswith(b"\x1f\x8b\x08") and (
-        supplied in _GZIP or supplied in _UNKNOWN or "xml" in supplied or supplied.startswith(("text/", "application/octet"))
-    )
+    if not body.startswith(b"\x1f\x8b\x08"):
+        return False
+    return supplied in _UNKNOWN or any(word in supplied for word in ("gzip", "gunzip", "xml", "text/", "octet-stream"))
 
 
 def sniff(supplied: str, body: bytes) -> tuple[str, Shape]:
@@ -143,7 +148,7 @@ def sniff(supplied: str, body: bytes) -> tuple[str, Shape]:
         return _sniff_feed_or_html(body)
     if supplied == "application/xhtml+xml":
         return supplied, Shape.HTML
-    if supplied in ("text/xml", "application/xml") or supplied.endswith("+xml"):
+    if supplied in _XML or supplied.endswith("+xml"):
         return _sniff_xml(supplied, body)
     if supplied == "text/plain":
         return _sniff_plain(body)

@@ -13,13 +13,15 @@ from datetime import UTC, datetime
 import msgspec
 from lxml import etree
 
-from lycosa.parse.xml_stream import ended_elements, local_name, release, text_of
+from lycosa.parse.xml_stream import ended_elements, local_name, release, text_of, url_of
 
 MAX_URLS = 50_000
 MAX_BYTES = 50 * 1024 * 1024
 _ENTRY = frozenset({"url", "sitemap"})
+_LOC = frozenset({"loc"})
 _FIELDS = frozenset({"loc", "lastmod", "priority", "changefreq"})
 _TEXT_WINDOW = 20
+_STARTS = ("http://", "https://", "www.")  # the last is wrong and common
 _W3C_DATE = re.compile(
     r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[T ](\d{1,2}):(\d{2})(?::(\d{2})(?:[.,]\d+)?)?\s*(Z|[+-]\d{2}:?\d{2})?)?)?)?\s*\Z", re.IGNORECASE
 )
@@ -53,16 +55,16 @@ def read_sitemap(body: bytes, charset: str | None = None) -> Sitemap:
     is_index = False
     for element in ended_elements(body, charset):
         name = local_name(element)
-        if name in _ENTRY:
+        if name in _ENTRY and not _is_in(element, _LOC):
             if not fields.get("loc"):
-                fields["loc"] = text_of(element) if len(element) == 0 else ""
+                fields["loc"] = text_of(element) if len(element) == 0 else ""  # the URL without its <loc>
             is_index = is_index or name == "sitemap"
             _finish(entries, fields, alternates)
             release(element)
-        elif name in _FIELDS and _is_in_entry(element):
+        elif name in _FIELDS and _is_in(element, _ENTRY):
             if name == "loc" and fields.get("loc"):
                 _finish(entries, fields, alternates)
-            fields[name] = text_of(element)
+            fields[name] = url_of(element) if name == "loc" else text_of(element)
         elif name == "link" and element.get("href"):
             alternates.append(str(element.get("href")))
         if len(entries) >= MAX_URLS:
@@ -71,16 +73,16 @@ def read_sitemap(body: bytes, charset: str | None = None) -> Sitemap:
     return Sitemap(entries[:MAX_URLS], is_index)
 
 
-def _is_in_entry(element: etree._Element) -> bool:
+def _is_in(element: etree._Element, names: frozenset[str]) -> bool:
     parent = element.getparent()
-    return parent is not None and local_name(parent) in _ENTRY
+    return parent is not None and local_name(parent) in names
 
 
 def _finish(entries: list[SitemapEntry], fields: dict[str, str], alternates: list[str]) -> None:
     if loc := fields.get("loc"):
         entries.append(
             SitemapEntry(
-                loc,
+                f"http://{loc}" if loc.startswith("www.") else loc,
                 parse_w3c_date(fields.get("lastmod", "")),
                 _priority(fields.get("priority", "")),
                 fields.get("changefreq", "").lower(),
@@ -122,7 +124,7 @@ def looks_like_text_sitemap(text: str) -> bool:
     """Whether the first lines are URLs and nothing else; plain text has no other mark of a sitemap."""
     lines = [line.strip() for line in text[: _TEXT_WINDOW * 2048].splitlines()[:_TEXT_WINDOW]]
     lines = [line for line in lines if line]
-    return bool(lines) and all(line.lower().startswith(("http://", "https://")) and " " not in line for line in lines)
+    return bool(lines) and all(line.lower().startswith(_STARTS) and " " not in line for line in lines)
 
 
 def read_text_sitemap(text: str) -> Sitemap:
@@ -130,8 +132,8 @@ def read_text_sitemap(text: str) -> Sitemap:
     entries: list[SitemapEntry] = []
     for line in text.splitlines():
         loc = line.strip(" \t\r\n\xa0\ufeff")
-        if loc.lower().startswith(("http://", "https://")):
-            entries.append(SitemapEntry(loc))
+        if loc.lower().startswith(_STARTS):
+            entries.append(SitemapEntry(f"http://{loc}" if loc.startswith("www.") else loc))
             if len(entries) >= MAX_URLS:
                 break
     return Sitemap(entries)

@@ -1,87 +1,58 @@
 """The URLs of a ``srcset`` attribute, in the order in which they stand.
 
-Follows "parse a srcset attribute" of the HTML standard, because a comma may stand inside a URL and inside a descriptor's
-parentheses, so that splitting at commas both invents and loses images. Candidates whose descriptors are errors are
-dropped, as a browser drops them.
+Follows "parse a srcset attribute" in the HTML standard, because a comma may stand inside a URL and inside a descriptor's parentheses, so
+that splitting at commas both invents and loses images. Candidates whose descriptors contradict each other are dropped, as browsers drop
+them; descriptors that nobody knows are passed over.
 """
 
 from __future__ import annotations
 
 import re
-from enum import Enum, auto
 
 _SKIP = re.compile(r"[ \t\n\f\r,]*")
 _URL = re.compile(r"[^ \t\n\f\r]+")
-_SPACE = frozenset(" \t\n\f\r")
-_INTEGER = re.compile(r"[0-9]+\Z")
-_FLOAT = re.compile(r"-?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\Z")
-
-
-class _State(Enum):
-    """Where the descriptor tokenizer stands (the standard's three states)."""
-
-    IN_DESCRIPTOR = auto()
-    IN_PARENTHESES = auto()
-    AFTER_DESCRIPTOR = auto()
+# Up to the candidate's comma; one inside parentheses does not count, and parentheses that never close take the rest.
+_DESCRIPTORS = re.compile(r"(?:[^,(]|\([^)]*(?:\)|\Z))*")
+# One descriptor: blanks inside parentheses do not end it.
+_DESCRIPTOR = re.compile(r"(?:[^ \t\n\f\r(]|\([^)]*(?:\)|\Z))+")
+_WIDTH_OR_HEIGHT = re.compile(r"([0-9]+)([wh])\Z")
+_DENSITY = re.compile(r"(?:[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?|-0)x\Z")
 
 
 def srcset_urls(value: str) -> list[str]:
-    """Raw URLs of the valid image candidates. Source: HTML standard 4.8.4.3.10."""
+    """Raw URLs of the image candidates. Source: HTML standard 4.8.4.3.10."""
     urls: list[str] = []
-    position = _SKIP.match(value, 0).end()  # type: ignore[union-attr]  # the pattern matches the empty string
+    position = _end(_SKIP, value, 0)
     while found := _URL.match(value, position):
         url, position = found.group(), found.end()
+        descriptors = ""
         if url.endswith(","):
-            url, descriptors = url.rstrip(","), list[str]()
+            url = url.rstrip(",")
         else:
-            descriptors, position = _descriptors(value, position)
-        if _is_valid(descriptors):
+            end = _end(_DESCRIPTORS, value, position)
+            descriptors, position = value[position:end], end
+        if _are_consistent(descriptors):
             urls.append(url)
-        position = _SKIP.match(value, position).end()  # type: ignore[union-attr]  # the pattern matches the empty string
+        position = _end(_SKIP, value, position)
     return urls
 
 
-def _descriptors(value: str, position: int) -> tuple[list[str], int]:
-    """The descriptors from ``position`` to the candidate's comma, and the position behind that."""
-    descriptors: list[str] = []
-    current, state = "", _State.IN_DESCRIPTOR
-    while position < len(value):
-        char = value[position]
-        position += 1
-        if state is _State.IN_PARENTHESES:
-            current += char
-            if char == ")":
-                state = _State.IN_DESCRIPTOR
-        elif char in _SPACE:
-            if current:
-                descriptors.append(current)
-                current, state = "", _State.AFTER_DESCRIPTOR
-        elif char == ",":
-            break
-        else:
-            current += char
-            state = _State.IN_PARENTHESES if char == "(" else _State.IN_DESCRIPTOR
-    if current:
-        descriptors.append(current)
-    return descriptors, position
-
-
-def _is_valid(descriptors: list[str]) -> bool:
-    """Whether no descriptor is an error and they go together."""
+def _are_consistent(descriptors: str) -> bool:
+    """Each unit once, a density alone, a height only with a width, and none of the sizes zero."""
     seen: set[str] = set()
-    for descriptor in descriptors:
-        number, unit = descriptor[:-1], descriptor[-1]
-        if unit in seen or not _is_number(number, unit):
+    for descriptor in _DESCRIPTOR.findall(descriptors):
+        size = _WIDTH_OR_HEIGHT.match(descriptor)
+        unit = size.group(2) if size else "x" if _DENSITY.match(descriptor) else ""
+        if not unit:
+            continue
+        if unit in seen or (size and not size.group(1).strip("0")):
             return False
         seen.add(unit)
-    if "x" in seen and len(seen) > 1:
-        return False
-    return "h" not in seen or "w" in seen
+    return not ("x" in seen and len(seen) > 1) and not ("h" in seen and "w" not in seen)
 
 
-def _is_number(number: str, unit: str) -> bool:
-    if unit in "wh":
-        return bool(_INTEGER.match(number)) and int(number[:20]) > 0
-    if unit == "x":
-        return bool(_FLOAT.match(number)) and float(number[:50]) >= 0
-    return False
+def _end(pattern: re.Pattern[str], value: str, position: int) -> int:
+    """Where a pattern that matches the empty string stops."""
+    found = pattern.match(value, position)
+    assert found is not None
+    return found.end()

@@ -7,6 +7,7 @@ the break and, where the parser can go on, behind it. The depth and size of name
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from lxml import etree
@@ -23,6 +24,7 @@ def ended_elements(body: bytes, charset: str | None = None) -> Iterator[etree._E
         parser = _parser(charset)
     except LookupError:
         parser = _parser(None)
+    body = _repaired(body)
     try:
         for start in range(0, len(body), _STEP):
             parser.feed(body[start : start + _STEP])
@@ -31,6 +33,26 @@ def ended_elements(body: bytes, charset: str | None = None) -> Iterator[etree._E
     except etree.XMLSyntaxError:
         pass  # not XML from here on; what was read before stays
     yield from _elements(parser)
+
+
+_CDATA = re.compile(rb"(<!\[CDATA\[.*?\]\]>)", re.DOTALL)
+_BARE_AMPERSAND = re.compile(rb"&(?![A-Za-z]+;|#)")
+
+
+def _repaired(body: bytes) -> bytes:
+    """Blanks before the declaration dropped, ampersands as numbers.
+
+    After the first error libxml2 goes on but loses every ``&amp;``, which would make other URLs of the ones that follow; references by number
+    stay. The most common error is the ampersand that should have been escaped, so that is mended too.
+    """
+    if b"\x00" in body[:4]:  # UTF-16
+        return body
+    body = body.lstrip()
+    if b"&" not in body:
+        return body
+    parts = _CDATA.split(body)
+    parts[::2] = [_BARE_AMPERSAND.sub(b"&#38;", part.replace(b"&amp;", b"&#38;")) for part in parts[::2]]
+    return b"".join(parts)
 
 
 def _parser(charset: str | None) -> etree.XMLPullParser:
@@ -59,8 +81,15 @@ def local_name(element: etree._Element) -> str:
 
 
 def text_of(element: etree._Element) -> str:
-    """All text inside, stripped (no-break spaces and byte order marks too)."""
-    return "".join(str(part) for part in element.itertext()).strip(" \t\r\n\xa0\u200b\ufeff")
+    """All text inside, stripped of all that Unicode calls white space, and of byte order marks."""
+    return "".join(str(part) for part in element.itertext()).strip().strip("\u200b\ufeff").strip()
+
+
+def url_of(element: etree._Element) -> str:
+    """The text of an element that holds a URL; empty when it refers to an entity, which nobody resolves."""
+    if any(not isinstance(child.tag, str) for child in element):
+        return ""
+    return text_of(element)
 
 
 def release(element: etree._Element) -> None:

@@ -236,8 +236,8 @@ class _HeaderValues:
 
 
 def date_us(seconds: float) -> int:
-    """Wall time as the whole microseconds that all our files carry."""
-    return round(seconds * 1_000_000)
+    """Wall time as the whole microseconds that all our files carry; what is left is dropped, so a record is never from the future."""
+    return int(seconds * 1_000_000)
 
 
 def revisit_profile(capture: Capture) -> str:

@@ -1,0 +1,57 @@
+"""A capture as a page sink sees it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from lycosa.model.capture import Capture, Location
+from lycosa.model.parsed import Link
+
+
+class Page(msgspec.Struct, frozen=True, kw_only=True):
+    """One stored response, with what was found in it.
+
+    ``body`` is as received, still content-encoded; a large body is in the file ``spool`` for the time of the call. ``duplicate_of`` is the URL
+    with the same body, or nearly the same text, that was captured before. ``location`` is where the record stands in the WARC.
+    """
+
+    url: str
+    status: int
+    headers: list[tuple[str, str]]
+    body: bytes
+    spool: str
+    media_type: str
+    charset: str
+    title: str
+    description: str
+    language: str
+    text: str
+    links: list[Link]
+    depth: int
+    via: str
+    duplicate_of: str
+    location: Location
+
+
+def page_of(capture: Capture, location: Location) -> Page:
+    """The page in a capture."""
+    fetched, parsed = capture.fetched, capture.parsed
+    duplicate = capture.original or capture.near_duplicate_of
+    return Page(
+        url=fetched.url,
+        status=fetched.status,
+        headers=fetched.headers(),
+        body=fetched.body,
+        spool=fetched.spool,
+        media_type=parsed.media_type if parsed else "",
+        charset=parsed.charset if parsed else "",
+        title=parsed.title if parsed else "",
+        description=parsed.description if parsed else "",
+        language=parsed.language if parsed else "",
+        text=parsed.text if parsed else "",
+        links=parsed.links if parsed else [],
+        depth=capture.depth,
+        via=capture.via,
+        duplicate_of=duplicate.url if duplicate and duplicate.url != fetched.url else "",
+        location=location,
+    )

@@ -1,0 +1,105 @@
+"""What a worker says of itself: counts, and what it is waiting for."""
+
+from __future__ import annotations
+
+import heapq
+import random
+import resource
+import sys
+
+from lycosa.config import Config
+from lycosa.frontier.visit_state import HostState, VisitState
+from lycosa.messages import HostNote, Progress
+from lycosa.model.completed import UrlState
+from lycosa.politeness.delay import delay_s
+from lycosa.ports import Clock
+from lycosa.reasons import Reason
+from lycosa.worker import Worker
+
+_SLOWEST = 5
+_SHARE = 0.02  # of the loop's time that looking through all hosts may take
+
+
+class ProgressReport:
+    """Makes ``Progress`` values for one worker; looking for the slowest hosts is bounded to a share of the time."""
+
+    def __init__(self, worker: Worker, config: Config, clock: Clock) -> None:
+        self._worker = worker
+        self._politeness = config.politeness
+        self._clock = clock
+        self._no_jitter = random.Random(0)
+        self._slowest: list[HostNote] = []
+        self._next_look = 0.0
+
+    def make(self) -> Progress:
+        now = self._clock.monotonic()
+        frontier = self._worker.frontier
+        snapshot = frontier.snapshot(now)
+        if now >= self._next_look:
+            self._slowest = self._look(now)
+            self._next_look = now + max((self._clock.monotonic() - now) / _SHARE, 0.4)
+        totals = [p.counters for p in frontier.partitions.values()]
+        states: dict[str, int] = {}
+        reasons: dict[str, int] = {}
+        refusals: dict[str, int] = {}
+        for counters in totals:
+            for state, number in counters.states.items():
+                count_by_name(states, UrlState(state).label, number)
+            for reason, number in counters.reasons.items():
+                count_by_name(reasons, Reason(reason).label, number)
+            for reason, number in counters.rule_refusals.items():
+                count_by_name(refusals, Reason(reason).label, number)
+        ready = frontier.next_time()
+        return Progress(
+            discovered=sum(c.discovered for c in totals),
+            states=states,
+            captures=sum(c.captures for c in totals),
+            pages=sum(c.pages for c in totals),
+            requests=sum(c.requests for c in totals),
+            body_bytes=sum(c.body_bytes for c in totals),
+            reasons=reasons,
+            rule_refusals=refusals,
+            running=self._worker.running,
+            hosts_ready=snapshot.ready,
+            hosts_snoozed=snapshot.snoozed,
+            hosts_benched=snapshot.benched,
+            hosts_front=snapshot.front,
+            hosts_parked=sum(c.hosts_parked for c in totals),
+            hosts_retired=sum(c.hosts_retired for c in totals),
+            hosts=sum(c.hosts for c in totals),
+            next_in_s=max(ready - now, 0.0) if ready is not None else -1.0,
+            slowest=self._slowest,
+            memory_bytes=memory_bytes(),
+            commits=self._worker.commits,
+        )
+
+    def _look(self, now: float) -> list[HostNote]:
+        frontier = self._worker.frontier
+        hosts = [*frontier.workbench.hosts(), *frontier.in_process.values()]
+        return heapq.nlargest(_SLOWEST, (self._note(visit, now) for visit in hosts), key=_need_s)
+
+    def _note(self, visit: VisitState, now: float) -> HostNote:
+        record = visit.record
+        delay = delay_s(record.pace, self._politeness, self._clock.wall(), self._no_jitter).seconds
+        reason = record.reason.label if record.state is HostState.SNOOZED else ""
+        return HostNote(record.host, record.waiting + record.retrying, delay, max(visit.next_time - now, 0.0), reason)
+
+
+def _need_s(note: HostNote) -> float:
+    """The least time in which a host can be finished."""
+    return note.waiting * note.delay_s + note.next_in_s
+
+
+def count_by_name(table: dict[str, int], name: str, number: int) -> None:
+    """Adds to one entry of a table of counts."""
+    table[name] = table.get(name, 0) + number
+
+
+def memory_bytes() -> int:
+    """Resident memory of this process, or its greatest so far where the system does not tell the present one."""
+    try:
+        with open("/proc/self/statm", "rb") as file:  # noqa: PTH123 (a pseudo-file)
+            return int(file.read().split()[1]) * resource.getpagesize()
+    except OSError:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024

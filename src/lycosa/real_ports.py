@@ -1,0 +1,31 @@
+"""The ports of a real crawl: libcurl, the name servers, the parse child, RocksDB, threads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lycosa.assembly import Ports
+from lycosa.clock import SystemClock, ThreadOffload
+from lycosa.config import Config
+from lycosa.fetch import AiodnsQuery, CachingResolver, CurlFetcher, Guard
+from lycosa.folder import spool_folder
+from lycosa.kv.port import Opener
+from lycosa.kv.rocks import rocks_opener
+from lycosa.parse.child import ParserConfig
+from lycosa.parse.parent import ChildParser
+from lycosa.worker import Reach
+
+
+def real_ports(folder: Path, config: Config, user_agent: str, open_table: Opener | None = None, reach: Reach = lambda _: None) -> Ports:
+    """Raises ``ValueError`` when a setting of the fetcher or the resolver is not usable."""
+    clock = SystemClock()
+    guard = Guard(config.fetch.allow_addresses)
+    return Ports(
+        clock=clock,
+        offload=ThreadOffload(),
+        fetcher=CurlFetcher(config.fetch, user_agent, config.agent.contact, guard, clock, spool_folder(folder)),
+        resolver=CachingResolver(config.dns, clock, AiodnsQuery(config.dns)),
+        parser=ChildParser(ParserConfig(config.parse, config.canonical, config.agent.product), clock),
+        open_table=open_table or rocks_opener(),
+        reach=reach,
+    )

@@ -1,0 +1,102 @@
+"""One run over a crawl folder, from lock to last commit: what the command line, the Python API and simulations share.
+
+folder is a crawl or becomes one -> lock -> manifest agrees with the settings -> settings saved -> recovery -> run counted
+"""
+
+from __future__ import annotations
+
+import shutil
+from importlib.metadata import version
+from pathlib import Path
+from types import TracebackType
+
+import msgspec
+
+from lycosa import manifest as manifests
+from lycosa.assembly import Job, identity_of
+from lycosa.config import Config
+from lycosa.durable import replace_file
+from lycosa.fetch.headers import build_user_agent
+from lycosa.folder import settings_path, spool_folder, status_path, suffix_list
+from lycosa.kv.port import Opener
+from lycosa.lock import CrawlLock
+from lycosa.manifest import Manifest
+from lycosa.ports import Clock
+from lycosa.recovery import Recovered, recover_crawl
+from lycosa.url import BUNDLED_LIST, Sites
+
+SOFTWARE = f"lycosa/{version('lycosa')}"
+
+
+def saved_settings(folder: Path) -> Config | None:
+    """The settings of the folder's last run, or ``None`` when it is not a crawl yet. Raises ``ManifestError``."""
+    if not manifests.exists(folder):
+        return None
+    manifests.load(folder)
+    try:
+        return msgspec.json.decode(settings_path(folder).read_bytes(), type=Config)
+    except FileNotFoundError:
+        return None
+    except msgspec.MsgspecError as error:
+        what = f"{settings_path(folder)} cannot be read ({error}); restore it, or delete it and give the settings again"
+        raise manifests.DamagedManifest(what) from error
+
+
+class Session:
+    """Holds the lock of a crawl folder for one run. ``open`` blocks; use it as a context manager.
+
+    Raises ``ManifestError``, ``CrawlInUse``, ``IdentityChanged``, ``LogDamaged``, ``StoreDamaged``, ``StoreLocked`` or ``OSError``.
+    """
+
+    def __init__(self, folder: Path, config: Config, open_table: Opener, clock: Clock) -> None:
+        self.folder = folder
+        self.config = config
+        self._open_table = open_table
+        self._clock = clock
+        self._lock = CrawlLock(folder)
+        self.user_agent = build_user_agent(config.agent.product, version("lycosa"), config.agent.contact)
+
+    def __enter__(self) -> Session:
+        manifests.prepare(self.folder)
+        self._lock.acquire(self._clock.wall())
+        try:
+            self._begin()
+        except BaseException:
+            self._lock.release()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        status_path(self.folder).unlink(missing_ok=True)
+        self._lock.release()
+
+    @property
+    def lock_fileno(self) -> int:
+        """The lock's descriptor, for workers to inherit."""
+        return self._lock.fileno()
+
+    def job(self, number: int, owned: tuple[int, ...]) -> Job:
+        """The work of one worker in this run."""
+        return Job(
+            self.folder, self.config, self.manifest, number, owned, SOFTWARE, self.user_agent, last_commit=self.recovered.last_commit
+        )
+
+    def recover(self) -> None:
+        """Brings the folder to its last commit; again after a worker died."""
+        self.recovered: Recovered = recover_crawl(self.folder, self.config, self._open_table, max(self.config.workers, 1))
+
+    def _begin(self) -> None:
+        self.is_new = not manifests.exists(self.folder)
+        if self.is_new and not suffix_list(self.folder).exists():
+            replace_file(suffix_list(self.folder), BUNDLED_LIST.read_bytes())
+        identity = identity_of(self.config, Sites(suffix_list(self.folder)))
+        if self.is_new:
+            manifest = manifests.create(self.folder, identity, SOFTWARE, self._clock.wall())
+        else:
+            manifest = manifests.load(self.folder)
+            manifests.check_identity(manifest, identity)
+        replace_file(settings_path(self.folder), msgspec.json.format(msgspec.json.encode(self.config), indent=2))
+        shutil.rmtree(spool_folder(self.folder), ignore_errors=True)
+        spool_folder(self.folder).mkdir()
+        self.recover()
+        self.manifest: Manifest = manifests.begin_run(self.folder, manifest, SOFTWARE, self._clock.wall())
