@@ -1,0 +1,246 @@
+"""Rows and their journal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lycosa.config import StoreSection
+from lycosa.model.capture import Location
+from lycosa.model.discovered import LinkKind
+from lycosa.store import JournalError, RecordError, Row, crawl_rows, journal, layout, location_of, read_header, read_record, read_rows
+from lycosa.store.rows import FORMAT, Links, SegmentHeader, link_columns, name_of, redirect_target
+from lycosa.store.segments import SegmentStore
+from store_samples import SITE, START, capture, close_all, fetched, head, numbered, open_store
+
+HEADER = SegmentHeader(
+    format=FORMAT, segment="s", crawl="c", created_us=0, warcinfo_id="urn:uuid:1", warcinfo_length=1, info="i", text=True, links=True
+)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+ROWS = st.builds(
+    Row,
+    url=TEXT,
+    surt=TEXT,
+    host=TEXT,
+    site=TEXT,
+    date_us=st.integers(0, 2**53),
+    status=st.integers(0, 999),
+    segment=TEXT,
+    offset=st.integers(0, 2**31 - 1),
+    length=st.integers(0, 2**31 - 1),
+    record_id=TEXT,
+    title=TEXT,
+    text=TEXT,
+    simhash=st.integers(0, 2**64 - 1),
+    links=st.builds(Links, st.lists(TEXT, max_size=3)),
+    refused_links=st.dictionaries(st.integers(0, 200), st.integers(0, 9), max_size=2),
+)
+
+
+def write(path: Path, *frames: list[Row], header: SegmentHeader = HEADER) -> list[int]:
+    """A journal of some frames; gives the length after each."""
+    path.write_bytes(journal.encode_frame([journal.encode_line(header)]))
+    ends = []
+    for rows in frames:
+        with path.open("ab") as file:
+            file.write(journal.encode_frame([journal.encode_line(row) for row in rows]))
+        ends.append(path.stat().st_size)
+    return ends
+
+
+@settings(deadline=None, max_examples=50)
+@given(frames=st.lists(st.lists(ROWS, max_size=4), max_size=3))
+def test_rows_come_back_as_they_were(tmp_path_factory: pytest.TempPathFactory, frames: list[list[Row]]) -> None:
+    path = tmp_path_factory.mktemp("journal") / "s.jsonl.zst"
+    write(path, *frames)
+    assert list(read_rows(path)) == [row for rows in frames for row in rows]
+    assert read_header(path) == HEADER
+
+
+def rows(folder: Path, count: int = 6) -> list[Row]:
+    store = open_store(folder)
+    for number in range(count):
+        store.append(numbered(number))
+    close_all(store)
+    return list(crawl_rows(folder))
+
+
+def test_an_open_journal_is_read_to_its_last_whole_frame(tmp_path: Path) -> None:
+    made = rows(tmp_path / "crawl")
+    path = tmp_path / "s.jsonl.zst.open"
+    ends = write(path, made[:2], made[2:4], made[4:])
+    whole = path.read_bytes()
+    for length in range(ends[0], len(whole), 37):
+        path.write_bytes(whole[:length])
+        found = list(read_rows(path))
+        assert found == made[: len(found)] and len(found) >= 2 + 2 * (length >= ends[1])
+
+
+def test_an_open_journal_can_be_read_to_a_committed_length(tmp_path: Path) -> None:
+    made = rows(tmp_path / "crawl")
+    path = tmp_path / "s.jsonl.zst.open"
+    ends = write(path, made[:2], made[2:4], made[4:])
+    assert list(read_rows(path, ends[1])) == made[:4]
+
+
+def test_a_closed_journal_that_ends_inside_a_frame_is_an_error(tmp_path: Path) -> None:
+    made = rows(tmp_path / "crawl")
+    path = tmp_path / "s.jsonl.zst"
+    write(path, made)
+    path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(JournalError, match=r"s\.jsonl\.zst"):
+        list(read_rows(path))
+
+
+def test_a_journal_of_a_newer_format_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl.zst"
+    newer = SegmentHeader(
+        format=FORMAT + 1, segment="s", crawl="c", created_us=0, warcinfo_id="", warcinfo_length=0, info="", text=False, links=False
+    )
+    write(path, header=newer)
+    with pytest.raises(JournalError, match="reads up to"):
+        list(read_rows(path))
+
+
+def test_the_row_remembers_how_the_page_was_reached_and_what_it_said(tmp_path: Path) -> None:
+    fields = ("Content-Type: Text/HTML; charset=x", 'ETag: "e1"', "Last-Modified: Mon, 21 Sep 2026 00:00:00 GMT")
+    store = open_store(tmp_path)
+    store.append(capture(fetched(f"{SITE}/x", header_block=head(*fields))))
+    close_all(store)
+    (row,) = crawl_rows(tmp_path)
+    assert (row.surt, row.media_type, row.etag, row.last_modified[:3]) == ("org,example)/x", "text/html", '"e1"', "Mon")
+    assert (row.depth, row.via, row.link_kind, row.fetch_number) == (2, f"{SITE}/", LinkKind.A, 1)
+    assert row.robots is not None and row.robots.line == 4
+    assert row.links.urls == [f"{SITE}/l{n}" for n in range(3)] and row.links.nofollow == [1]
+
+
+def test_text_and_links_are_counted_even_if_they_are_not_kept(tmp_path: Path) -> None:
+    store = open_store(tmp_path, section=StoreSection(text=False, links=False))
+    store.append(capture())
+    close_all(store)
+    (row,) = crawl_rows(tmp_path)
+    assert (row.text, row.links.urls) == ("", []) and row.outlinks == 3 and row.text_characters > 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cdxj", "journal", "pages", "warc"]
+
+
+@pytest.mark.parametrize(
+    ("status", "location", "target"),
+    [
+        (301, "/b?c", "https://a.example/b?c"),
+        (302, "//other.example/", "https://other.example/"),
+        (301, "é".encode().decode("latin-1"), "https://a.example/x/é"),
+        (301, "é", "https://a.example/x/é"),
+        (301, "", ""),
+        (200, "/b", ""),
+        (301, "http://[broken", ""),
+    ],
+)
+def test_a_redirect_has_an_absolute_target(status: int, location: str, target: str) -> None:
+    assert redirect_target("https://a.example/x/y", status, location) == target
+
+
+@pytest.mark.parametrize(("host", "name"), [("a.example", "a.example"), ("a.example:81", "a.example"), ("[::1]:81", "::1")])
+def test_the_name_of_a_host_has_no_port(host: str, name: str) -> None:
+    assert name_of(host) == name
+
+
+def test_no_links_are_no_columns() -> None:
+    assert link_columns([]) == Links()
+
+
+def test_segments_are_named_after_crawl_worker_number_and_time() -> None:
+    name = layout.stem("my crawl/1", 3, 12, START)
+    assert name == "my_crawl_1-w003-000012-20260921141320"
+    assert (layout.worker_of(name), layout.number_of(name)) == (3, 12)
+    assert layout.stem_of(f"warc/{name}.warc.gz.open") == layout.stem_of(f".{name}.parquet.tmp") == name
+    assert layout.worker_of("something-else") == -1
+
+
+def test_a_place_without_a_record_is_told(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    location = store.append(capture())
+    close_all(store)
+    for offset, length in ((location.offset + 1, location.length), (location.offset, location.length - 1)):
+        with pytest.raises(RecordError):
+            read_record(tmp_path, Location(location.segment, offset, length, location.record_id))
+
+
+def test_a_capture_without_a_response_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no response"):
+        open_store(tmp_path).append(capture(fetched(header_block=b"")))
+
+
+def segments(store: SegmentStore, folder: Path) -> list[str]:
+    close_all(store)
+    return sorted({row.segment for row in crawl_rows(folder)})
+
+
+def test_a_segment_is_sealed_when_it_is_large_enough(tmp_path: Path) -> None:
+    store = open_store(tmp_path, section=StoreSection(segment_bytes=100_000))
+    for number in range(12):
+        store.append(numbered(number, size=80_000))
+    names = segments(store, tmp_path)
+    assert len(names) > 1
+    for path in (tmp_path / "warc").iterdir():
+        assert path.stat().st_size < 150_000
+    assert all(read_record(tmp_path, location_of(row)).fields["WARC-Target-URI"] == row.url for row in crawl_rows(tmp_path))
+
+
+def test_a_segment_is_closed_when_it_is_old_enough(tmp_path: Path) -> None:
+    store = open_store(tmp_path, section=StoreSection(segment_age_s=60))
+    store.append(numbered(0))
+    store.freeze().write()
+    assert store.roll(START + 59) is None
+    closed = store.roll(START + 60)
+    assert closed is not None and closed.name.endswith("w000-000001-20260921141320")
+    assert store.roll(START + 60) is None
+
+
+def test_nothing_appended_makes_no_files(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    pending = store.freeze()
+    pending.write()
+    assert pending.is_empty and pending.lengths == {}
+    assert store.roll(START, force=True) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_same_chance_gives_the_same_files(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        store = open_store(tmp_path / name, seed=7)
+        for number in range(3):
+            store.append(numbered(number))
+        close_all(store)
+    files = [{path.relative_to(tmp_path / name): path.read_bytes() for path in (tmp_path / name).rglob("*.*")} for name in ("one", "two")]
+    assert files[0] == files[1] and len(files[0]) == 6
+
+
+def test_a_drafted_capture_is_placed_later_as_if_it_had_been_appended(tmp_path: Path) -> None:
+    drafted, plain = open_store(tmp_path / "drafted"), open_store(tmp_path / "plain")
+    draft = drafted.draft(numbered(1))
+    assert drafted.place(draft, draft.build()) == plain.append(numbered(1))
+
+
+def test_the_snapshot_says_what_is_waiting(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    store.append(numbered(1))
+    before = store.snapshot()
+    pending = store.freeze()
+    during = store.snapshot()
+    pending.write()
+    assert before.buffered_bytes > 500 and not before.is_writing
+    assert during.buffered_bytes == 0 and during.is_writing and during.length == before.length
+    assert not store.snapshot().is_writing
+    assert before.segment in repr(store)
+
+
+def test_dns_answers_stand_in_the_warc_without_a_row(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    location = store.append_dns("a.example", ["192.0.2.1"], START)
+    close_all(store)
+    record = read_record(tmp_path, location)
+    assert record.fields["WARC-Target-URI"] == "dns:a.example" and record.body == b"a.example.\tIN\tA\t192.0.2.1\r\n"
+    assert list(crawl_rows(tmp_path)) == []
