@@ -9,7 +9,7 @@ depends on state (URL-seen, budgets, depth) is the owner's alone.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -30,7 +30,7 @@ from lycosa.ports import Clock
 from lycosa.reasons import Reason
 from lycosa.schedule.priority import Factors, link_importance, priority
 from lycosa.seen.recent import RecentHashes
-from lycosa.url import Canonicalizer, Sites, hash8, host_of, partition_of, scheme_of
+from lycosa.url import Canonicalizer, InvalidUrl, Sites, hash8, host_of, partition_of, scheme_of
 
 _OWNERS = 100_000
 _USAGE = msgspec.msgpack.Decoder(Usage)
@@ -95,6 +95,19 @@ class Intake:
             self._owner_of_seed(found.url).table.put(joined_key(url), b"")
             self._give([found])
         return refusal
+
+    def seeds(self, raws: Iterable[str]) -> list[tuple[str, str]]:
+        """Takes seeds; gives those that were refused, with the reason in words."""
+        refused: list[tuple[str, str]] = []
+        for raw in raws:
+            try:
+                refusal = self.seed(raw)
+            except InvalidUrl as error:
+                refused.append((raw, f"not a URL that can be crawled: {error.detail or error.reason.meaning}"))
+            else:
+                if refusal is not None:
+                    refused.append((raw, str(refusal)))
+        return refused
 
     def outlinks(self, lease: Lease, parsed: Parsed) -> None:
         """The links of a page."""

@@ -91,6 +91,7 @@ class Worker:
         self._solo_waiting = 0
         self._stop: End | None = None
         self._failure: BaseException | None = None
+        self._is_paused = False
         self.expects_more = False  # seeds are still being given, so an empty frontier is not the end
         self.waiters: list[asyncio.Future[None]] = []
 
@@ -110,6 +111,14 @@ class Worker:
     def stop(self, end: End = End.STOPPED) -> None:
         """Starts no new visit; what is in flight is finished and committed."""
         self._stop = self._stop or end
+        self._news.set()
+
+    def pause(self) -> None:
+        """Starts no new visit until ``resume``; what is in flight goes on."""
+        self._is_paused = True
+
+    def resume(self) -> None:
+        self._is_paused = False
         self._news.set()
 
     def break_off(self) -> None:
@@ -148,13 +157,13 @@ class Worker:
             partition.wake_due(wall)
         if self._stop is not None:
             return self._stop
-        while len(self._running) < self._config.fetch.slots and not self._solo_waiting:
+        while len(self._running) < self._config.fetch.slots and not self._solo_waiting and not self._is_paused:
             visit = self.frontier.acquire(now, wall)
             if visit is None:
                 break
             self._start(visit)
         self._start_commit_when_due(now)
-        is_idle = not self._running and not self._solo_waiting and not self.expects_more
+        is_idle = not (self._running or self._solo_waiting or self._is_paused or self.expects_more)
         return End.FINISHED if is_idle and self._is_finished(now, wall) else None
 
     def _is_finished(self, now: float, wall: float) -> bool:
@@ -172,7 +181,7 @@ class Worker:
         now, wall = self._clock.monotonic(), self._clock.wall()
         times = [_IDLE_S, self._config.store.commit_s]
         ready = self.frontier.next_time()
-        if ready is not None and len(self._running) < self._config.fetch.slots:
+        if ready is not None and len(self._running) < self._config.fetch.slots and not self._is_paused:
             times.append(ready - now)
         times.extend(partition.next_due() - wall for partition in self.frontier.partitions.values())
         timer = asyncio.get_running_loop().call_later(max(min(times), 0.0), self._news.set)

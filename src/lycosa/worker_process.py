@@ -23,7 +23,6 @@ from lycosa.assembly import Assembled, Job, assemble
 from lycosa.messages import Ended, Failed, Seeds, SeedsTaken, Start, Stop, decode_to_worker, encode
 from lycosa.progress import ProgressReport
 from lycosa.real_ports import real_ports
-from lycosa.url import InvalidUrl
 from lycosa.wire import FrameError, FrameStream
 from lycosa.worker import End
 
@@ -114,15 +113,7 @@ class WorkerProcess:
                     assembled.worker.stop(End.LIMIT if message.is_limit else End.STOPPED)
 
     async def _take_seeds(self, assembled: Assembled, seeds: Seeds) -> None:
-        refused: list[tuple[str, str]] = []
-        for raw in seeds.raw:
-            try:
-                refusal = assembled.intake.seed(raw)
-            except InvalidUrl as error:
-                refused.append((raw, f"not a URL that can be crawled: {error.detail or error.reason.meaning}"))
-            else:
-                if refusal is not None:
-                    refused.append((raw, str(refusal)))
+        refused = assembled.intake.seeds(seeds.raw)
         await assembled.worker.commit()
         if seeds.is_last:
             assembled.worker.expects_more = False

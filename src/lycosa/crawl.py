@@ -1,0 +1,130 @@
+"""A crawl from a Python program: the same session, worker and stages as the command line's, in the program's own process.
+
+    import lycosa
+
+    report = lycosa.Crawl(["https://example.org/"], folder="example").run()
+
+Only the parser runs in a child process. The program's rules and sinks are called on the crawl's event loop, so they should be quick.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+import uvloop
+
+from lycosa.assembly import assemble
+from lycosa.clock import SystemClock
+from lycosa.config import Config
+from lycosa.intake import Rule
+from lycosa.kv.rocks import rocks_opener
+from lycosa.messages import Progress
+from lycosa.model.page import Page
+from lycosa.pipeline import PageSink
+from lycosa.progress import ProgressReport
+from lycosa.real_ports import real_ports
+from lycosa.session import Session
+from lycosa.worker import End, Worker
+
+_QUEUED_PAGES = 100
+
+
+class Report(msgspec.Struct, frozen=True):
+    """How a run ended: why, the counts of the whole crawl, and seeds that were refused, with the reason."""
+
+    end: End
+    progress: Progress
+    refused_seeds: list[tuple[str, str]]
+
+
+class Crawl:
+    """One crawl folder and what to do there. Each ``run`` goes on where the last one ended, after a crash too.
+
+    ``rules`` are asked about every URL that is found, after scope and traps, and refuse one by returning a ``Refusal``. ``sinks`` are
+    given every capture before its commit; after a crash one may be given again. ``run`` raises what the command line would say in
+    one line: ``ManifestError``, ``CrawlInUse``, ``StoreDamaged``, ``OSError``.
+    """
+
+    def __init__(
+        self,
+        seeds: Iterable[str],
+        folder: str | Path,
+        config: Config | None = None,
+        *,
+        rules: Sequence[Rule] = (),
+        sinks: Sequence[PageSink] = (),
+    ) -> None:
+        self._seeds = list(seeds)
+        self._folder = Path(folder)
+        self._config = config if config is not None else Config()
+        self._rules = tuple(rules)
+        self._sinks = tuple(sinks)
+        self._worker: Worker | None = None
+
+    def __repr__(self) -> str:
+        return f"<Crawl {self._folder} {self._worker!r}>"
+
+    def run(self) -> Report:
+        """Crawls until nothing is left, a limit is reached, or ``stop`` is called. Blocks."""
+        return uvloop.run(self.run_async())
+
+    async def run_async(self) -> Report:
+        """The same on a running event loop."""
+        with Session(self._folder, self._config, rocks_opener(), SystemClock()) as session:
+            return await self._run(session)
+
+    def stop(self) -> None:
+        """Finishes what is in flight and commits; ``run`` then returns. Call it from the loop's thread, for instance from a sink."""
+        if self._worker is not None:
+            self._worker.stop()
+
+    def pause(self) -> None:
+        """Starts no new request until ``resume``."""
+        if self._worker is not None:
+            self._worker.pause()
+
+    def resume(self) -> None:
+        if self._worker is not None:
+            self._worker.resume()
+
+    async def pages(self) -> AsyncIterator[Page]:
+        """Runs the crawl and gives its captures one by one. The crawl is paused while the program lags far behind."""
+        queue: asyncio.Queue[Page | None] = asyncio.Queue()
+
+        def put(page: Page) -> None:
+            queue.put_nowait(page)
+            if queue.qsize() >= _QUEUED_PAGES:
+                self.pause()
+
+        sinks, self._sinks = self._sinks, (*self._sinks, put)
+        running = asyncio.create_task(self.run_async())
+        running.add_done_callback(lambda _: queue.put_nowait(None))
+        try:
+            while (page := await queue.get()) is not None:
+                yield page
+                if queue.empty():
+                    self.resume()
+            await running
+        finally:
+            self._sinks = sinks
+            self.stop()
+            self.resume()
+            await asyncio.wait([running])
+
+    async def _run(self, session: Session) -> Report:
+        job = msgspec.structs.replace(session.job(0, tuple(range(self._config.frontier.partitions))), rules=self._rules, sinks=self._sinks)
+        ports = real_ports(session.folder, session.config, session.user_agent)
+        assembled = assemble(job, ports)
+        self._worker = assembled.worker
+        try:
+            refused = assembled.intake.seeds(self._seeds)
+            end = await assembled.worker.run()
+            return Report(end, ProgressReport(assembled.worker, session.config, ports.clock).make(), refused)
+        finally:
+            self._worker = None
+            await ports.parser.close()
+            await assembled.sender.close()
+            assembled.close()

@@ -1,0 +1,60 @@
+"""An index of all captures that fits in memory: two hashes of eight bytes for each.
+
+One tells the same capture made twice (URL and fetch number), the other is where it stands (and segment, and offset); a URL's record names exactly
+that place, so a record is checked by one binary search, without reading the WARC again. By chance two of n captures share a hash with odds of
+about n^2 / 2^65, which would hide one breach or show one that is none: with 100 million captures once in 3,700 audits.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+import numpy as np
+from numpy.typing import NDArray
+from xxhash import xxh3_64_intdigest
+
+Keys = NDArray[np.uint64]
+
+
+class CaptureIndex:
+    """``add`` all, then ask."""
+
+    def __init__(self) -> None:
+        self._captures = array("Q")
+        self._places = array("Q")
+        self._sorted: Keys | None = None
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def add(self, url: str, number: int, segment: str, offset: int) -> None:
+        """A capture; ``segment`` as a ``Location`` names it."""
+        self._captures.append(capture_key(url, number))
+        self._places.append(place_key(url, number, segment, offset))
+
+    def repeated(self) -> set[int]:
+        """``capture_key`` of those that were added twice."""
+        keys = np.sort(np.frombuffer(self._captures, dtype=np.uint64)) if self._captures else np.empty(0, np.uint64)
+        return set(keys[1:][keys[1:] == keys[:-1]].tolist())
+
+    def lacking(self, keys: list[int]) -> list[int]:
+        """Positions of those ``place_key`` values that no capture has."""
+        if self._sorted is None:
+            self._sorted = np.sort(np.frombuffer(self._places, dtype=np.uint64)) if self._places else np.empty(0, np.uint64)
+        if not len(self._sorted):
+            return list(range(len(keys)))
+        asked = np.array(keys, dtype=np.uint64)
+        places = np.searchsorted(self._sorted, asked)
+        places[places == len(self._sorted)] = 0
+        lacking: list[int] = np.flatnonzero(self._sorted[places] != asked).tolist()
+        return lacking
+
+
+def capture_key(url: str, number: int) -> int:
+    """What tells captures apart."""
+    return xxh3_64_intdigest(f"{number} {url}")
+
+
+def place_key(url: str, number: int, segment: str, offset: int) -> int:
+    """A capture and where it stands."""
+    return xxh3_64_intdigest(f"{number} {segment} {offset} {url}")

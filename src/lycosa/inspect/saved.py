@@ -1,0 +1,122 @@
+"""What a crawl was last run with, taken from its folder: settings, canonical form, and the pure rules to judge URLs by again.
+
+``settings.json`` holds the effective settings of the last start, one object per section. What identity depends on comes from the manifest
+instead, which froze it when the crawl was created. The rules of a user's own program are not in the folder, so they are not judged again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from lycosa.admit.refusal import Refusal
+from lycosa.admit.scope import Scope
+from lycosa.admit.traps import Traps
+from lycosa.config import CanonicalSection, Config
+from lycosa.inspect.reader import CrawlReader
+from lycosa.kv.records import prefix_end
+from lycosa.model.discovered import Discovered, LinkKind
+from lycosa.url import Canonicalizer, hash8, host_of
+
+SETTINGS = "settings.json"
+_YEAR_S = 31_556_952
+
+
+class SettingsUnreadable(Exception):
+    """``settings.json`` cannot be read; the message names the file and what is wrong with it."""
+
+
+class Saved(msgspec.Struct, frozen=True):
+    """Settings of the last start; ``is_recorded`` says that the folder had them, else they are the defaults."""
+
+    config: Config
+    is_recorded: bool
+    canonicalizer: Canonicalizer
+
+
+def load_saved(reader: CrawlReader) -> Saved:
+    """Raises ``SettingsUnreadable``."""
+    path = reader.folder / SETTINGS
+    try:
+        config, is_recorded = msgspec.json.decode(path.read_bytes(), type=Config), True
+    except FileNotFoundError:
+        config, is_recorded = Config(), False
+    except (OSError, msgspec.DecodeError) as error:
+        raise SettingsUnreadable(f"{path}: {error}; start the crawl once more, or remove the file to look at it with the defaults") from error
+    identity = reader.manifest.identity
+    canonical = msgspec.convert(identity.canonical, CanonicalSection)
+    frontier = msgspec.structs.replace(config.frontier, partitions=identity.partitions, bands=identity.bands)
+    config = msgspec.structs.replace(config, canonical=canonical, frontier=frontier)
+    return Saved(config, is_recorded, Canonicalizer(canonical))
+
+
+class Places:
+    """The URLs whose place belongs to the scope, with the time from which it does."""
+
+    def __init__(self, reader: CrawlReader) -> None:
+        self._since: dict[str, int] = {}
+        for view in reader.views():
+            for key, _ in view.scan(b"J", prefix_end(b"J")):
+                self._since[key[1:].decode()] = 0
+        for url in self._since:
+            entry = reader.find(url)
+            if entry is not None:
+                self._since[url] = entry.record.found_at
+
+    def __len__(self) -> int:
+        return len(self._since)
+
+    def all(self) -> Iterable[str]:
+        """Every one of them."""
+        return self._since.keys()
+
+    def at(self, wall: float) -> tuple[str, ...]:
+        """Those that belonged to it before a time (whole seconds, so one of the same second is left out)."""
+        return tuple(url for url, since in self._since.items() if since < int(wall))
+
+
+class PureRules:
+    """Scope and traps by the saved settings."""
+
+    def __init__(self, reader: CrawlReader, saved: Saved) -> None:
+        self._config = saved.config
+        self._site_of = reader.sites.site_of
+        self._places = Places(reader)
+        self._scopes: dict[tuple[str, ...], Scope] = {}
+        self._traps: dict[int, Traps] = {}
+        self._scope = self._scope_of(tuple(self._places.all()))
+
+    def judge(self, url: str, kind: LinkKind, depth: int, wall: float, nofollow: bool = False) -> Refusal | None:
+        """Why a URL found at a time is refused, or ``None``. The scope is that of all seeds."""
+        return self._scope.judge(url, kind, depth, nofollow) or self._traps_at(wall).judge(url)
+
+    def judge_then(self, url: str, kind: LinkKind, depth: int, wall: float, nofollow: bool = False) -> Refusal | None:
+        """The same with the seeds that were known at that time; slower."""
+        return self._scope_of(self._places.at(wall)).judge(url, kind, depth, nofollow) or self._traps_at(wall).judge(url)
+
+    def in_words(self) -> list[str]:
+        """The scope, one line per rule."""
+        return self._scope.rules()
+
+    def _scope_of(self, places: tuple[str, ...]) -> Scope:
+        scope = self._scopes.get(places)
+        if scope is None:
+            if len(self._scopes) >= 4:
+                self._scopes.clear()
+            scope = self._scopes[places] = Scope(self._config.scope, self._site_of)
+            for place in places:
+                scope.add_seed(place)
+        return scope
+
+    def _traps_at(self, wall: float) -> Traps:
+        year = 1970 + int(wall // _YEAR_S)
+        traps = self._traps.get(year)
+        if traps is None:
+            traps = self._traps[year] = Traps(self._config.traps, year)
+        return traps
+
+
+def found_now(url: str, depth: int = 1) -> Discovered:
+    """A canonical URL as if it had just been found on some page."""
+    return Discovered(url, hash8(host_of(url)), hash8(url), LinkKind.A, depth)
