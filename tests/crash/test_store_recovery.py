@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from random import Random
 
@@ -300,6 +303,48 @@ def test_a_damaged_journal_of_a_closed_segment_is_an_error_not_a_shorter_table(t
     assert sorted({key.split("/")[0] for key in tree(tmp_path)}) == ["journal", "warc"]
     with pytest.raises(StoreDamaged):
         recover(tmp_path, lengths)
+
+
+CHILD = """
+import json, sys, threading
+from pathlib import Path
+from store_samples import START, commit, numbered, open_store
+from lycosa.config import StoreSection
+folder, first = Path(sys.argv[1]), int(sys.argv[2])
+store = open_store(folder, seed=first, section=StoreSection(segment_bytes=100_000))
+for number in range(first, first + 4000):
+    store.append(numbered(number, size=20_000))
+    if number % 3 == 0:
+        lengths = commit(store)
+        print(json.dumps([number, lengths]), flush=True)
+        while (closed := store.roll(START)) is not None:
+            threading.Thread(target=store.finish, args=(closed,)).start()
+"""
+
+
+def run_and_kill(folder: Path, first: int, commits: int) -> tuple[int, dict[str, int]]:
+    """Lets a process store captures until some commits were told, kills it, and gives the last one told."""
+    tests = Path(__file__).parents[1]
+    command = [sys.executable, "-c", CHILD, str(folder), str(first)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(tests)})
+    assert process.stdout is not None
+    told = [process.stdout.readline() for _ in range(commits)]
+    process.kill()
+    told += process.stdout.read().splitlines(keepends=True)
+    process.wait()
+    process.stdout.close()
+    number, lengths = json.loads([line for line in told if line.endswith(b"\n")][-1])
+    return number, lengths
+
+
+def test_a_killed_process_loses_nothing_that_it_told(tmp_path: Path) -> None:
+    first = 1
+    for commits in (1, 7, 40):
+        last, lengths = run_and_kill(tmp_path, first, commits)
+        recover(tmp_path, lengths)
+        assert recover(tmp_path, lengths).is_clean
+        assert sorted(urls(tmp_path)) == sorted(page_url(number) for number in range(1, last + 1))
+        first = last + 1
 
 
 STEP = st.one_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lycosa.model.discovered import LinkKind
-from lycosa.store import Row
+from lycosa.store import Row, SegmentHeader
 from lycosa.store.links import SCHEMA as LINKS_SCHEMA
 from lycosa.store.links import LinksBuilder
 from lycosa.store.pages import COLUMNS, PagesBuilder, View, is_address, values
@@ -81,6 +82,17 @@ def test_addresses_are_not_names(host: str, answer: bool) -> None:
 @pytest.mark.parametrize(("status", "subset"), [(200, "warc"), (404, "crawldiagnostics"), (304, "crawldiagnostics")])
 def test_the_subset_follows_the_status(status: int, subset: str) -> None:
     assert column(row(status=status), "subset") == subset
+
+
+def test_a_status_beyond_its_type_does_not_spoil_the_table() -> None:
+    assert column(row(status=99_999), "fetch_status") == 32_767
+
+
+def test_the_documentation_names_every_column_and_field() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "formats.md").read_text("utf-8")
+    words = set(re.findall(r"`([a-z_0-9]+)\??`", text))
+    fields = {*NAMES, *LINKS_SCHEMA.names, *Row.__struct_fields__, *SegmentHeader.__struct_fields__}
+    assert fields - words == set()
 
 
 def test_pages_beyond_one_batch_are_all_there_in_order(tmp_path: Path) -> None:

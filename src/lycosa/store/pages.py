@@ -73,6 +73,11 @@ def subset(row: Row) -> str:
     return "warc" if row.status == 200 else "crawldiagnostics"
 
 
+def short(status: int) -> int:
+    """A status as 16 bits: what a server sends is not always one."""
+    return max(0, min(status, 32767))
+
+
 Column = tuple[str, pa.DataType, bool, Callable[[View], Any]]
 """Name, type, whether it may be null, and how it comes from a row."""
 
@@ -95,7 +100,7 @@ COMMON_CRAWL: list[Column] = [
     ("url_path", _TEXT, False, lambda v: v.split.path),
     ("url_query", _TEXT, True, lambda v: v.split.query or None),
     ("fetch_time", _TIME, False, lambda v: v.row.date_us),
-    ("fetch_status", _SHORT, False, lambda v: v.row.status),
+    ("fetch_status", _SHORT, False, lambda v: short(v.row.status)),
     ("fetch_redirect", _TEXT, True, lambda v: v.row.location or None),
     ("content_digest", _TEXT, True, lambda v: v.row.digest.removeprefix("sha1:") or None),
     ("content_mime_type", _TEXT, True, lambda v: v.row.media_type or None),
@@ -143,7 +148,7 @@ OURS: list[Column] = [
     ("noarchive", _FLAG, False, lambda v: v.row.noarchive),
     ("robots_allowed", _FLAG, True, lambda v: v.robots and v.robots.allowed),
     ("robots_version", _TEXT, True, lambda v: v.robots and (v.robots.version or None)),
-    ("robots_status", _SHORT, True, lambda v: v.robots and v.robots.status),
+    ("robots_status", _SHORT, True, lambda v: v.robots and short(v.robots.status)),
     ("robots_group", _TEXT, True, lambda v: v.robots and (v.robots.group or None)),
     ("robots_line", _INT, True, lambda v: v.robots and (v.robots.line or None)),
     ("robots_rule", _TEXT, True, lambda v: v.robots and (v.robots.rule or None)),

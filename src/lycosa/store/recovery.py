@@ -75,7 +75,8 @@ def rebuild(folder: Path) -> tuple[list[str], dict[str, str]]:
     for name in layout.closed_segments(folder):
         try:
             built += build_derived(folder, name)
-        except (FileNotFoundError, journal.JournalError) as error:
+        except (FileNotFoundError, journal.JournalError, ValueError, OverflowError) as error:
+            # A value that a table cannot hold is an error of ours, but no reason to keep the crawl from going on.
             absent = [layout.file_name(kind, name) for kind in layout.DERIVED if not (folder / layout.file_name(kind, name)).exists()]
             unbuildable.update((file, str(error)) for file in absent)
     return built, unbuildable
