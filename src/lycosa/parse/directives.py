@@ -16,9 +16,9 @@ _NOINDEX = frozenset({"noindex", "none"})
 _NOFOLLOW = frozenset({"nofollow", "none"})
 _NOARCHIVE = frozenset({"noarchive", "nocache"})
 
-# Directives that carry a colon of their own, so that what stands before it is not a product token.
-_WITH_VALUE = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
-_AGENT = re.compile(r"\s*([A-Za-z0-9_\-/.* ]*?)\s*:")
+# Directives with a value of their own: their colon makes no product token, and their "none" no directive.
+_WITH_VALUE = re.compile(r"(?:unavailable_after|max-[a-z-]+)\s*[:=]\s*[^,;]*")
+_AGENT = re.compile(r"\s*([a-z_*-][a-z0-9_.*/-]*)\s*:")
 
 
 def read_directives(metas: Iterable[tuple[str, str]], headers: Iterable[str], product: str) -> Directives:
@@ -39,17 +39,16 @@ def read_directives(metas: Iterable[tuple[str, str]], headers: Iterable[str], pr
     )
 
 
-def _words(content: str) -> Iterable[str]:
-    return re.split(r"[\s,;]+", content.strip().lower())
+def _words(content: str) -> list[str]:
+    return re.split(r"[\s,;]+", _WITH_VALUE.sub("", content.lower()))
 
 
 def _words_for(value: str, us: str) -> Iterable[str]:
     """The words of one header value that are addressed to us. A name holds for what follows it, up to the next name."""
     addressed = True
-    for part in value.lower().split(","):
-        name = _AGENT.match(part)
-        if name and name.group(1) not in _WITH_VALUE:
-            addressed = name.group(1) in (us, "*", "robots", "")
+    for part in _WITH_VALUE.sub("", value.lower()).split(","):
+        if name := _AGENT.match(part):
+            addressed = name.group(1) in (us, "*", "robots")
             part = part[name.end() :]
         if addressed:
             yield from part.split()

@@ -42,7 +42,8 @@ def simhash(text: str) -> int:
     if sum(counts.values()) < MIN_WORDS:
         return 0
     hashes = np.fromiter(map(xxh3_64_intdigest, counts), dtype=np.uint64, count=len(counts))
-    weights = np.log1p(np.fromiter(counts.values(), dtype=np.float32, count=len(counts)))
+    # Whole numbers, so that their sums are exact and the same on every machine, in whatever order they are added.
+    weights = np.rint(16 * np.log1p(np.fromiter(counts.values(), dtype=np.float32, count=len(counts))))
     votes = weights @ np.unpackbits(hashes.view(np.uint8).reshape(-1, 8), axis=1).astype(np.float32)
     majority = np.packbits(votes * 2 > weights.sum())
     return int(majority.view(np.uint64)[0])

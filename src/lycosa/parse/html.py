@@ -46,6 +46,8 @@ _INVISIBLE = (
 # The text renderer lays tables out in columns and quotes with indents, which grows with the square of a hostile page, and gives
 # numbers to lists. As plain blocks they cost what their text costs.
 _LAID_OUT = "table,thead,tbody,tfoot,tr,td,th,caption,ol,dd,blockquote,option,optgroup,select,button,legend"
+# Inline elements go, leaving their content: in one that holds blocks the renderer would not see where these end.
+_INLINE = "a,abbr,b,big,cite,code,del,em,font,i,ins,label,mark,s,small,span,strong,time,tt,u"
 _PLAIN = PlainText(layout="strict", bullet="", table_cell_separator=" ")
 
 _NOFOLLOW = ("nofollow", "ugc", "sponsored")
@@ -165,6 +167,7 @@ def decode_whatwg(body: bytes, charset: str) -> str:
 def _visible_text(tree: turbohtml.Document) -> str:
     """Text as shown: one line for each block, white space folded. Changes the tree, so it comes last."""
     tree.remove(_INVISIBLE)
+    tree.strip_tags(_INLINE)
     for element in tree.select(_LAID_OUT):
         element.tag = "div"
     return fold_lines(tree.to_text(_PLAIN))

@@ -165,7 +165,7 @@ def _sniff_unknown(body: bytes) -> str:
     head = _without_mark(head)
     if _HTML_START.match(head):
         return "text/html"
-    if _XML_START.match(head):
+    if _XML_START.match(head) or root_name(body[:_ROOT_WINDOW]) in _XML_SHAPES:
         return "text/xml"
     for signature, essence in _SIGNATURES:
         if head.startswith(signature):
@@ -180,6 +180,9 @@ def _without_mark(head: bytes) -> bytes:
 def _sniff_plain(body: bytes) -> tuple[str, Shape]:
     """Servers send anything as text/plain; bytes that no text has make it binary (MIME Sniffing 7.2)."""
     head = body[:1445]
+    root = root_name(body[:_ROOT_WINDOW]) if b"<" in head[:100] else ""
+    if root in ("urlset", "sitemapindex"):  # nobody shows these to people, so nothing speaks for taking them as text
+        return _XML_SHAPES[root]
     if head.startswith((b"\xfe\xff", b"\xff\xfe", b"\xef\xbb\xbf")) or not _BINARY_CHARS.search(head):
         return "text/plain", Shape.TEXT
     return "application/octet-stream", Shape.NONE

@@ -42,8 +42,8 @@ _BARE_AMPERSAND = re.compile(rb"&(?![A-Za-z]+;|#)")
 def _repaired(body: bytes) -> bytes:
     """Blanks before the declaration dropped, ampersands as numbers.
 
-    After the first error libxml2 goes on but loses every ``&amp;``, which would make other URLs of the ones that follow; references by number
-    stay. The most common error is the ampersand that should have been escaped, so that is mended too.
+    After the first error libxml2 goes on but loses every ``&amp;``, which would make other URLs of the ones that follow; references
+    by number stay. The most common error is the ampersand that should have been escaped, so that is mended too.
     """
     if b"\x00" in body[:4]:  # UTF-16
         return body
@@ -89,7 +89,8 @@ def url_of(element: etree._Element) -> str:
     """The text of an element that holds a URL; empty when it refers to an entity, which nobody resolves."""
     if any(not isinstance(child.tag, str) for child in element):
         return ""
-    return text_of(element)
+    text = text_of(element)
+    return "" if text.startswith("&") else text
 
 
 def release(element: etree._Element) -> None:

@@ -1,0 +1,60 @@
+"""Sitemaps and feeds against what crawler-commons' parser gives."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from lycosa.config import CanonicalSection, ParseSection
+from lycosa.model.discovered import LinkKind
+from lycosa.model.parsed import Document
+from lycosa.parse.document import DocumentParser
+from lycosa.url import Canonicalizer, InvalidUrl
+
+FILE = Path(__file__).parents[2].parent / "shared" / "data" / "sitemaps" / "crawler-commons-sitemaps.jsonl"
+pytestmark = [pytest.mark.shared_data, pytest.mark.skipif(not FILE.is_file(), reason="no conformance vectors beside the checkout")]
+
+_STRICT = "theirs was asked to be strict about where a sitemap may point; here the crawl's scope decides"
+MISSES: dict[str, str] = {
+    "0 testRSSFormat": "a guid that says it is no permalink is not followed",
+    "9 testSitemapParserBrokenXml": "theirs refuses broken XML as a whole; what stands before the break is read here",
+    "11 testRSSPubDate": "a date without a zone is read as UTC",
+    "25 testLenientParser": _STRICT,
+    "33 testSitemapXXE": "theirs refuses a document type; it is passed over here, and no entity is ever resolved",
+    "34 testSitemapTXTWithWrongMimeType": "application/bogus is not looked into",
+    "37 testSitemapWithWrongNamespace": "theirs was asked to be strict about namespaces",
+    "56 testMobileSitemap": _STRICT,
+}
+
+
+def verdicts() -> Iterable[tuple[str, object, object]]:
+    canonicalizer = Canonicalizer(CanonicalSection())
+    parser = DocumentParser(ParseSection(language=False), canonicalizer, "lycosa")
+    for number, line in enumerate(FILE.read_text().splitlines()):
+        row = json.loads(line)
+        parsed = parser.parse(Document(row["url"], 200, [("content-type", row["content_type"])], base64.b64decode(row["content_b64"])))
+        kind, is_index, _ = (row["kind"] or "|false|").split("|")
+        wanted = LinkKind.FEED if kind in ("RSS", "ATOM") else LinkKind.SITEMAP
+        ours = [(link.url, parsed.hints.get(link.url, (0, 0))[0]) for link in parsed.links if link.kind is wanted]
+        theirs = {}
+        for entry in row["entries"]:
+            try:
+                theirs[canonicalizer.canonical(entry["loc"])] = int(entry["lastmod_ms"] or 0) // 1000
+            except InvalidUrl:
+                continue
+        yield f"{number} {row['test'].rpartition('.')[2]}", (ours, parsed.is_sitemap_index), (list(theirs.items()), is_index == "true")
+
+
+def test_sitemaps_as_crawler_commons_reads_them() -> None:
+    found = list(verdicts())
+    differing = {case: (ours, theirs) for case, ours, theirs in found if ours != theirs}
+    print(f"crawler-commons-sitemaps.jsonl: passed {len(found) - len(differing)} of {len(found)}")
+    for case in sorted(differing.keys() & MISSES.keys()):
+        print(f"  {case}: {MISSES[case]}")
+    unlisted = {case: values for case, values in differing.items() if case not in MISSES}
+    assert not unlisted, "\n".join(f"{case}: ours {ours!r}, theirs {theirs!r}" for case, (ours, theirs) in unlisted.items())
+    assert not MISSES.keys() - differing.keys(), "listed misses that pass"

@@ -1,0 +1,196 @@
+"""Visible text, title, description, language and directives of pages; and that no bytes make the parser fail."""
+
+from __future__ import annotations
+
+import gzip
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lycosa.config import CanonicalSection, ParseSection
+from lycosa.model.parsed import Directives, Document, Parsed
+from lycosa.parse.document import DocumentParser
+from lycosa.parse.language import LanguageGuesser, primary_subtag
+from lycosa.reasons import Reason
+from lycosa.url import Canonicalizer
+
+URL = "http://example.org/"
+PARSER = DocumentParser(ParseSection(language=False), Canonicalizer(CanonicalSection()), "lycosa")
+
+
+def parse(body: str | bytes, *headers: tuple[str, str], content_type: str = "text/html; charset=utf-8") -> Parsed:
+    return PARSER.parse(Document(URL, 200, [("content-type", content_type), *headers], body.encode() if isinstance(body, str) else body))
+
+
+@pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        ("<p>One  <b>t</b>wo\n three<p>four", "One two three\nfour"),
+        ("<div>a<div>b</div>c</div>d", "a\nb\nc\nd"),
+        ("<span><p>a</p></span>b", "a\nb"),
+        ("<a><h3>a</h3></a><span>b</span>c", "a\nbc"),
+        ("a<br>b<hr>c", "a\nb\nc"),
+        ("<ul><li>a<li>b</ul><ol><li>c</ol>", "a\nb\nc"),
+        ("<table><tr><td>a<td>b<tr><th>c</table>", "a\nb\nc"),
+        ("<select><option>a<option>b</select><button>c</button>d", "a\nb\nc\nd"),
+        ("<pre>a  b\n  c</pre>", "a b\nc"),
+        ("a<script>x</script><style>y</style><template>z</template><noscript>n</noscript>b", "ab"),
+        ("a<script type=application/ld+json>{}</script>", "a"),
+        ("<p hidden>x</p><div style='color:red; DISPLAY: none'>y</div><dialog>z</dialog><dialog open>a</dialog>", "a"),
+        ("<title>t</title>body", "body"),
+        ("a&nbsp;&nbsp;b", "a b"),
+        ("<blockquote><blockquote>a</blockquote></blockquote>", "a"),
+        ("", ""),
+    ],
+)
+def test_visible_text(html: str, text: str) -> None:
+    assert parse(html).text == text
+
+
+def test_text_has_a_maximum() -> None:
+    parser = DocumentParser(ParseSection(language=False, max_text=10), Canonicalizer(CanonicalSection()), "lycosa")
+    assert parser.parse(Document(URL, 200, [("content-type", "text/html")], b"<p>0123456789abc")).text == "0123456789"
+
+
+def test_title_and_description_are_folded() -> None:
+    parsed = parse("<title> A\n &amp;  b </title><title>no</title><meta name=Description content=' c\n d '><svg><title>s</title></svg>")
+    assert (parsed.title, parsed.description) == ("A & b", "c d")
+
+
+def test_canonical_is_resolved() -> None:
+    assert parse("<base href=/x/><link rel=canonical href=y#f><link rel=canonical href=z>").canonical == "http://example.org/x/y"
+    assert parse("<link rel=canonical href='mailto:x'>").canonical == ""
+
+
+def test_directives_of_page_and_header_are_merged() -> None:
+    parsed = parse("<meta name=robots content=noindex>", ("x-robots-tag", "otherbot: noarchive"), ("x-robots-tag", "nofollow"))
+    assert parsed.directives == Directives(noindex=True, nofollow=True)
+    assert parse("<!-- <meta name=robots content=noindex> -->").directives == Directives()
+
+
+class FixedIdentifier:
+    """Always the same answer."""
+
+    def __init__(self, code: str, certainty: float) -> None:
+        self.code, self.certainty = code, certainty
+
+    def classify(self, text: str) -> tuple[str, float]:
+        return self.code, self.certainty
+
+
+LONG = "long enough a text to be looked at by the identifier " * 4
+
+
+@pytest.mark.parametrize(
+    ("text", "hint", "answer", "language"),
+    [
+        (LONG, "en", ("de", 0.99), "de"),
+        (LONG, "en-GB", ("de", 0.5), "en"),
+        (LONG, "", ("de", 0.5), "de"),
+        ("short", "fr_FR", ("de", 0.99), "fr"),
+        ("short", "", ("de", 0.99), ""),
+    ],
+)
+def test_language_by_text_and_hint(text: str, hint: str, answer: tuple[str, float], language: str) -> None:
+    assert LanguageGuesser(FixedIdentifier(*answer)).guess(text, hint) == language
+
+
+@pytest.mark.parametrize(("tag", "code"), [("EN-us", "en"), ("x-klingon", ""), ("deu", ""), ("", ""), (" de ", "de")])
+def test_primary_subtag(tag: str, code: str) -> None:
+    assert primary_subtag(tag) == code
+
+
+def test_language_is_found_in_real_sentences() -> None:
+    guesser = LanguageGuesser()
+    assert guesser.guess("Die Spinne jagt in der Nacht und baut kein Netz, sondern lauert am Boden auf ihre Beute.\n" * 3, "en") == "de"
+    assert guesser.guess("L'araignée chasse la nuit et ne construit pas de toile, elle guette sa proie au sol.\n" * 3, "") == "fr"
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body", "media_type", "reason"),
+    [
+        ("text/html", b"x", "text/html", Reason.NONE),
+        ("application/xhtml+xml", b"<html/>", "application/xhtml+xml", Reason.NONE),
+        ("", b"  <!DOCTYPE html><p>", "text/html", Reason.NONE),
+        ("", b"just words", "text/plain", Reason.NONE),
+        ("", b"%PDF-1.4", "application/pdf", Reason.CONTENT_TYPE),
+        ("", b"\x00\x01\x02", "application/octet-stream", Reason.CONTENT_TYPE),
+        ("text/plain", b"<html><a href=x>", "text/plain", Reason.NONE),
+        ("text/plain", b"\x00\x01", "application/octet-stream", Reason.CONTENT_TYPE),
+        ("application/xml", b"<html xmlns='x'><a href='y'>z</a></html>", "application/xhtml+xml", Reason.NONE),
+        ("application/xml", b"<other/>", "application/xml", Reason.CONTENT_TYPE),
+        ("text/html", b"<?xml version='1.0'?><rss><channel/></rss>", "application/rss+xml", Reason.NONE),
+        ("image/png", b"\x89PNG", "image/png", Reason.CONTENT_TYPE),
+        ("text/html", b"", "text/html", Reason.NONE),
+    ],
+)
+def test_media_types(content_type: str, body: bytes, media_type: str, reason: Reason) -> None:
+    headers = [("content-type", content_type)] if content_type else []
+    parsed = PARSER.parse(Document(URL, 200, headers, body))
+    assert (parsed.media_type, parsed.reason) == (media_type, reason)
+
+
+def test_content_encoding_is_undone() -> None:
+    parsed = parse(gzip.compress(b"<title>packed</title>"), ("content-encoding", "gzip"))
+    assert (parsed.title, parsed.decoded_bytes) == ("packed", 21)
+
+
+def test_a_body_that_breaks_is_read_as_far_as_it_goes() -> None:
+    html = b"<title>packed</title>" + b"".join(b"<p>%d" % number for number in range(20_000))
+    parsed = parse(gzip.compress(html)[:-20_000], ("content-encoding", "gzip"))
+    assert (parsed.reason, parsed.title) == (Reason.DECODE_FAILED, "packed")
+    assert 0 < parsed.decoded_bytes < len(html)
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        "<div>" * 100_000,
+        "<table><tr><td>" * 5_000 + "x",
+        "<table>" + "<tr><td>x<td>y" * 2_000 + "<tr><td>" + "z" * 100_000,
+        "<ul><li>x" * 5_000,
+        "<blockquote>x" * 5_000,
+        "<dl><dd>x" * 5_000,
+        "<ol><li>x" * 5_000,
+        "<font><p>" * 3_000,
+        "<a href=x><table><tr><td>" * 1_000 + "x" * 1_000,
+        "<option>" * 20_000,
+        "<select>" + "<option>x" * 8_000,
+        "<a " + " ".join(f"a{number}" for number in range(20_000)) + ">",
+        "<img srcset='" + "a (" * 50_000 + "'>",
+        "<svg>" * 20_000,
+        "<fieldset><legend>x" * 3_000,
+    ],
+)
+def test_hostile_markup_costs_a_bounded_amount(html: str) -> None:
+    parsed = parse(html)
+    assert parsed.reason is Reason.NONE
+    assert len(parsed.text) <= 2 * len(html) + 10
+    assert parsed.elapsed_s < 3.0
+
+
+PIECES = """<a href=|<base href=|<link rel=canonical href=|<meta name=robots content=|<img srcset=|<table>|<td>|</p>|<b>|</a>|<template>
+<svg>|<math>|x|>|'|"|http://[|//|&#0;|&amp|<!--|-->|<![CDATA[|<script>|</script>|<frameset>|<select>| 1x, |é|漢字"""
+MARKUP = st.sampled_from(["\x00", *re.split(r"[|\n]", PIECES)])
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.lists(MARKUP, max_size=60))
+def test_any_mixture_of_markup_is_parsed(pieces: list[str]) -> None:
+    assert parse("".join(pieces)).reason is Reason.NONE
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    st.binary(max_size=500), st.sampled_from(["text/html", "text/html; charset=utf-16", "text/xml", "text/plain", "", "application/gzip"])
+)
+def test_any_bytes_are_parsed(body: bytes, content_type: str) -> None:
+    assert parse(body, content_type=content_type).reason is not Reason.INTERNAL
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.lists(st.tuples(st.sampled_from(["link", "refresh", "x-robots-tag", "content-type", "content-encoding"]), st.text(max_size=60))))
+def test_any_headers_are_parsed(headers: list[tuple[str, str]]) -> None:
+    assert PARSER.parse(Document(URL, 200, headers, b"<p>x")).reason is not Reason.INTERNAL

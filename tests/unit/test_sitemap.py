@@ -1,0 +1,176 @@
+"""Sitemaps and feeds: entries, broken XML, limits, and that nothing outside the document is read."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lycosa.config import CanonicalSection, ParseSection
+from lycosa.model.discovered import LinkKind
+from lycosa.model.parsed import Document, Parsed
+from lycosa.parse.document import DocumentParser
+from lycosa.parse.feed import parse_feed_date, read_feed
+from lycosa.parse.sitemap import MAX_URLS, SitemapEntry, parse_w3c_date, read_sitemap, read_text_sitemap
+from lycosa.reasons import Reason
+from lycosa.url import Canonicalizer
+
+URLSET = b"""<?xml version="1.0" encoding="UTF-8"?>
+<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:image="urn:image" xmlns:xhtml="http://www.w3.org/1999/xhtml">
+<url><loc>http://example.org/a?x=1&amp;y=2</loc><lastmod>2024-03-01</lastmod><priority>0.8</priority><changefreq>Daily</changefreq>
+<image:image><image:loc>http://example.org/i.png</image:loc></image:image><xhtml:link rel="alternate" hreflang="de" href="http://example.org/de"/></url>
+<url><loc> http://example.org/b </loc><priority>7</priority></url></urlset>"""
+
+
+def parse(body: bytes, content_type: str = "application/xml", url: str = "http://example.org/sitemap.xml", **settings_: int) -> Parsed:
+    parser = DocumentParser(ParseSection(language=False, **settings_), Canonicalizer(CanonicalSection()), "lycosa")
+    return parser.parse(Document(url, 200, [("content-type", content_type)], body))
+
+
+def test_entries_keep_their_hints() -> None:
+    assert read_sitemap(URLSET).entries == [
+        SitemapEntry("http://example.org/a?x=1&y=2", 1709251200, 0.8, "daily", ("http://example.org/de",)),
+        SitemapEntry("http://example.org/b", 0, 1.0),
+    ]
+
+
+def test_a_sitemap_becomes_links_with_hints() -> None:
+    parsed = parse(URLSET)
+    assert [(link.url, link.kind) for link in parsed.links] == [
+        ("http://example.org/a?x=1&y=2", LinkKind.SITEMAP),
+        ("http://example.org/de", LinkKind.ALTERNATE),
+        ("http://example.org/b", LinkKind.SITEMAP),
+    ]
+    assert parsed.hints == {"http://example.org/a?x=1&y=2": (1709251200, 0.8), "http://example.org/b": (0, 1.0)}
+    assert not parsed.is_sitemap_index
+
+
+def test_an_index_is_told_apart() -> None:
+    parsed = parse(b"<sitemapindex><sitemap><loc>/s1.xml</loc></sitemap></sitemapindex>", "text/html")
+    assert (parsed.is_sitemap_index, [link.url for link in parsed.links]) == (True, ["http://example.org/s1.xml"])
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_gzip_files_are_unpacked_even_twice(layers: int) -> None:
+    body = URLSET
+    for _ in range(layers):
+        body = gzip.compress(body)
+    assert len(parse(body, "application/x-gzip", "http://example.org/sitemap.xml.gz").links) == 3
+
+
+def test_a_bomb_is_cut_at_the_limit() -> None:
+    bomb = gzip.compress(b"<urlset><url><loc>http://example.org/1</loc></url>" + b" " * 60_000_000)
+    parsed = parse(bomb, "application/gzip")
+    assert (parsed.reason, len(parsed.links)) == (Reason.DECODE_LIMIT, 1)
+
+
+def test_broken_xml_gives_what_can_be_read() -> None:
+    broken = (
+        b"<urlset><url><loc>http://e.org/?a&b</loc></url><url><x></y><loc>http://e.org/?c=1&amp;d=2</loc></url><url><loc>http://e.org/3"
+    )
+    assert [entry.loc for entry in read_sitemap(broken).entries] == ["http://e.org/?a&b", "http://e.org/?c=1&d=2", "http://e.org/3"]
+
+
+def test_no_entity_and_no_file_is_ever_read(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("http://example.org/secret")
+    evil = f'<!DOCTYPE urlset [<!ENTITY e SYSTEM "{secret.as_uri()}">]><urlset><url><loc>&e;</loc></url><url><loc>/ok</loc></url></urlset>'
+    assert [entry.loc for entry in read_sitemap(evil.encode()).entries] == ["/ok"]
+
+
+def test_exponential_entities_cost_nothing() -> None:
+    lines = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 30))
+    evil = f'<!DOCTYPE urlset [<!ENTITY e0 "x">{lines}]>' + "<urlset><url><loc>&e29;</loc></url></urlset>"
+    assert read_sitemap(evil.encode()).entries == []
+
+
+def test_more_entries_than_the_protocol_allows_are_left_out() -> None:
+    many = b"<urlset>" + b"<url><loc>http://e.org/</loc></url>" * (MAX_URLS + 10) + b"</urlset>"
+    assert len(read_sitemap(many).entries) == MAX_URLS
+    assert len(read_text_sitemap("http://e.org/\n" * (MAX_URLS + 10)).entries) == MAX_URLS
+
+
+def test_plain_text_is_a_sitemap_only_when_it_is_all_urls() -> None:
+    assert [link.kind for link in parse(b"http://e.org/1\r\nhttps://e.org/2\n", "text/plain").links] == [LinkKind.SITEMAP] * 2
+    prose = parse(b"See http://e.org/1\nand more", "text/plain")
+    assert (prose.links, prose.text) == ([], "See http://e.org/1\nand more")
+
+
+RSS = b"""<rss version="2.0"><channel>
+<title>News</title><link>http://e.org/</link><description>All of it</description><language>en-us</language>
+<item><title>One  &amp; only</title><link>/1</link><pubDate>Fri, 01 Mar 2024 00:00:00 GMT</pubDate></item>
+<item><guid>http://e.org/2</guid></item>
+<item><guid isPermaLink="false">id-3</guid></item>
+</channel></rss>"""
+ATOM = b"""<feed xmlns="http://www.w3.org/2005/Atom"><title>News</title><link rel="self" href="/feed"/><link href="/"/>
+<entry><title>One</title><link rel="enclosure" href="/1.mp3"/><link rel="alternate" href="/1"/>
+<updated>2024-03-01T00:00:00Z</updated></entry></feed>"""
+
+
+@pytest.mark.parametrize(("body", "media_type", "urls"), [(RSS, "application/rss+xml", 3), (ATOM, "application/atom+xml", 2)])
+def test_feeds_give_the_pages_of_their_entries(body: bytes, media_type: str, urls: int) -> None:
+    parsed = parse(body, "text/xml", "http://e.org/feed")
+    assert (parsed.media_type, parsed.title, len(parsed.links)) == (media_type, "News", urls)
+    assert {(link.url, link.kind) for link in parsed.links} >= {("http://e.org/1", LinkKind.FEED), ("http://e.org/", LinkKind.ALTERNATE)}
+    assert parsed.hints == {"http://e.org/1": (1709251200, -1.0)}
+
+
+def test_a_feed_describes_itself() -> None:
+    feed = read_feed(RSS)
+    assert (feed.title, feed.description, feed.language, feed.entries[0].title) == ("News", "All of it", "en-us", "One & only")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("1970-01-02", 86400),
+        ("2024", 1704067200),
+        ("2024-03", 1709251200),
+        ("2024-03-01T12:30+01:00", 1709292600),
+        ("2024-03-01T12:30:15.123Z", 1709296215),
+        ("2024-13-01", 0),
+        ("yesterday", 0),
+        ("", 0),
+        ("1950-01-01", 0),
+    ],
+)
+def test_w3c_dates(text: str, seconds: int) -> None:
+    assert parse_w3c_date(text) == seconds
+
+
+def test_feed_dates_may_be_rfc_822() -> None:
+    assert parse_feed_date("Fri, 01 Mar 2024 01:00:00 +0100") == parse_feed_date("2024-03-01") == 1709251200
+    assert parse_feed_date("Fri, 99 Mar") == 0
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                b"<urlset>",
+                b"<url>",
+                b"<loc>",
+                b"http://e.org/&amp;",
+                b"</loc>",
+                b"</url>",
+                b"&",
+                b"\xff",
+                b"<![CDATA[",
+                b"]]>",
+                b"<rss>",
+                b"<item>",
+                b"<link>",
+                b"<!--",
+                b"\x00",
+            ]
+        )
+    )
+)
+def test_any_mixture_of_markup_is_read(pieces: list[bytes]) -> None:
+    body = b"".join(pieces)
+    read_sitemap(body)
+    read_feed(body)
