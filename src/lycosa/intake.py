@@ -181,6 +181,21 @@ class Intake:
         via = lease.record.via
         return f"{scheme_of(lease.url)}://{lease.visit.host}{via}" if via.startswith("/") else via
 
+    def chain_of(self, lease: Lease) -> tuple[str, ...]:
+        """The URLs that redirected to this one, the first asked first; empty when it was not a redirect that led here."""
+        chain: list[str] = []
+        record, host, url = lease.record, lease.visit.host, lease.url
+        while record.kind is LinkKind.REDIRECT and record.hops:
+            via = f"{scheme_of(url)}://{host}{record.via}" if record.via.startswith("/") else record.via
+            chain.append(via)
+            host, url = host_of(via), via
+            partition = self._partitions.get(self.partition_of_host(host))
+            found = partition.find(hash8(host), hash8(via)) if partition is not None else None
+            if found is None or via in chain[:-1]:
+                break
+            record = found
+        return tuple(reversed(chain))
+
     def site_usage(self, partition: Partition, host: str) -> Usage:
         """What the host's site has taken."""
         value = partition.table.get(site_key(self.site_of(host)))

@@ -301,6 +301,7 @@ class Pipeline:
             original=original,
             not_modified=not_modified,
             near_duplicate_of=near,
+            chain=self._stages.intake.chain_of(lease),
             fetch_number=lease.number,
         )
         location = self._stages.store.append(capture)

@@ -33,6 +33,7 @@ from lycosa.store.segments import SegmentStore
 
 _FLUSH_RECORDS = 300  # commits after which tables are flushed and the log is dropped up to there
 _IDLE_S = 1.0
+_BUFFER_BYTES = 32_000_000  # of records that wait in memory, at which a commit does not wait for its time
 
 
 class End(Enum):
@@ -240,7 +241,8 @@ class Worker:
     def _start_commit_when_due(self, now: float) -> None:
         if self._commit is not None or self._solo_waiting:
             return
-        if len(self._pipeline.settled) < self._config.store.commit_pages and now - self._committed_at < self._config.store.commit_s:
+        is_full = len(self._pipeline.settled) >= self._config.store.commit_pages or self._books.store.buffered_bytes >= _BUFFER_BYTES
+        if not is_full and now - self._committed_at < self._config.store.commit_s:
             return
         self._commit = asyncio.get_running_loop().create_task(self._commit_once())
         self._commit.add_done_callback(self._commit_ended)
@@ -251,18 +253,19 @@ class Worker:
             self._failure = self._failure or task.exception()
         self._news.set()
 
-    async def commit(self) -> None:
+    async def commit(self, is_last: bool = False) -> None:
         """Everything that happened until now is on disk when this returns."""
         while self._commit is not None:
             await asyncio.wait([self._commit])
         self._raise_failure()
-        self._commit = asyncio.get_running_loop().create_task(self._commit_once())
+        self._commit = asyncio.get_running_loop().create_task(self._commit_once(is_last))
         self._commit.add_done_callback(self._commit_ended)
         await asyncio.wait([self._commit])
         self._raise_failure()
 
-    async def _commit_once(self) -> None:
-        """One commit. The cut is everything before the first await."""
+    async def _commit_once(self, is_last: bool = False) -> None:
+        """One commit. The cut is everything before the first await. The last one is logged even when nothing happened, because by then
+        files were closed, and the log should name the files that there are."""
         books, partitions = self._books, self.frontier.partitions
         self._reach("commit:cut")
         self._committed_at = self._clock.monotonic()
@@ -270,7 +273,7 @@ class Worker:
         waiters, self.waiters = self.waiters, []
         pending = books.store.freeze()
         batches = [PartitionBatch(number, list(writes)) for number, p in partitions.items() if (writes := p.freeze())]
-        if batches or not pending.is_empty:
+        if batches or not pending.is_empty or is_last:
             record = CommitRecord(epoch=books.epoch, sequence=books.log.next_sequence, wall=self._clock.wall(), batches=batches)
             for batch in batches:
                 self._marks[batch.partition] = record.mark
@@ -344,7 +347,7 @@ class Worker:
         while self._closing:
             await asyncio.wait(self._closing)
         self._raise_failure()
-        await self.commit()
+        await self.commit(is_last=True)
         await self._flush()
         self._books.attempts.close(self._clock.wall(), self._clock.monotonic())
 

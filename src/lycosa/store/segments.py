@@ -185,13 +185,18 @@ class SegmentStore:
         self._closing.pop(closed.name, None)
         build_derived(self._folder, closed.name)
 
+    @property
+    def buffered_bytes(self) -> int:
+        """What the next commit writes; a large one should not be waited for."""
+        return sum(segment.part.memory_bytes for segment in self._all_open())
+
     def snapshot(self) -> StoreSnapshot:
-        """State for people and metrics. ``buffered_bytes`` is what the next commit writes; a large one should not be waited for."""
+        """State for people and metrics."""
         opened = list(self._all_open())
         return StoreSnapshot(
             segment=self._current.name if self._current else "",
             length=self._current.length if self._current else 0,
-            buffered_bytes=sum(segment.part.memory_bytes for segment in opened),
+            buffered_bytes=self.buffered_bytes,
             buffered_records=sum(len(segment.part.members) for segment in opened),
             sealed=tuple(segment.name for segment in self._sealed),
             closing=tuple(self._closing),
