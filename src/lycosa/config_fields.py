@@ -1,0 +1,313 @@
+"""The settings tree seen as a list: one ``Field`` per setting, with its type, bound and meaning, read from the structs themselves.
+
+Everything that speaks of settings (sources, the table of ``lycosa config``, the documentation) goes over this list, so a setting is
+declared in ``config`` and nowhere else. A field turns a value from any source into the typed one, or says in one line what is
+wrong with it.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import re
+import tomllib
+from collections.abc import Callable
+from enum import Enum
+from functools import cache
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+from lycosa.config import Config
+from lycosa.config_units import read_bytes, read_seconds, show_bytes, show_seconds
+
+
+class Kind(Enum):
+    """How a setting is written. The value is what people are told."""
+
+    DURATION = "duration"
+    SIZE = "size"
+    WHOLE = "whole number"
+    NUMBER = "number"
+    FLAG = "true or false"
+    TEXT = "text"
+    LIST = "list of texts"
+    CHOICE = "choice"
+
+
+class Field(msgspec.Struct, frozen=True):
+    """One setting. ``low`` and ``high`` are its bounds with their signs (``>=``, ``>``, ``<=``, ``<``), ``choices`` its enum, if any."""
+
+    key: str
+    kind: Kind
+    default: Any
+    meaning: str
+    low: tuple[str, float] | None = None
+    high: tuple[str, float] | None = None
+    pattern: str = ""
+    choices: type[Enum] | None = None
+
+    @property
+    def type_text(self) -> str:
+        """The type for people."""
+        return " | ".join(str(each.value) for each in self.choices) if self.choices else self.kind.value
+
+    @property
+    def bound_text(self) -> str:
+        """The bound for people: ``1s to 1d``, ``at least 1``, or empty."""
+        words = {">=": "at least", ">": "more than", "<=": "at most", "<": "less than"}
+        if self.low and self.high and (self.low[0], self.high[0]) == (">=", "<="):
+            return f"{self.show(self.low[1])} to {self.show(self.high[1])}"
+        return ", ".join(f"{words[sign]} {self.show(limit)}" for sign, limit in (b for b in (self.low, self.high) if b))
+
+    def show(self, value: Any) -> str:
+        """A value as it may be written in a source."""
+        if isinstance(value, Enum):
+            return str(value.value)
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if self.kind is Kind.DURATION:
+            return show_seconds(value)
+        if self.kind is Kind.SIZE:
+            return show_bytes(int(value))
+        if self.kind is Kind.LIST:
+            return ", ".join(value)
+        return f"{value:.15g}" if isinstance(value, float) else str(value)
+
+    def read(self, value: object) -> Any:
+        """The typed value. ``value`` is text from an environment or a flag, or what TOML gave. Raises ``ValueError``."""
+        found = _READERS[self.kind](self, value)
+        if self.kind in _NUMERIC:
+            self._check_bounds(found)
+        if self.pattern and not re.search(self.pattern, found):
+            raise ValueError(f"{found!r} does not match {self.pattern}")
+        if (check := _CHECKS.get(self.key)) is not None:
+            check(found)
+        return found
+
+    def _check_bounds(self, value: float) -> None:
+        for bound in (self.low, self.high):
+            if bound is not None and not _SIGNS[bound[0]](value, bound[1]):
+                raise ValueError(f"{self.show(value)} is out of bounds, it takes {self.bound_text}: {self.meaning}")
+
+
+@cache
+def fields() -> dict[str, Field]:
+    """Every setting by its dotted key, in the order of the tree."""
+    found: dict[str, Field] = {}
+    for top in _struct(Config).fields:
+        section = _bare(top.type)[0]
+        if isinstance(section, inspect.StructType):
+            for inner in section.fields:
+                found[f"{top.name}.{inner.name}"] = _field(f"{top.name}.{inner.name}", inner)
+        else:
+            found[top.name] = _field(top.name, top)
+    return found
+
+
+@cache
+def sections() -> dict[str, str]:
+    """Every section's name with its one sentence."""
+    found = {}
+    for top in _struct(Config).fields:
+        section = _bare(top.type)[0]
+        if isinstance(section, inspect.StructType):
+            found[top.name] = (section.cls.__doc__ or "").strip().splitlines()[0]
+    return found
+
+
+def value_of(config: Config, key: str) -> Any:
+    """The value of a dotted key."""
+    value: Any = config
+    for part in key.split("."):
+        value = getattr(value, part)
+    return value
+
+
+def build(values: dict[str, Any]) -> Config:
+    """The tree with these values by dotted key; the rest at their defaults."""
+    tree: dict[str, dict[str, Any]] = {}
+    for key, value in values.items():
+        section, _, name = key.rpartition(".")
+        tree.setdefault(section, {})[name] = value
+    types = {top.name: _bare(top.type)[0] for top in _struct(Config).fields}
+    made = {name: types[name].cls(**inner) for name, inner in tree.items() if name}  # type: ignore[attr-defined]
+    return Config(**made, **tree.get("", {}))
+
+
+def _struct(cls: type) -> inspect.StructType:
+    found = inspect.type_info(cls)
+    assert isinstance(found, inspect.StructType)
+    return found
+
+
+def _bare(kind: inspect.Type) -> tuple[inspect.Type, str]:
+    """A type without its wrapping, and its description."""
+    if isinstance(kind, inspect.Metadata):
+        return kind.type, (kind.extra_json_schema or {}).get("description", "")
+    return kind, ""
+
+
+def _field(key: str, raw: inspect.Field) -> Field:
+    kind, meaning = _bare(raw.type)
+    assert meaning, f"{key} says nothing of itself"
+    low = high = None
+    if isinstance(kind, inspect.IntType | inspect.FloatType):
+        low = (">=", kind.ge) if kind.ge is not None else (">", kind.gt) if kind.gt is not None else None
+        high = ("<=", kind.le) if kind.le is not None else ("<", kind.lt) if kind.lt is not None else None
+    choices = kind.cls if isinstance(kind, inspect.EnumType) else None
+    pattern = kind.pattern or "" if isinstance(kind, inspect.StrType) else ""
+    return Field(key, _kind_of(key, kind), raw.default, meaning, low, high, pattern, choices)
+
+
+def _kind_of(key: str, kind: inspect.Type) -> Kind:
+    if isinstance(kind, inspect.FloatType):
+        return Kind.DURATION if key.endswith("_s") else Kind.NUMBER
+    if isinstance(kind, inspect.IntType):
+        return Kind.SIZE if key.endswith(("_bytes", "_bytes_per_s")) else Kind.WHOLE
+    table = {inspect.BoolType: Kind.FLAG, inspect.StrType: Kind.TEXT, inspect.EnumType: Kind.CHOICE, inspect.VarTupleType: Kind.LIST}
+    return table[type(kind)]
+
+
+def _duration(field: Field, value: object) -> float:
+    return read_seconds(value) if isinstance(value, str) else float(_plain(field, value))
+
+
+def _size(field: Field, value: object) -> int:
+    return read_bytes(value) if isinstance(value, str) else _whole(field, value)
+
+
+def _whole(field: Field, value: object) -> int:
+    if isinstance(value, str):
+        if not re.fullmatch(r"[+-]?\d+(_\d+)*", value.strip()):
+            raise ValueError(f"{value!r} is not a whole number")
+        return int(value)
+    number = _plain(field, value)
+    if isinstance(number, float) and not number.is_integer():
+        raise ValueError(f"{number!r} is not a whole number")
+    return int(number)
+
+
+def _number(field: Field, value: object) -> float:
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            raise ValueError(f"{value!r} is not a number") from None
+    return float(_plain(field, value))
+
+
+def _plain(field: Field, value: object) -> int | float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"{_said(value)} is not a {field.kind.value}")
+    return value
+
+
+def _flag(_: Field, value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    words = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+    if isinstance(value, str) and value.strip().lower() in words:
+        return words[value.strip().lower()]
+    raise ValueError(f"{_said(value)} is neither true nor false")
+
+
+def _text(_: Field, value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{_said(value)} is not a text; put it in quotes")
+    return value
+
+
+def _list(field: Field, value: object) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return _split(value)
+    if not isinstance(value, list | tuple) or not all(isinstance(each, str) for each in value):
+        raise ValueError(f"{_said(value)} is not a {field.kind.value}")
+    return tuple(value)
+
+
+def _split(text: str) -> tuple[str, ...]:
+    """A comma list; what is written as a TOML array is read as one, for entries that hold commas."""
+    if text.lstrip().startswith("["):
+        try:
+            found = tomllib.loads(f"x = {text}")["x"]
+        except tomllib.TOMLDecodeError:
+            found = None  # a regular expression may begin with a bracket
+        if isinstance(found, list) and all(isinstance(each, str) for each in found):
+            return tuple(found)
+    parts, start, depth = [], 0, 0
+    for at, character in enumerate(text):
+        depth += (character in "([{") - (character in ")]}")
+        if character == "," and depth <= 0:  # a comma inside a{1,3} belongs to the expression
+            parts.append(text[start:at])
+            start = at + 1
+    return tuple(part.strip() for part in (*parts, text[start:]) if part.strip())
+
+
+def _choice(field: Field, value: object) -> Enum:
+    assert field.choices is not None
+    if isinstance(value, field.choices):
+        return value
+    names = {str(each.value): each for each in field.choices}
+    if isinstance(value, str) and value.strip().lower() in names:
+        return names[value.strip().lower()]
+    raise ValueError(f"{_said(value)} is none of {', '.join(names)}")
+
+
+def _said(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "a table" if isinstance(value, dict) else repr(value)
+
+
+def _check_expressions(patterns: tuple[str, ...]) -> None:
+    for pattern in patterns:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ValueError(f"{pattern!r} is not a regular expression: {error}") from None
+
+
+def _check_ranges(ranges: tuple[str, ...]) -> None:
+    for entry in ranges:
+        try:
+            ipaddress.ip_network(entry, strict=False)
+        except ValueError:
+            raise ValueError(f"{entry!r} is not an address range; write 10.0.0.0/8, 192.0.2.7 or fd00::/8") from None
+
+
+def _check_pins(pins: tuple[str, ...]) -> None:
+    for pin in pins:
+        name, _, address = pin.rpartition("=")
+        try:
+            ipaddress.ip_address(address.strip().strip("[]"))
+        except ValueError:
+            name = ""
+        if not name.strip():
+            raise ValueError(f"{pin!r} is not NAME=ADDRESS; write example.org=192.0.2.7 or *.example.org=192.0.2.7")
+
+
+_NUMERIC = frozenset({Kind.DURATION, Kind.SIZE, Kind.WHOLE, Kind.NUMBER})
+_SIGNS: dict[str, Callable[[float, float], bool]] = {
+    ">=": lambda value, limit: value >= limit,
+    ">": lambda value, limit: value > limit,
+    "<=": lambda value, limit: value <= limit,
+    "<": lambda value, limit: value < limit,
+}
+_READERS: dict[Kind, Callable[[Field, object], Any]] = {
+    Kind.DURATION: _duration,
+    Kind.SIZE: _size,
+    Kind.WHOLE: _whole,
+    Kind.NUMBER: _number,
+    Kind.FLAG: _flag,
+    Kind.TEXT: _text,
+    Kind.LIST: _list,
+    Kind.CHOICE: _choice,
+}
+_CHECKS: dict[str, Callable[[Any], None]] = {
+    "scope.include": _check_expressions,
+    "scope.exclude": _check_expressions,
+    "fetch.allow_addresses": _check_ranges,
+    "dns.pins": _check_pins,
+}
