@@ -127,6 +127,7 @@ def assemble(job: Job, ports: Ports) -> Assembled:
     frontier.hold_back(_recent_hosts(job, clock))
     attempts = AttemptLog(attempts_folder(folder), job.number, clock.wall(), clock.monotonic())
     sender = Sender(ports.fetcher, ports.resolver, addresses, attempts, clock, limits_of(config.fetch))
+    frontier.on_benched = sender.prefetch
     addressing = Addressing(Canonicalizer(config.canonical), sites, config.frontier.partitions)
     intake = _intake(job, partitions, addressing, tables, clock)
     store = SegmentStore(folder, config.store, _crawl_info(job), job.number, chance, surt, by_list(suffix_list(folder)))

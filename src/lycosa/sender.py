@@ -6,14 +6,16 @@ and none leaves without its line in the attempt log and its slot in the address 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import msgspec
 
 from lycosa.attempts import AttemptLog
 from lycosa.model.fetched import Fetched, FetchKind, FetchRequest, Limits
 from lycosa.politeness.addresses import AddressTable
-from lycosa.ports import Clock, Fetcher, Resolver
+from lycosa.ports import Clock, Fetcher, ResolveError, Resolver
 from lycosa.reasons import Reason
 from lycosa.url import host_of, name_of
 
@@ -37,10 +39,21 @@ class Sender:
         self._clock = clock
         self.limits = limits
         self.in_flight = 0
+        self._looking_up: set[asyncio.Task[None]] = set()
 
     async def resolve(self, host: str) -> Sequence[str]:
         """The addresses of a host. Raises ``ResolveError``."""
         return await self._resolver.resolve(name_of(host))
+
+    def prefetch(self, host: str) -> None:
+        """Looks a name up before it is needed; what comes of it is in the resolver's cache."""
+        task = asyncio.get_running_loop().create_task(self._look_up(host))
+        self._looking_up.add(task)
+        task.add_done_callback(self._looking_up.discard)
+
+    async def _look_up(self, host: str) -> None:
+        with suppress(ResolveError):
+            await self.resolve(host)
 
     def take(self, address: str) -> float:
         """Takes a slot of the address: 0, or the seconds to wait without one."""
@@ -86,5 +99,7 @@ class Sender:
         return FetchRequest(url, address, FetchKind.ROBOTS, limits=limits)
 
     async def close(self) -> None:
+        for task in self._looking_up:
+            task.cancel()
         await self._fetcher.close()
         await self._resolver.close()

@@ -8,7 +8,7 @@ others wait, so that a few large hosts cannot keep the rest out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import cycle, islice
 from math import inf
 
@@ -47,6 +47,7 @@ class Frontier:
         self._not_before: dict[str, float] = {}
         self._borrowed: dict[bytes, float] = {}
         self.in_process: dict[bytes, VisitState] = {}
+        self.on_benched: Callable[[str], None] = lambda _: None  # told the hosts that come to the workbench, to look up their names
 
     def __repr__(self) -> str:
         return f"<Frontier {self.workbench!r} required={self._required} in_process={len(self.in_process)}>"
@@ -160,5 +161,6 @@ class Frontier:
             wait = min(max(visit.record.next_at - wall, 0.0), _LONGEST_WAIT_S)
             visit.next_time = max(visit.next_time, now + wait, self._not_before.pop(visit.host, 0.0))
             self.workbench.put(visit)
+            self.on_benched(visit.host)
             moved += 1
         return moved
