@@ -1,0 +1,196 @@
+"""``lycosa``: finds the command, runs it, and turns every expected error into one line and the right exit code.
+
+A command's module is imported when the command is used, and errors are recognised by name, so that ``lycosa --help`` imports nothing but
+click. Modules named in ``_COMMANDS`` export ``command``.
+"""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import importlib.util
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+
+import click
+
+from lycosa.cli.output import ExitCode, clean
+
+_COMMANDS = {
+    "crawl": "Crawl from seeds; the same folder again resumes.",
+    "status": "How far a crawl is: URLs by state, hosts, errors.",
+    "explain": "Everything about one URL: state, rule, robots line, history.",
+    "audit": "Prove from disk that nothing was lost and no host was pressed.",
+    "check": "What would happen to a URL, and why; without a crawl.",
+    "config": "Every setting with its value, origin and meaning.",
+    "export": "Pages, links, URLs or hosts of a crawl as JSON lines, CSV or Parquet.",
+    "sql": "Ask a crawl's tables with SQL.",
+}
+
+_EPILOG = f"""
+\b
+Examples:
+  lycosa crawl https://example.org/ --max-pages 1000 --contact you@example.org
+  lycosa explain crawls/example.org https://example.org/about
+  lycosa sql crawls/example.org "SELECT fetch_status, count(*) FROM pages GROUP BY ALL"
+
+\b
+Exit codes:
+{chr(10).join(f"  {code.value}  {code.meaning}" for code in ExitCode)}
+"""
+
+# Expected errors, by module and name so that naming them imports nothing: the exit code, and what to do when the message does not say it.
+_EXPECTED: dict[str, tuple[ExitCode, str]] = {
+    "lycosa.config_sources.SettingsError": (ExitCode.USAGE, ""),
+    "lycosa.manifest.DamagedManifest": (ExitCode.INTERNAL, ""),
+    "lycosa.manifest.ManifestError": (ExitCode.USAGE, ""),
+    "lycosa.lock.CrawlInUse": (ExitCode.USAGE, ""),
+    "lycosa.lock.LockUnsupported": (ExitCode.USAGE, ""),
+    "lycosa.kv.port.StoreLocked": (ExitCode.USAGE, "stop that process first"),
+    "lycosa.kv.port.StoreDamaged": (ExitCode.INTERNAL, "restore the crawl folder from a copy"),
+    "lycosa.kv.port.StoreError": (ExitCode.INTERNAL, ""),
+    "lycosa.commit.LogDamaged": (ExitCode.INTERNAL, ""),
+    "lycosa.store.damage.StoreDamaged": (ExitCode.INTERNAL, ""),
+    "lycosa.store.journal.JournalError": (ExitCode.INTERNAL, "restore it from a copy, or rebuild it from the WARC file"),
+    "lycosa.store.reading.RecordError": (ExitCode.INTERNAL, "restore the WARC file from a copy"),
+    "lycosa.durable.FileTooShort": (ExitCode.INTERNAL, "restore it from a copy"),
+    "lycosa.inspect.saved.SettingsUnreadable": (ExitCode.USAGE, ""),
+    "lycosa.inspect.sql.SqlError": (ExitCode.USAGE, ""),
+    "lycosa.canonical.InvalidUrl": (ExitCode.USAGE, "give an absolute http or https URL"),
+    "lycosa.ports.ResolveError": (ExitCode.NOTHING_FETCHED, "check the name and the network"),
+}
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+class _Commands(click.Group):
+    """Commands that are imported when they are used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for name in _COMMANDS if importlib.util.find_spec(f"lycosa.cli.{name}")]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS or importlib.util.find_spec(f"lycosa.cli.{cmd_name}") is None:
+            return None
+        command: click.Command = importlib.import_module(f"lycosa.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _COMMANDS[name]) for name in self.list_commands(ctx)])
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
+            raise click.UsageError(f"{args[0]!r} is no command{_near(args[0])}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        from importlib.metadata import version
+
+        click.echo(f"lycosa {version('lycosa')}")
+        ctx.exit()
+
+
+@click.group(cls=_Commands, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version.")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.pass_context
+def cli(ctx: click.Context, debug: bool) -> None:
+    """A polite web crawler that loses nothing: crawl sites into WARC, CDXJ and Parquet, and ask why any URL was or was not fetched."""
+    ctx.obj = debug
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Runs the command line and gives its exit code; never a traceback, unless ``--debug`` asks for it."""
+    arguments = list(sys.argv[1:] if args is None else args)
+    try:
+        result = cli.main(arguments, prog_name="lycosa", standalone_mode=False)
+        sys.stdout.flush()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else ExitCode.FINISHED if end.code is None else ExitCode.USAGE
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help() if error.ctx else str(error), err=True)
+        return ExitCode.USAGE
+    except (KeyboardInterrupt, click.Abort):
+        return _tell("interrupted", ExitCode.INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read standard output has seen enough; the interpreter must not complain when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.INTERRUPTED
+    except Exception as error:
+        return _explain(error, debug="--debug" in arguments)
+    return result if isinstance(result, int) else ExitCode.FINISHED
+
+
+def _explain(error: Exception, debug: bool) -> ExitCode:
+    """One line about an error on standard error; gives the exit code."""
+    if debug and not isinstance(error, click.ClickException):
+        traceback.print_exception(error)
+    if isinstance(error, click.ClickException):
+        return _tell(_usage(error), ExitCode.USAGE)
+    for kind in type(error).__mro__:
+        if found := _EXPECTED.get(f"{kind.__module__}.{kind.__qualname__}"):
+            code, advice = found
+            return _tell(f"{error}; {advice}" if advice else str(error), code)
+    if isinstance(error, ExceptionGroup):  # a task group's: the first one is the cause of the others
+        return _explain(error.exceptions[0], debug)
+    if isinstance(error, OSError) and error.errno is not None and (told := _tell_system(error)) is not None:
+        return told
+    return _tell(_unexpected(error), ExitCode.INTERNAL)
+
+
+def _tell_system(error: OSError) -> ExitCode | None:
+    """Errors of disks, permissions and paths; ``None`` for others."""
+    where = f"{error.filename}: " if error.filename else ""
+    if error.errno in _FULL:
+        what = f"{where}no room left on the disk ({error.strerror}); nothing stored is lost: make room and give the same command again"
+        return _tell(what, ExitCode.INTERRUPTED)
+    if error.filename is None:
+        return None
+    advice = {
+        errno.EACCES: "; give a place that you may read and write, or change its permissions",
+        errno.EPERM: "; give a place that you may read and write, or change its permissions",
+        errno.EROFS: "; give a place that can be written to",
+        errno.ENOENT: "; check the path",
+        errno.ENOTDIR: "; check the path",
+        errno.EISDIR: "; give a file",
+        errno.EMFILE: "; raise the limit of open files (ulimit -n)",
+    }
+    if error.errno not in advice:
+        return _tell(f"{where}{error.strerror}", ExitCode.INTERNAL)
+    return _tell(f"{where}{error.strerror}{advice[error.errno]}", ExitCode.USAGE)
+
+
+def _usage(error: click.ClickException) -> str:
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "lycosa"
+    text = error.format_message().replace("\n", " ").rstrip(".")
+    return f"{text}; see `{path} --help`"
+
+
+def _unexpected(error: Exception) -> str:
+    """Keeps the traceback in a file and says where."""
+    what = f"internal error: {type(error).__name__}: {error}".replace("\n", " ")
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="lycosa-error-", suffix=".txt", delete=False, encoding="utf-8") as file:
+            traceback.print_exception(error, file=file)
+    except OSError:
+        return f"{what}; run it again as `lycosa --debug ...` for the traceback"
+    return f"{what}; the traceback is in {file.name}"
+
+
+def _tell(text: str, code: ExitCode) -> ExitCode:
+    for line in text.split("\n"):
+        click.echo(f"lycosa: {clean(line)}", err=True)
+    return code
+
+
+def _near(name: str) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(name, _COMMANDS, 1)
+    return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(_COMMANDS)}"

@@ -1,0 +1,180 @@
+"""What the commands print: exit codes, numbers for people, one JSON document for programs, tables.
+
+Standard output carries the answer and nothing else; notes and errors go to standard error. What comes from the web is printed without
+its control characters, because a title could otherwise rewrite the terminal.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from enum import Enum, IntEnum
+from typing import Any, TextIO
+
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_COUNTS = (("G", 1e9), ("M", 1e6), ("k", 1e3))
+_SIZES = (("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
+
+
+class ExitCode(IntEnum):
+    """What a command gives back to the shell."""
+
+    FINISHED = 0
+    INTERNAL = 1
+    USAGE = 2
+    LIMIT = 3
+    INTERRUPTED = 4
+    NOTHING_FETCHED = 5
+
+    @property
+    def meaning(self) -> str:
+        """One line for people."""
+        return _MEANINGS[self]
+
+
+_MEANINGS = {
+    ExitCode.FINISHED: "finished",
+    ExitCode.INTERNAL: "internal error, or stored files are damaged",
+    ExitCode.USAGE: "bad usage or configuration",
+    ExitCode.LIMIT: "stopped by a limit",
+    ExitCode.INTERRUPTED: "interrupted and resumable",
+    ExitCode.NOTHING_FETCHED: "nothing could be fetched",
+}
+
+
+def human_count(number: float) -> str:
+    """``1,234``, ``12.3k``, ``4.56M``: at most three digits behind the first ten thousand."""
+    if abs(number) < 10_000:
+        return f"{number:,.0f}"
+    return _scaled(number, _COUNTS, "")
+
+
+def human_bytes(size: float) -> str:
+    """``512 B``, ``10.5 MB``, decimal."""
+    return f"{size:.0f} B" if abs(size) < 1000 else _scaled(size, _SIZES, " ")
+
+
+def human_duration(seconds: float) -> str:
+    """``0.25s``, ``12s``, ``3m 20s``, ``2h 05m``, ``3d 4h``."""
+    if seconds < 10:
+        return f"{max(seconds, 0.0):.3g}s"
+    whole = round(seconds)
+    days, hours, minutes = whole // 86400, whole // 3600 % 24, whole // 60 % 60
+    if days:
+        return f"{days}d {hours}h"
+    if hours:
+        return f"{hours}h {minutes:02}m"
+    return f"{minutes}m {whole % 60:02}s" if minutes else f"{whole}s"
+
+
+def human_time(wall: float) -> str:
+    """Seconds since 1970 as ISO 8601 in UTC; empty for 0, which means never."""
+    if not wall:
+        return ""
+    return datetime.fromtimestamp(wall, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def clean(text: str) -> str:
+    """Text that is safe on a terminal and stays on its line."""
+    return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text) if _CONTROLS.search(text) else text
+
+
+def emit(text: str, to: TextIO | None = None) -> None:
+    """One line on standard output, whatever its encoding can hold."""
+    out = to or sys.stdout
+    try:
+        out.write(text + "\n")
+    except UnicodeEncodeError:
+        encoding = out.encoding or "ascii"
+        out.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+
+
+def emit_json(document: object) -> None:
+    """One JSON document, indented. Bytes become hexadecimal, enums their value, times ISO 8601."""
+    text = json.dumps(document, indent=2, ensure_ascii=False, default=json_value)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:  # lone surrogates, or a terminal without Unicode
+        text = json.dumps(document, indent=2, default=json_value)
+    emit(text)
+
+
+def json_value(value: object) -> Any:
+    """What JSON has no type for. Raises ``TypeError``."""
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, datetime):
+        return value.isoformat() + ("" if value.tzinfo else "Z")
+    if isinstance(value, Mapping):
+        return dict(value)
+    if hasattr(value, "__struct_fields__"):
+        return {name: getattr(value, name) for name in value.__struct_fields__}
+    if isinstance(value, tuple | set | frozenset):
+        return list(value)
+    return str(value)
+
+
+def is_terminal() -> bool:
+    """Whether somebody looks at standard output."""
+    return sys.stdout.isatty()
+
+
+def emit_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str = "") -> None:
+    """A table: drawn on a terminal, else a heading and lines with columns at fixed places."""
+    texts = [[clean(_cell(value)) for value in row] for row in rows]
+    if is_terminal():
+        _draw(columns, texts, title)
+        return
+    if title:
+        emit(title)
+    widths = [max(map(len, cells)) for cells in zip(columns, *texts, strict=True)]
+    for line in (columns, *texts):
+        emit("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def emit_pairs(pairs: Iterable[tuple[str, object]], indent: str = "") -> None:
+    """Names and values, one a line; a value that is empty is left out."""
+    texts = [(name, clean(_cell(value))) for name, value in pairs]
+    shown = [(name, text) for name, text in texts if text]
+    width = max((len(name) for name, _ in shown), default=0)
+    for name, text in shown:
+        emit(f"{indent}{name.ljust(width)}  {text}")
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, list | tuple):
+        return " ".join(map(str, value))
+    return str(value)
+
+
+def _draw(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str) -> None:
+    from rich.console import Console  # 0.1 s: only when somebody looks
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title or None, title_justify="left")
+    for name in columns:
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    Console().print(table)
+
+
+def _scaled(number: float, units: Sequence[tuple[str, float]], space: str) -> str:
+    for unit, factor in units:
+        if abs(number) >= factor * 0.9995:
+            scaled = number / factor
+            digits = 0 if abs(scaled) >= 99.95 else 1 if abs(scaled) >= 9.995 else 2
+            return f"{scaled:.{digits}f}{space}{unit}"
+    return f"{number:.0f}"
