@@ -1,0 +1,155 @@
+"""The direction of imports, read from the source: what docs/architecture.md says about it is checked here.
+
+    cli -> processes -> assembly -> worker -> pipeline -> joints -> stages -> tools -> values
+
+A module may import from its own layer and from those below it. Stages do not know each other, apart from a few ports.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "lycosa"
+
+VALUES = ["reasons", "model", "ports", "config", "config_fields", "config_sources", "config_units", "clock"]
+VALUES += ["url", "canonical", "url_parts", "surt", "sites", "session_ids", "query_charset"]
+TOOLS = ["durable", "wire", "decode", "lock", "manifest", "commit", "attempts", "kv", "exchange"]
+STAGES = ["admit", "frontier", "politeness", "fetch", "parse", "seen", "store", "schedule"]
+JOINTS = ["intake", "robots", "sender", "pacing", "permits", "folder", "recovery"]
+ASSEMBLY = ["assembly", "real_ports", "messages", "progress", "session"]
+PROCESSES = ["supervisor", "worker_process", "crawl"]
+LAYERS = [VALUES, TOOLS, STAGES, JOINTS, ["inspect"], ["pipeline"], ["worker"], ASSEMBLY, PROCESSES, ["cli", "__main__"]]
+
+# What a stage may import beside values and itself: memory in front of the disk, and shapes of bytes.
+STAGE_TOOLS = {"kv.port", "kv.overlay", "kv.records", "decode", "wire", "durable"}
+STAGE_PORTS = {"seen.port"}
+
+# Stages, or parts of them, that only decide: no loop, no files, no threads, no clock of their own.
+PURE = ["admit", "frontier", "schedule", "model", "seen.simhash", "seen.content", "seen.recent", "seen.port"] + [
+    f"politeness.{name}" for name in ("delay", "robots_cache", "robots_file", "robots_rules")
+]
+IMPURE_MODULES = {"asyncio", "os", "io", "pathlib", "socket", "ssl", "select", "signal", "subprocess", "threading", "multiprocessing"}
+IMPURE_MODULES |= {"time", "shutil", "tempfile"}
+
+
+def _modules() -> dict[str, Path]:
+    """Every module by its name below ``lycosa``; the package itself is the empty name."""
+    names = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        names[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return names
+
+
+MODULES = _modules()
+
+
+def _imported(path: Path) -> Iterator[str]:
+    """Full names of what a module imports, inside functions too."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: a relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _ours(path: Path) -> set[str]:
+    """Names below ``lycosa`` of the modules of ours that a module imports."""
+    found = set()
+    for full in _imported(path):
+        top, _, name = full.partition(".")
+        if top != "lycosa":
+            continue
+        while name not in MODULES:  # a class or function of a module
+            name = name.rpartition(".")[0]
+        found.add(name)
+    return found
+
+
+GRAPH = {name: _ours(path) for name, path in MODULES.items()}
+
+
+def _part(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def _layer(name: str) -> int:
+    return next(number for number, layer in enumerate(LAYERS) if _part(name) in layer)
+
+
+def _edges() -> list[tuple[str, str]]:
+    return [(name, target) for name, targets in GRAPH.items() for target in sorted(targets) if name]
+
+
+def test_every_module_belongs_to_a_layer() -> None:
+    known = {"", "synthetic"}.union(*LAYERS)
+    assert {_part(name) for name in MODULES} - known == set()
+    assert known - {_part(name) for name in MODULES} == set()
+
+
+def test_imports_point_downwards() -> None:
+    wrong = [
+        f"{name} imports {target}"
+        for name, target in _edges()
+        if _part(name) != "synthetic" and _part(target) != "synthetic" and _layer(target) > _layer(name)
+    ]
+    assert wrong == []
+
+
+def test_stages_do_not_know_each_other() -> None:
+    wrong = []
+    for name, target in _edges():
+        if _part(name) in STAGES and _part(target) != _part(name):
+            is_tool = _part(target) in TOOLS and target in STAGE_TOOLS
+            if not (_part(target) in VALUES or is_tool or target in STAGE_PORTS):
+                wrong.append(f"{name} imports {target}")
+    assert wrong == []
+
+
+def test_no_module_reaches_itself_by_its_imports() -> None:
+    done: set[str] = set()
+
+    def visit(name: str, path: tuple[str, ...]) -> None:
+        assert name not in path, " -> ".join((*path, name))
+        if name not in done:
+            for target in GRAPH[name]:
+                visit(target, (*path, name))
+            done.add(name)
+
+    for name in GRAPH:
+        if name:  # the package's own imports are for type checkers alone
+            visit(name, ())
+
+
+def test_the_command_line_is_imported_by_nothing() -> None:
+    assert [name for name, target in _edges() if _part(target) == "cli" and _part(name) not in ("cli", "__main__")] == []
+
+
+def test_what_reads_a_crawl_is_imported_by_the_command_line_alone() -> None:
+    assert {_part(name) for name, target in _edges() if _part(target) == "inspect"} <= {"inspect", "cli"}
+
+
+def test_the_synthetic_web_shares_no_code_with_the_crawler_that_it_judges() -> None:
+    assert [name for name, target in _edges() if _part(target) == "synthetic" and _part(name) != "synthetic"] == []
+    web = [name for name in MODULES if _part(name) == "synthetic" and name != "synthetic.crawl"]  # that one puts the crawler on it
+    assert {_part(target) for name in web for target in GRAPH[name]} <= {"synthetic", *VALUES}
+
+
+@pytest.mark.parametrize("part", PURE)
+def test_what_decides_does_no_io(part: str) -> None:
+    members = [name for name in MODULES if name == part or name.startswith(part + ".")]
+    assert members
+    for name in members:
+        assert {full.partition(".")[0] for full in _imported(MODULES[name])} & IMPURE_MODULES == set(), name
+
+
+def test_values_are_made_without_the_libraries_of_stages() -> None:
+    heavy = {"pycurl", "rocksdict", "pyarrow", "numpy", "turbohtml", "duckdb", "lxml", "aiodns", "uvloop", "py3langid"}
+    for name in MODULES:
+        if _part(name) in VALUES:
+            assert {full.partition(".")[0] for full in _imported(MODULES[name])} & heavy == set(), name
