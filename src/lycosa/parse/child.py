@@ -70,13 +70,14 @@ def serve(sock: socket.socket) -> None:
 
 
 def _limit_memory(limit: int) -> None:
-    """Address space, as a bomb should fail here and not on its host. What is already mapped counts, so that much comes on top."""
-    if limit and sys.platform != "win32":
-        _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        if hard != resource.RLIM_INFINITY:
-            limit = min(limit, hard)
-        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    """Address space, as a bomb should fail here and not on its host. Some 250 MB are the interpreter's, its libraries' and the model's."""
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    if hard != resource.RLIM_INFINITY:
+        limit = min(limit or hard, hard)
+    with contextlib.suppress(ValueError, OSError):  # macOS refuses limits below what it has mapped
+        if limit:
+            resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def _misbehave(url: str) -> None:

@@ -17,7 +17,7 @@ _NOFOLLOW = frozenset({"nofollow", "none"})
 _NOARCHIVE = frozenset({"noarchive", "nocache"})
 
 # Directives with a value of their own: their colon makes no product token, and their "none" no directive.
-_WITH_VALUE = re.compile(r"(?:unavailable_after|max-[a-z-]+)\s*[:=]\s*[^,;]*")
+_WITH_VALUE = re.compile(r"(?:unavailable_after|max-[a-z-]{1,30})\s{0,8}[:=]\s*[^,;]*")
 _AGENT = re.compile(r"\s*([a-z_*-][a-z0-9_.*/-]*)\s*:")
 
 

@@ -20,6 +20,7 @@ _ENTRY = frozenset({"item", "entry"})
 _ROOTS = frozenset({"channel", "feed"})
 _DATES = frozenset({"pubdate", "updated", "published", "modified", "date", "lastbuilddate"})
 _MAX_TITLE = 200
+_MAX_DATE = 100
 
 
 @dataclass(slots=True)
@@ -100,6 +101,7 @@ def _link(element: etree._Element) -> str:
 
 def parse_feed_date(text: str) -> int:
     """Seconds since 1970 of an RFC 822 or W3C date; 0 when it is neither."""
+    text = text[:_MAX_DATE]
     if moment := parse_w3c_date(text):
         return moment
     try:

@@ -25,15 +25,16 @@ MIN_WORDS = 20
 # Everything in ASCII that is no letter and no digit separates words; bytes of other characters stay.
 _WORD_BYTES = bytes(byte + 32 if 65 <= byte <= 90 else byte if byte > 127 or chr(byte).isalnum() else 32 for byte in range(256))
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-_HAS_UNSPACED = re.compile(f"[{_UNSPACED}]")
 _UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
-# Punctuation outside ASCII in UTF-8, by its first bytes: a text without those bytes is not searched for the rest.
-_PUNCTUATION = {
-    b"\xc2": (b"\xc2\xa0", b"\xc2\xa1", b"\xc2\xab", b"\xc2\xb7", b"\xc2\xbb", b"\xc2\xbf"),
-    b"\xe2\x80": tuple(b"\xe2\x80" + bytes([last]) for last in (0x8B, *range(0x90, 0xA7), 0xB9, 0xBA)),
-    b"\xe3\x80": tuple(b"\xe3\x80" + bytes([last]) for last in range(0x80, 0x92)),
-    b"\xef\xbc": tuple(b"\xef\xbc" + bytes([last]) for last in (0x81, 0x88, 0x89, 0x8C, 0x8E, 0x9A, 0x9B, 0x9F)),
-}
+# The first bytes that those have in UTF-8 (and a few other letters too): a text without them need not be searched.
+_UNSPACED_LEADS = tuple(bytes([lead]) for lead in (0xE0, 0xE1, *range(0xE3, 0xEA)))
+# Punctuation outside ASCII in UTF-8. Each pattern starts with fixed bytes, which makes the search ten times as fast as one alternation.
+_PUNCTUATION = (
+    re.compile(rb"\xc2[\xa0\xa1\xab\xb7\xbb\xbf]"),
+    re.compile(rb"\xe2\x80[\x8b\x90-\xa6\xb9\xba]"),
+    re.compile(rb"\xe3\x80[\x80-\x91]"),
+    re.compile(rb"\xef\xbc[\x81\x88\x89\x8c\x8e\x9a\x9b\x9f]"),
+)
 
 
 def simhash(text: str) -> int:
@@ -57,13 +58,11 @@ def distance(a: int, b: int) -> int:
 def _words(text: str) -> list[bytes]:
     if text.isascii():
         return text.encode().translate(_WORD_BYTES).split()
-    if _HAS_UNSPACED.search(text):
-        text = _UNSPACED_RUN.sub(_pairs, text)
     data = text.lower().encode("utf-8", "replace")
-    for lead, marks in _PUNCTUATION.items():
-        if lead in data:
-            for mark in marks:
-                data = data.replace(mark, b" ")
+    if any(lead in data for lead in _UNSPACED_LEADS):
+        data = _UNSPACED_RUN.sub(_pairs, text.lower()).encode("utf-8", "replace")
+    for punctuation in _PUNCTUATION:
+        data = punctuation.sub(b" ", data)
     return data.translate(_WORD_BYTES).split()
 
 

@@ -107,7 +107,8 @@ def read_html(body: bytes | str, label: str | None = None, max_links: int = 50_0
     """Reads a page. ``label`` is the charset that HTTP gave; order as in WHATWG: BOM, HTTP, meta prescan, UTF-8 check, detector."""
     tree = _parse(body, label)
     page = Page((tree.encoding or "utf-8").lower(), max_links=max_links)
-    tree.remove(_TEMPLATE)
+    if tree.select("template"):  # by one tag name it costs nothing
+        tree.remove(_TEMPLATE)
     root = tree.root
     if root is not None:
         page.language = root.attr("lang") or root.attr("xml:lang") or ""

@@ -38,7 +38,9 @@ _SIGNATURES = (
     (b"OggS\x00", "application/ogg"),
     (b"wOF", "font/woff"),
 )
-_ROOT = re.compile(r"(?:\s|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*(?:\[.*?\]\s*)?>)*<(?:[\w.-]+:)?([\w.-]+)", re.DOTALL | re.IGNORECASE)
+# What may stand before the root element, each piece taken whole and never tried again (a hostile prolog would take for ever).
+_PROLOG = r"(?>\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*(?:\[.*?\]\s*)?>)*+"
+_ROOT = re.compile(_PROLOG + r"<(?:[\w.-]+:)?([\w.-]+)", re.DOTALL | re.IGNORECASE)
 _ROOT_WINDOW = 8192
 
 
@@ -130,7 +132,7 @@ def media_type_of(headers: Iterable[tuple[str, str]]) -> MediaType | None:
 
 
 # A header that came twice may arrive as one with a comma (Fetch standard, "get, decode, and split").
-_COMBINED = re.compile(r"(?:[^,\"]|\"(?:[^\"\\]|\\.)*(?:\"|\Z))+")
+_COMBINED = re.compile(r"(?:[^,\"]++|\"(?:[^\"\\]++|\\.|\\\Z)*+(?:\"|\Z))++", re.DOTALL)
 
 
 def is_gzip_file(supplied: str, body: bytes) -> bool:

@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -30,6 +30,7 @@ WINDOW = 16
 """Documents sent ahead: enough that the child never waits for the loop, few enough to send again when it dies."""
 
 _START_S = 60.0
+_RETRY_S = 0.5
 _MAX_FAILED_STARTS = 3
 
 
@@ -129,7 +130,13 @@ class ChildParser:
             self._more.clear()
             if not self._waiting:
                 continue
-            child = self._child = self._start()
+            try:
+                child = self._child = self._start()
+            except OSError:  # no memory, no process or no descriptor left; that may pass
+                self._give_up_after_failed_starts()
+                await self._clock.sleep(_RETRY_S)
+                self._more.set()
+                continue
             try:
                 await self._converse(child)
             finally:
@@ -141,13 +148,17 @@ class ChildParser:
 
     async def _reap(self, child: _Child) -> None:
         """Waits until the system has taken a killed process apart, which takes milliseconds, and more when it held much memory."""
-        while child.process.poll() is None:
-            await self._clock.sleep(0.005)
+        try:
+            while child.process.poll() is None:
+                await self._clock.sleep(0.005)
+        finally:
+            child.process.wait()  # cancelled meanwhile: closing leaves no zombie
 
     def _start(self) -> _Child:
         """Spawned, never forked: the worker has threads and open files that a child must not inherit."""
         ours, theirs = socket.socketpair()
-        with theirs:
+        with theirs, ExitStack() as undo:
+            undo.callback(ours.close)
             # -P: the current folder is the user's, nothing is imported from it.
             process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "lycosa.parse.child", str(theirs.fileno()), str(os.getpid())],
@@ -156,6 +167,7 @@ class ChildParser:
                 start_new_session=True,  # Ctrl-C on the terminal is for the parent
                 env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
             )
+            undo.pop_all()
         self._counts["children"] += 1
         return _Child(process, FrameStream(ours), head_since=self._clock.monotonic())
 
@@ -188,7 +200,7 @@ class ChildParser:
 
     async def _receive(self, child: _Child) -> None:
         decoder = msgspec.msgpack.Decoder(Parsed)
-        with suppress(ConnectionError, FrameError):
+        with suppress(ConnectionError, FrameError, msgspec.MsgspecError):  # all of them are the child's end
             if await child.stream.receive() is None:
                 return
             child.is_ready = True
@@ -196,7 +208,8 @@ class ChildParser:
             self._more.set()
             while (frame := await child.stream.receive()) is not None:
                 child.head_since = self._clock.monotonic()
-                self._answer(child.sent.popleft(), decoder.decode(frame))
+                parsed = decoder.decode(frame)
+                self._answer(child.sent.popleft(), parsed)
                 self._more.set()
                 if child.documents >= self._config.section.recycle_documents and not child.sent:
                     return

@@ -21,6 +21,7 @@ _ENTRY = frozenset({"url", "sitemap"})
 _LOC = frozenset({"loc"})
 _FIELDS = frozenset({"loc", "lastmod", "priority", "changefreq"})
 _TEXT_WINDOW = 20
+_MAX_DATE = 100
 _STARTS = ("http://", "https://", "www.")  # the last is wrong and common
 _W3C_DATE = re.compile(
     r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[T ](\d{1,2}):(\d{2})(?::(\d{2})(?:[.,]\d+)?)?\s*(Z|[+-]\d{2}:?\d{2})?)?)?)?\s*\Z", re.IGNORECASE
@@ -102,7 +103,7 @@ def _priority(text: str) -> float:
 
 def parse_w3c_date(text: str) -> int:
     """Seconds since 1970 of a W3C date (from a bare year to seconds with zone; UTC without one); 0 when it is none."""
-    found = _W3C_DATE.match(text.strip())
+    found = _W3C_DATE.match(text[:_MAX_DATE].strip())
     if found is None:
         return 0
     year, month, day, hour, minute, second = (int(part) if part else 0 for part in found.groups()[:6])

@@ -16,7 +16,7 @@ _DESCRIPTORS = re.compile(r"(?:[^,(]|\([^)]*(?:\)|\Z))*")
 # One descriptor: blanks inside parentheses do not end it.
 _DESCRIPTOR = re.compile(r"(?:[^ \t\n\f\r(]|\([^)]*(?:\)|\Z))+")
 _WIDTH_OR_HEIGHT = re.compile(r"([0-9]+)([wh])\Z")
-_DENSITY = re.compile(r"(?:[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?|-0)x\Z")
+_DENSITY = re.compile(r"(?:(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|-0)x\Z")
 
 
 def srcset_urls(value: str) -> list[str]:

@@ -35,7 +35,6 @@ def ended_elements(body: bytes, charset: str | None = None) -> Iterator[etree._E
     yield from _elements(parser)
 
 
-_CDATA = re.compile(rb"(<!\[CDATA\[.*?\]\]>)", re.DOTALL)
 _BARE_AMPERSAND = re.compile(rb"&(?![A-Za-z]+;|#)")
 
 
@@ -50,8 +49,17 @@ def _repaired(body: bytes) -> bytes:
     body = body.lstrip()
     if b"&" not in body:
         return body
-    parts = _CDATA.split(body)
-    parts[::2] = [_BARE_AMPERSAND.sub(b"&#38;", part.replace(b"&amp;", b"&#38;")) for part in parts[::2]]
+    parts: list[bytes] = []
+    position = 0
+    while position < len(body):
+        literal = body.find(b"<![CDATA[", position)  # in there an ampersand is one
+        markup = body[position:] if literal < 0 else body[position:literal]
+        parts.append(_BARE_AMPERSAND.sub(b"&#38;", markup.replace(b"&amp;", b"&#38;")))
+        if literal < 0:
+            break
+        end = body.find(b"]]>", literal)
+        position = len(body) if end < 0 else end
+        parts.append(body[literal:position])
     return b"".join(parts)
 
 

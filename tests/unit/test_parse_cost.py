@@ -1,0 +1,70 @@
+"""Hostile strings cost the small readers time in proportion to their length: no pattern may try its choices again and again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from lycosa.parse.directives import read_directives
+from lycosa.parse.link_header import parse_link_header
+from lycosa.parse.media_type import media_type_of, parse_media_type, root_name
+from lycosa.parse.refresh import parse_refresh
+from lycosa.parse.sitemap import read_sitemap
+from lycosa.parse.srcset import srcset_urls
+
+MANY = 20_000
+PIECES = [
+    " ",
+    ";",
+    ",",
+    '"',
+    '\\"',
+    '"\\',
+    "<",
+    "; a",
+    "; a = ",
+    "=",
+    ";a=b",
+    "max-",
+    ":",
+    "1",
+    ".",
+    "'",
+    "(",
+    ") ",
+    "a (",
+    "a ,",
+    "max-a :",
+    "<x>",
+]
+READERS: dict[str, Callable[[str], object]] = {
+    "directives": lambda text: read_directives([("robots", text)], [text], "lycosa"),
+    "link_header": lambda text: parse_link_header(f"<x>{text}\x01"),
+    "media_type": lambda text: (parse_media_type(f"a/b;{text}"), media_type_of([("content-type", text)])),
+    "refresh": lambda text: (parse_refresh(text), parse_refresh(f"1;url={text}")),
+    "srcset": lambda text: (srcset_urls(text), srcset_urls(f"a {text}y")),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_repetition_is_read_in_proportion(reader: str) -> None:
+    for piece in PIECES:
+        started = time.process_time()
+        READERS[reader](piece * MANY)
+        assert time.process_time() - started < 1.0, piece
+
+
+@pytest.mark.parametrize("piece", [b"<?a?>", b"<!--a-->", b"<!DOCTYPE a []>", b"<!DOCTYPE ", b"<!DOCTYPE a [", b"] ", b"<?a", b" "])
+def test_prologs_are_read_in_proportion(piece: bytes) -> None:
+    started = time.process_time()
+    assert root_name((piece * MANY)[:8192]) == ""
+    assert time.process_time() - started < 1.0
+
+
+@pytest.mark.parametrize("piece", [b"&", b"<![CDATA[", b"<![CDATA[&]]>", b"&a", b"<url>", b"<url><loc>a</loc>", b"<loc>"])
+def test_sitemaps_are_read_in_proportion(piece: bytes) -> None:
+    started = time.process_time()
+    read_sitemap(b"<urlset>&" + piece * MANY)
+    assert time.process_time() - started < 2.0
