@@ -83,6 +83,12 @@ async def test_large_bodies_pass(parser: Parser) -> None:
     assert [answer.decoded_bytes for answer in answers] == [len(body)] * 3
 
 
+async def test_text_that_is_no_unicode_is_an_internal_reason_at_most(parser: Parser) -> None:
+    parsed = await parser.parse(Document("http://example.org/", 200, [("content-type", "text/html"), ("x", "\ud800")], b"<p>x"))
+    assert parsed.reason in (Reason.NONE, Reason.INTERNAL)
+    assert (await parser.parse(page())).reason is Reason.NONE
+
+
 async def test_closing_twice_is_harmless(parser: Parser) -> None:
     await parser.parse(page())
     await parser.close()

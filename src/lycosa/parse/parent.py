@@ -91,6 +91,7 @@ class ChildParser:
         self._more = asyncio.Event()
         self._child: _Child | None = None
         self._running: asyncio.Task[None] | None = None
+        self._is_closing = False
         self._counts = dict.fromkeys(("answered", "children", "timeouts", "deaths", "failed_starts"), 0)
 
     async def parse(self, document: Document) -> Parsed:
@@ -108,6 +109,7 @@ class ChildParser:
         """Kills the child and cancels what is still unanswered. Harmless when repeated."""
         if self._running is None:
             self._running = asyncio.create_task(asyncio.sleep(0))
+        self._is_closing = True
         self._running.cancel()
         with suppress(asyncio.CancelledError):
             await self._running
@@ -183,7 +185,7 @@ class ChildParser:
 
     async def _send(self, child: _Child) -> None:
         encoder = msgspec.msgpack.Encoder()
-        with suppress(ConnectionError):  # the receiving side notices and ends the conversation
+        try:
             await child.stream.send(encoder.encode(self._config))
             while child.documents < self._config.section.recycle_documents:
                 while not self._waiting or len(child.sent) >= WINDOW or not child.is_ready:
@@ -192,15 +194,22 @@ class ChildParser:
                 job = self._waiting.popleft()
                 if job.answer.done():
                     continue  # nobody wants it any more
+                try:
+                    frame = encoder.encode(job.document)
+                except ValueError as error:  # a string that is no Unicode
+                    self._answer(job, Parsed(reason=Reason.INTERNAL, detail=str(error)[:500]))
+                    continue
                 if not child.sent:
                     child.head_since = self._clock.monotonic()
                 child.sent.append(job)
                 child.documents += 1
-                await child.stream.send(encoder.encode(job.document))
+                await child.stream.send(frame)
+        except OSError:
+            child.kill()  # the receiving side notices and ends the conversation
 
     async def _receive(self, child: _Child) -> None:
         decoder = msgspec.msgpack.Decoder(Parsed)
-        with suppress(ConnectionError, FrameError, msgspec.MsgspecError):  # all of them are the child's end
+        with suppress(OSError, FrameError, msgspec.MsgspecError):  # all of them are the child's end
             if await child.stream.receive() is None:
                 return
             child.is_ready = True
@@ -231,12 +240,12 @@ class ChildParser:
                 return
 
     def _take_back(self, child: _Child) -> None:
-        """After a child's end: blames the first of its documents, and queues the others again in their order."""
-        if child.sent:
+        """After a child's end: blames the first of its documents, unless we ended it, and queues the others again in their order."""
+        if child.sent and not self._is_closing:
             reason = Reason.PARSE_TIMEOUT if child.is_late else Reason.PARSE_KILLED
             self._counts["timeouts" if child.is_late else "deaths"] += 1
             self._answer(child.sent.popleft(), Parsed(reason=reason, detail=reason.meaning))
-        elif not child.is_ready:
+        elif not child.is_ready and not self._is_closing:
             self._give_up_after_failed_starts()
         self._waiting.extendleft(reversed(child.sent))
         child.sent.clear()
