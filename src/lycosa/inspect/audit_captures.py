@@ -1,8 +1,8 @@
 """An index of all captures that fits in memory: two hashes of eight bytes for each.
 
-One tells the same capture made twice (URL and fetch number), the other is where it stands (and segment, and offset); a URL's record names exactly
-that place, so a record is checked by one binary search, without reading the WARC again. By chance two of n captures share a hash with odds of
-about n^2 / 2^65, which would hide one breach or show one that is none: with 100 million captures once in 3,700 audits.
+One tells the same capture made twice (URL and fetch number), the other is where it stands (and segment, and offset). A URL's record
+names exactly that place, so a record is checked by one binary search, without reading the WARC again. Two of n captures share a hash by
+chance with odds of about n^2 / 2^65, which would hide one breach or show one that is none: with 100 million captures in one audit of 3,700.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class CaptureIndex:
 
 def capture_key(url: str, number: int) -> int:
     """What tells captures apart."""
-    return xxh3_64_intdigest(f"{number} {url}")
+    return xxh3_64_intdigest(f"{number} {url}".encode())
 
 
 def place_key(url: str, number: int, segment: str, offset: int) -> int:
     """A capture and where it stands."""
-    return xxh3_64_intdigest(f"{number} {segment} {offset} {url}")
+    return xxh3_64_intdigest(f"{number} {segment} {offset} {url}".encode())

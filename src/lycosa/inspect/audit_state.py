@@ -19,6 +19,8 @@ from lycosa.kv.records import PARKED_BAND, UrlRecord, decode_url, due_key, front
 from lycosa.model.completed import UrlState
 from lycosa.url import hash8, join_url
 
+Pairs = Iterator[tuple[bytes, bytes]]
+
 _STEP = 20_000
 _SETTLED = frozenset({UrlState.FETCHED, UrlState.REDIRECTED})
 _NO_NAME = "(no visit state)"
@@ -75,7 +77,8 @@ class StateChecks:
         self.fetches += history.fetches
         if self._is_ahead(history.segment, history.offset):
             return
-        self._asked.append((place_key(url, history.fetches, history.segment, history.offset), f"{url}: {history.segment}, byte {history.offset}"))
+        key = place_key(url, history.fetches, history.segment, history.offset)
+        self._asked.append((key, f"{url}: {history.segment}, byte {history.offset}"))
         if len(self._asked) >= _STEP:
             self._ask()
 
@@ -92,9 +95,8 @@ class StateChecks:
         for key, _ in view.scan(b"D", prefix_end(b"D")):
             due_at, host8, url8 = int.from_bytes(key[1:5], "big"), key[5:13], key[13:]
             record = view.record(host8, url8)
-            self.due.expect(
-                record is not None and record.due_at == due_at, f"URL {url8.hex()} is due at {due_at}, its record says {record and record.due_at}"
-            )
+            told = record.due_at if record is not None else "nothing"
+            self.due.expect(told == due_at, f"URL {url8.hex()} is due at {due_at}, its record says {told}")
         for key, _ in view.scan(b"P", prefix_end(b"P")):
             self.due.expect(view.visit(key[5:]) is not None, f"host {key[5:].hex()} is parked and unknown")
         for key, host8 in view.scan(b"F", prefix_end(b"F")):
@@ -108,7 +110,7 @@ class StateChecks:
 class _Host:
     """One host's part of a table: its visit state, and its records and queue entries to be read once, in this order."""
 
-    def __init__(self, host8: bytes, visit: VisitRecord | None, urls: Iterator[tuple[bytes, bytes]], queue: Iterator[tuple[bytes, bytes]]) -> None:
+    def __init__(self, host8: bytes, visit: VisitRecord | None, urls: Pairs, queue: Pairs) -> None:
         self.host8, self.visit, self.urls, self.queue = host8, visit, urls, queue
 
 
@@ -185,7 +187,8 @@ class _HostCheck:
         check, name = self._checks.hosts, self._name
         check.expect(visit.waiting == queued, f"{name}: {visit.waiting} waiting by the visit state, {queued} in the queue")
         check.expect(visit.parked == parked, f"{name}: {visit.parked} parked by the visit state, {parked} in the parked band")
-        check.expect(visit.retrying == self._retrying, f"{name}: {visit.retrying} wait for a retry by the visit state, {self._retrying} by the records")
+        told = f"{name}: {visit.retrying} wait for a retry by the visit state, {self._retrying} by the records"
+        check.expect(visit.retrying == self._retrying, told)
         may_wait = visit.state in (HostState.READY, HostState.SNOOZED, HostState.EXHAUSTED)
         if queued and may_wait:
             check.expect(
@@ -202,7 +205,7 @@ class _HostCheck:
 class _Stream:
     """A scan, taken host by host."""
 
-    def __init__(self, pairs: Iterator[tuple[bytes, bytes]]) -> None:
+    def __init__(self, pairs: Pairs) -> None:
         self._pairs = pairs
         self._next = next(pairs, None)
 
@@ -211,7 +214,7 @@ class _Stream:
         """The host of the next pair."""
         return self._next[0][1:9] if self._next else None
 
-    def take(self, host8: bytes) -> Iterator[tuple[bytes, bytes]]:
+    def take(self, host8: bytes) -> Pairs:
         """The pairs of a host."""
         while self._next is not None and self._next[0][1:9] == host8:
             pair, self._next = self._next, next(self._pairs, None)

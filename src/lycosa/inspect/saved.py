@@ -14,12 +14,12 @@ from lycosa.admit.refusal import Refusal
 from lycosa.admit.scope import Scope
 from lycosa.admit.traps import Traps
 from lycosa.config import CanonicalSection, Config
+from lycosa.folder import settings_path
 from lycosa.inspect.reader import CrawlReader
 from lycosa.kv.records import prefix_end
-from lycosa.model.discovered import Discovered, LinkKind
-from lycosa.url import Canonicalizer, hash8, host_of
+from lycosa.model.discovered import LinkKind
+from lycosa.url import Canonicalizer
 
-SETTINGS = "settings.json"
 _YEAR_S = 31_556_952
 
 
@@ -37,13 +37,13 @@ class Saved(msgspec.Struct, frozen=True):
 
 def load_saved(reader: CrawlReader) -> Saved:
     """Raises ``SettingsUnreadable``."""
-    path = reader.folder / SETTINGS
+    path = settings_path(reader.folder)
     try:
         config, is_recorded = msgspec.json.decode(path.read_bytes(), type=Config), True
     except FileNotFoundError:
         config, is_recorded = Config(), False
     except (OSError, msgspec.DecodeError) as error:
-        raise SettingsUnreadable(f"{path}: {error}; start the crawl once more, or remove the file to look at it with the defaults") from error
+        raise SettingsUnreadable(f"{path}: {error}; restore it, or remove it to look at the crawl with the defaults") from error
     identity = reader.manifest.identity
     canonical = msgspec.convert(identity.canonical, CanonicalSection)
     frontier = msgspec.structs.replace(config.frontier, partitions=identity.partitions, bands=identity.bands)
@@ -115,8 +115,3 @@ class PureRules:
         if traps is None:
             traps = self._traps[year] = Traps(self._config.traps, year)
         return traps
-
-
-def found_now(url: str, depth: int = 1) -> Discovered:
-    """A canonical URL as if it had just been found on some page."""
-    return Discovered(url, hash8(host_of(url)), hash8(url), LinkKind.A, depth)

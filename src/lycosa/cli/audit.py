@@ -1,0 +1,102 @@
+"""``lycosa audit``: the crawl's promises proven from its folder, or the first breaches."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lycosa.cli.output import ExitCode, clean, emit, emit_json, emit_table, human_count, human_duration
+
+if TYPE_CHECKING:
+    from lycosa.inspect.audit_report import Report
+
+_EPILOG = """
+\b
+Examples:
+  lycosa audit crawls/example.org               recount the state, read 2,000 captures back, prove politeness
+  lycosa audit crawls/example.org --all         read and parse every capture again
+  lycosa audit crawls/example.org --hosts       with the shortest pause of every host
+
+Gives 0 when every promise holds, and 1 with the first ten breaches when one does not.
+"""
+_EVERY_S = 0.2
+
+
+@click.command("audit", epilog=_EPILOG, short_help="Prove from disk that nothing was lost and no host was pressed.")
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option(
+    "--sample",
+    metavar="N",
+    type=click.IntRange(1),
+    default=2000,
+    show_default=True,
+    help="Captures whose records are read and parsed again.",
+)
+@click.option("--all", "everything", is_flag=True, help="Read and parse every capture.")
+@click.option("--hosts", is_flag=True, help="List the shortest pause of every host, tightest first.")
+@click.option("--json", "as_json", is_flag=True, help="As one JSON document.")
+def command(folder: Path, sample: int, everything: bool, hosts: bool, as_json: bool) -> int:
+    """Recount the crawl in DIR from its files: conservation, a second source for links, politeness, robots.txt, outputs. Writes nothing."""
+    return run(folder, 0 if everything else sample, hosts, as_json)
+
+
+def run(folder: Path, sample: int, hosts: bool, as_json: bool) -> int:
+    """Audits and prints the report; gives the exit code."""
+    import msgspec
+
+    from lycosa.inspect.audit import AuditOptions, audit
+
+    report = audit(folder, AuditOptions(sample, hosts), _progress())
+    if as_json:
+        emit_json({**msgspec.to_builtins(report), "clean": report.is_clean, "breaches": report.breaches})
+    else:
+        _print(report)
+    return ExitCode.FINISHED if report.is_clean else ExitCode.INTERNAL
+
+
+def _print(report: Report) -> None:
+    rows = (
+        (check.name, human_count(check.checked), human_count(check.breaches) if check.breaches else "", check.what)
+        for check in report.checks
+    )
+    emit_table(("check", "checked", "breaches", "what"), rows)
+    for check in report.checks:
+        for note in check.notes:
+            emit(f"  {check.name}: {clean(note)}")
+    if report.hosts:
+        emit("")
+        lines = ((x.host, x.requests, f"{x.shortest_s:.6f}", f"{x.due_s:.6f}", f"{x.margin_s:+.6f}") for x in report.hosts)
+        emit_table(("host", "requests", "pause s", "due s", "margin s"), lines)
+    emit("")
+    if report.share < 1:
+        emit(f"Records of {report.share:.1%} of the captures were read; --all reads every one.")
+    if report.is_running:
+        emit("The crawl is running; audit it at rest for the checks that were left out.")
+    if report.is_clean:
+        emit(f"Every promise holds ({human_duration(report.elapsed_s)}).")
+        return
+    emit(f"{human_count(report.breaches)} breaches ({human_duration(report.elapsed_s)}):")
+    for text in report.first_breaches():
+        emit(f"  {clean(text)}")
+
+
+def _progress() -> Callable[[str, int, int], None]:
+    """One line on a terminal's standard error, rewritten; nothing elsewhere."""
+    if not sys.stderr.isatty():
+        return lambda what, done, total: None
+    last = 0.0
+
+    def show(what: str, done: int, total: int) -> None:
+        nonlocal last
+        if time.monotonic() - last >= _EVERY_S:
+            last = time.monotonic()
+            share = f" of {human_count(total)}" if total else ""
+            sys.stderr.write(f"\r\x1b[K{human_count(done)}{share} {what}\r")
+            sys.stderr.flush()
+
+    return show

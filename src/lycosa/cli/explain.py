@@ -1,0 +1,49 @@
+"""``lycosa explain``: why a URL stands where it stands."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from lycosa.cli.output import clean, emit, emit_json, emit_pairs
+
+_EPILOG = """
+\b
+Examples:
+  lycosa explain crawls/example.org https://example.org/about
+  lycosa explain crawls/example.org 9f86d081884c7d65     by the urlHash that the API and exports give
+  lycosa explain crawls/example.org example.org/ --json | jq -r .verdict
+
+\b
+Verdicts:
+  fetched duplicate near_duplicate redirected queued retrying parked retired failed
+  refused_by_robots refused_by_scope refused_by_trap never_seen not_a_url unknown_hash
+"""
+
+
+@click.command("explain", epilog=_EPILOG, short_help="Everything about one URL: state, rule, robots line, history.")
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("url", metavar="URL")
+@click.option("--json", "as_json", is_flag=True, help="As one JSON document.")
+def command(folder: Path, url: str, as_json: bool) -> None:
+    """Say what became of URL in the crawl in DIR, or what would become of it, and why. URL may be a urlHash (16 hexadecimal digits)."""
+    run(folder, url, as_json)
+
+
+def run(folder: Path, url: str, as_json: bool) -> None:
+    """Looks the URL up and prints the answer."""
+    from lycosa.inspect.explain import explain
+    from lycosa.inspect.reader import CrawlReader
+    from lycosa.inspect.saved import load_saved
+
+    reader = CrawlReader(folder)
+    answer = explain(reader, load_saved(reader), url, time.time())
+    if as_json:
+        emit_json(answer.to_json())
+        return
+    emit(clean(answer.url or answer.asked))
+    emit(clean(answer.headline))
+    emit("")
+    emit_pairs([("urlHash", answer.url_hash), *((fact.key.replace("_", " "), fact.text) for fact in answer.facts)], indent="  ")

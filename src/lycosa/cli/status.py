@@ -1,0 +1,106 @@
+"""``lycosa status``: how far a crawl is."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lycosa.cli.output import emit, emit_json, emit_pairs, emit_table, human_bytes, human_count, human_duration, human_time
+
+if TYPE_CHECKING:
+    from lycosa.inspect.status import CrawlStatus
+
+_EPILOG = """
+\b
+Examples:
+  lycosa status crawls/example.org              running or not, URLs by state, errors, sizes, what it waits for
+  lycosa status crawls/example.org --hosts 50   the fifty hosts with most URLs waiting
+  lycosa status crawls/example.org --json | jq .states
+"""
+
+
+@click.command("status", epilog=_EPILOG, short_help="How far a crawl is: URLs by state, hosts, errors.")
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option(
+    "--hosts",
+    metavar="N",
+    type=click.IntRange(0),
+    is_flag=False,
+    flag_value=50,
+    default=10,
+    help="Hosts listed, most waiting URLs first [10; 50 without N].",
+)
+@click.option("--json", "as_json", is_flag=True, help="As one JSON document.")
+def command(folder: Path, hosts: int, as_json: bool) -> None:
+    """Show how far the crawl in DIR is. It may be running: nothing is locked or written."""
+    run(folder, hosts, as_json)
+
+
+def run(folder: Path, hosts: int, as_json: bool) -> None:
+    """Reads the status and prints it."""
+    import msgspec
+
+    from lycosa.inspect.reader import CrawlReader
+    from lycosa.inspect.saved import load_saved
+    from lycosa.inspect.status import crawl_status, estimate
+
+    now = time.time()
+    reader = CrawlReader(folder)
+    status = crawl_status(reader, load_saved(reader), now, hosts)
+    if as_json:
+        emit_json({**msgspec.to_builtins(status), "estimate": estimate(status)})
+    else:
+        _print(status, estimate(status), now)
+
+
+def _print(status: CrawlStatus, estimated: str, now: float) -> None:
+    live = status.live
+    emit_pairs(
+        (
+            ("crawl", f"{status.folder} ({status.crawl[:8]}, run {status.runs})"),
+            ("state", _state(status, now)),
+            ("pages/s", live.get("pages_per_s") if live else None),
+            ("waiting for", status.waits_for),
+            ("estimate", estimated),
+            ("last commit", human_time(status.last_commit)),
+            ("captures", f"{human_count(status.captures)} ({human_count(status.pages)} pages) in {human_count(status.requests)} requests"),
+            ("received", human_bytes(status.body_bytes)),
+        )
+    )
+    balance = "the states add up to it" if status.is_balanced else "THE STATES DO NOT ADD UP: run lycosa audit"
+    emit(f"\n{human_count(status.discovered)} URLs discovered, {balance}")
+    leased = [("leased (of the queued)", live["running"])] if "running" in live else []
+    emit_pairs([*((name, human_count(number)) for name, number in status.states.items()), *leased], indent="  ")
+    emit("\nhosts")
+    emit_pairs(((name, human_count(number)) for name, number in sorted(status.hosts_by_state.items())), indent="  ")
+    for title, lines in (("failures and remarks", status.remarks), ("refused links by rule", status.refusals)):
+        if lines:
+            emit("")
+            emit_table((title, "count", "whose", "meaning"), ((x.reason, human_count(x.count), x.cause, x.meaning) for x in lines))
+    if status.hosts:
+        emit("")
+        rows = (
+            (x.host, x.state, human_count(x.waiting), human_count(x.parked), human_count(x.pages), human_duration(x.wait_s),
+             human_duration(x.needs_s), x.reason or x.last_error)
+            for x in status.hosts
+        )  # fmt: skip
+        emit_table(("host", "state", "waiting", "parked", "pages", "next in", "needs", "why"), rows)
+    emit("")
+    emit_table(
+        ("files", "number", "open", "size"), ((x.kind, x.files, x.open or "", human_bytes(x.bytes)) for x in status.outputs if x.files)
+    )
+
+
+def _state(status: CrawlStatus, now: float) -> str:
+    if not status.is_running:
+        holder = status.holder
+        if holder is not None and not holder.released:
+            return "not running (the last run did not end in order; the next start brings the folder to its last commit)"
+        return "not running"
+    said = str(status.live.get("state", "")) if status.live else ""
+    holder = status.holder
+    who = f"process {holder.pid} for {human_duration(now - holder.started)}" if holder else "some process"
+    return f"running: {who}{f', {said}' if said else ''}"

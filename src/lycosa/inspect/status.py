@@ -1,0 +1,245 @@
+"""How far a crawl is, running or not: counts from its committed state, and what the running crawl says of itself.
+
+The estimates are lower bounds and say so: what waits at a host today, one request after another at the pace of the host, and nothing
+of what will still be found there.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from lycosa.config import Config
+from lycosa.folder import status_path
+from lycosa.frontier.counters import Counters, count
+from lycosa.frontier.visit_state import HostState, VisitRecord
+from lycosa.inspect.explain import owed, span, steady_delay
+from lycosa.inspect.reader import CrawlReader
+from lycosa.inspect.running import is_running, lock_holder
+from lycosa.inspect.saved import Saved
+from lycosa.kv.records import prefix_end
+from lycosa.lock import LockHolder
+from lycosa.model.completed import UrlState
+from lycosa.reasons import Reason
+from lycosa.store import layout
+
+DEFAULT_HOSTS = 10
+_FRESH_S = 15.0  # a status file older than this is not believed
+_LONG_S = 600.0  # a host that alone needs longer than this is worth a sentence
+
+
+class HostLine(msgspec.Struct, frozen=True):
+    """One host with work left. ``wait_s`` until its next request, ``needs_s`` the least time in which its queue can be fetched."""
+
+    host: str
+    state: str
+    waiting: int
+    parked: int
+    pages: int
+    delay_s: float
+    wait_s: float
+    needs_s: float
+    reason: str
+    last_error: str
+
+
+class ReasonLine(msgspec.Struct, frozen=True):
+    """How often a reason occurred, and what it means."""
+
+    reason: str
+    count: int
+    cause: str
+    meaning: str
+
+
+class Output(msgspec.Struct, frozen=True):
+    """The files of one kind: how many, of them open, bytes."""
+
+    kind: str
+    files: int
+    open: int
+    bytes: int
+
+
+class CrawlStatus(msgspec.Struct, kw_only=True):
+    """The whole answer. ``live`` is what the running crawl wrote within the last seconds, or empty."""
+
+    folder: str
+    crawl: str
+    created: str
+    started: str
+    runs: int
+    is_running: bool
+    holder: LockHolder | None = None
+    live: dict[str, Any] = {}
+    last_commit: float = 0.0
+    discovered: int = 0
+    states: dict[str, int] = {}
+    is_balanced: bool = True
+    captures: int = 0
+    pages: int = 0
+    requests: int = 0
+    body_bytes: int = 0
+    remarks: list[ReasonLine] = []
+    refusals: list[ReasonLine] = []
+    hosts_by_state: dict[str, int] = {}
+    hosts: list[HostLine] = []
+    longest: HostLine | None = None
+    next_due_s: float = -1.0
+    outputs: list[Output] = []
+    waits_for: str = ""
+
+
+def crawl_status(reader: CrawlReader, saved: Saved, now: float, hosts: int = DEFAULT_HOSTS) -> CrawlStatus:
+    """Reads counters and hosts of all partitions; about ten microseconds a host. ``now`` is wall time in seconds."""
+    manifest = reader.manifest
+    status = CrawlStatus(
+        folder=str(reader.folder),
+        crawl=manifest.crawl,
+        created=manifest.created,
+        started=manifest.started,
+        runs=manifest.runs,
+        is_running=is_running(reader.folder),
+        holder=lock_holder(reader.folder),
+        last_commit=reader.last_commit,
+        states={state.label: 0 for state in UrlState},
+    )
+    status.live = _live(reader.folder, now) if status.is_running else {}
+    remarks: dict[int, int] = {}
+    refusals: dict[int, int] = {}
+    lines: list[tuple[int, str, HostLine]] = []
+    due: list[int] = []
+    for view in reader.views():
+        _add_counters(status, view.counters(), remarks, refusals)
+        for entry in view.hosts():
+            _add_host(status, entry.record, lines, hosts, saved.config, now)
+        due += [int.from_bytes(key[1:5], "big") for prefix in (b"D", b"P") for key, _ in islice(view.scan(prefix, prefix_end(prefix)), 1)]
+    status.next_due_s = max(min(due) - now, 0.0) if due else -1.0
+    status.remarks, status.refusals = _reasons(remarks), _reasons(refusals)
+    status.hosts = [line for _, _, line in sorted(lines, reverse=True)]
+    status.outputs = _outputs(reader.folder)
+    status.waits_for = _waits_for(status)
+    return status
+
+
+def estimate(status: CrawlStatus) -> str:
+    """One honest sentence on how long it will take, or empty."""
+    line = status.longest
+    if line is None or line.needs_s < _LONG_S or line.state in (HostState.RETIRED.label, HostState.PARKED.label):
+        return ""
+    what = f"for the {line.waiting:,} URLs that wait there now"
+    return f"host {line.host} alone needs {span(line.needs_s)} at {line.delay_s:g} s a request, {what}"
+
+
+def _add_counters(status: CrawlStatus, counters: Counters, remarks: dict[int, int], refusals: dict[int, int]) -> None:
+    status.discovered += counters.discovered
+    for state in UrlState:
+        status.states[state.label] += counters.of(state)
+    status.is_balanced = status.is_balanced and counters.is_balanced
+    status.captures += counters.captures
+    status.pages += counters.pages
+    status.requests += counters.requests
+    status.body_bytes += counters.body_bytes
+    for reason, number in counters.reasons.items():
+        if reason != Reason.NONE:
+            count(remarks, reason, number)
+    for reason, number in counters.rule_refusals.items():
+        count(refusals, reason, number)
+
+
+def _add_host(
+    status: CrawlStatus, record: VisitRecord, lines: list[tuple[int, str, HostLine]], wanted: int, config: Config, now: float
+) -> None:
+    label = record.state.label
+    status.hosts_by_state[label] = status.hosts_by_state.get(label, 0) + 1
+    waiting = record.waiting + record.retrying
+    if not waiting + record.parked:
+        return
+    line = _line(record, config, now)
+    entry = (waiting + record.parked, record.host, line)
+    if len(lines) < wanted:
+        heapq.heappush(lines, entry)
+    elif wanted:
+        heapq.heappushpop(lines, entry)
+    is_active = record.state in (HostState.READY, HostState.SNOOZED)
+    if is_active and (status.longest is None or line.needs_s > status.longest.needs_s):
+        status.longest = line
+
+
+def _line(record: VisitRecord, config: Config, now: float) -> HostLine:
+    delay = steady_delay(record, config)
+    wait = max((record.parked_until if record.state is HostState.PARKED else record.next_at) - now, 0.0)
+    waiting = record.waiting + record.retrying
+    reason = f"{record.reason.meaning}{f' ({record.detail})' if record.detail else ''}" if record.reason else ""
+    if not reason and wait > 0:
+        reason = f"delay by {owed(record, config, now).source}"
+    return HostLine(
+        host=record.host,
+        state=record.state.label,
+        waiting=waiting,
+        parked=record.parked,
+        pages=record.usage.pages,
+        delay_s=delay,
+        wait_s=round(wait, 1),
+        needs_s=round(wait + max(waiting - 1, 0) * delay, 1),
+        reason=reason,
+        last_error=record.last_error.label if record.last_error else "",
+    )
+
+
+def _reasons(table: dict[int, int]) -> list[ReasonLine]:
+    found = [(Reason(number), times) for number, times in table.items()]
+    lines = [ReasonLine(reason.label, times, reason.cause.value, reason.meaning) for reason, times in found]
+    return sorted(lines, key=lambda line: (-line.count, line.reason))
+
+
+def _outputs(folder: Path) -> list[Output]:
+    found = []
+    for kind in (layout.WARC, layout.JOURNAL, *layout.DERIVED):
+        sizes = [(path.name.endswith(layout.OPEN), _size(path)) for path in (folder / kind).glob("[!.]*")]
+        found.append(Output(kind, len(sizes), sum(is_open for is_open, _ in sizes), sum(size for _, size in sizes)))
+    for kind, names in (("state", "state"), ("log", "log")):
+        sizes = [(False, _size(path)) for path in (folder / names).rglob("*") if path.is_file()]
+        found.append(Output(kind, len(sizes), 0, sum(size for _, size in sizes)))
+    return found
+
+
+def _size(path: Path) -> int:
+    """0 for a file that went meanwhile."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _live(folder: Path, now: float) -> dict[str, Any]:
+    """What the running supervisor wrote, when it is not old."""
+    try:
+        live = json.loads(status_path(folder).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    is_fresh = isinstance(live, dict) and abs(now - float(live.get("updated", 0.0))) < _FRESH_S
+    return live if is_fresh else {}
+
+
+def _waits_for(status: CrawlStatus) -> str:
+    if status.live:
+        return str(status.live.get("waiting_for", ""))
+    if status.is_running:
+        return "it has not said anything for a while; it may be starting, or hang"
+    waiting = status.states[UrlState.QUEUED.label]
+    if waiting:
+        due = f", the next is due in {span(status.next_due_s)}" if status.next_due_s > 0 and not _is_ready(status) else ""
+        return f"`lycosa crawl --dir {status.folder}` to go on with {waiting:,} queued URLs{due}"
+    if status.next_due_s >= 0:
+        return f"nothing now; the next refetch is due in {span(status.next_due_s)}"
+    return "nothing"
+
+
+def _is_ready(status: CrawlStatus) -> bool:
+    return bool(status.hosts_by_state.get(HostState.READY.label, 0))
