@@ -18,7 +18,7 @@ from lycosa.attempts import AttemptLog, CrashCounts, boot_id, last_contacts, unf
 from lycosa.commit import CommitLog
 from lycosa.config import Config, FetchSection
 from lycosa.config import SeenUrls as SeenChoice
-from lycosa.exchange.outbox import Outbox
+from lycosa.delivery import Delivery
 from lycosa.folder import addresses_path, attempts_folder, log_folder, mark_of, open_seen, stamp_of, suffix_list, table_folder
 from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.partition import Partition
@@ -28,10 +28,9 @@ from lycosa.kv.overlay import Overlay
 from lycosa.kv.port import KeyValue, Opener
 from lycosa.kv.records import prefix_end
 from lycosa.manifest import Identity, Manifest
-from lycosa.model.discovered import Discovered
 from lycosa.model.fetched import Limits
 from lycosa.pacing import Pacing
-from lycosa.permits import LocalPermits
+from lycosa.permits import GrantedPermits, LocalPermits
 from lycosa.pipeline import PageSink, Pipeline, Stages
 from lycosa.politeness.addresses import AddressTable
 from lycosa.politeness.delay import longest_delay
@@ -61,7 +60,7 @@ class Ports(msgspec.Struct, frozen=True):
 
 
 class Job(msgspec.Struct, frozen=True):
-    """What one worker is to do: which of a crawl's partitions it owns in this run, and the user's own rules."""
+    """What one worker is to do: which of a crawl's partitions it owns in this run, URLs whose places are in scope, the user's own rules."""
 
     folder: Path
     config: Config
@@ -71,6 +70,7 @@ class Job(msgspec.Struct, frozen=True):
     software: str
     user_agent: str
     last_commit: float = 0.0
+    places: Sequence[str] = ()
     rules: tuple[Rule, ...] = ()
     sinks: tuple[PageSink, ...] = ()
 
@@ -83,6 +83,8 @@ class Assembled(msgspec.Struct, frozen=True):
     pipeline: Pipeline
     sender: Sender
     store: SegmentStore
+    delivery: Delivery
+    permits: LocalPermits | GrantedPermits
     close: Callable[[], None]
 
 
@@ -113,8 +115,11 @@ def limits_of(section: FetchSection) -> Limits:
     )
 
 
-def assemble(job: Job, ports: Ports) -> Assembled:
-    """Opens the partitions' tables and logs, and connects the stages. The folder has been through ``recover_crawl``. Blocks."""
+def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None = None) -> Assembled:
+    """Opens the partitions' tables and logs, and connects the stages. The folder has been through ``recover_crawl``. Blocks.
+
+    One worker of several is given ``want_permits``, by which it asks its supervisor for permits.
+    """
     config, folder, clock = job.config, job.folder, ports.clock
     chance = random.Random(f"{config.seed}:{job.number}:{job.manifest.runs}")
     tables = {number: ports.open_table(table_folder(folder, number)) for number in job.owned}
@@ -129,7 +134,8 @@ def assemble(job: Job, ports: Ports) -> Assembled:
     sender = Sender(ports.fetcher, ports.resolver, addresses, attempts, clock, limits_of(config.fetch))
     frontier.on_benched = sender.prefetch
     addressing = Addressing(Canonicalizer(config.canonical), sites, config.frontier.partitions)
-    intake = _intake(job, partitions, addressing, tables, clock)
+    delivery = Delivery(partitions, tables)
+    intake = _intake(job, partitions, addressing, tables, clock, delivery)
     store = SegmentStore(folder, config.store, _crawl_info(job), job.number, chance, surt, by_list(suffix_list(folder)))
     robots = Robots(
         config.robots,
@@ -152,12 +158,18 @@ def assemble(job: Job, ports: Ports) -> Assembled:
         intake=intake,
         sinks=job.sinks,
     )
-    captures = sum(p.counters.captures for p in partitions.values())
-    body_bytes = sum(p.counters.body_bytes for p in partitions.values())
-    permits = LocalPermits(config.limits, captures, body_bytes, lambda: worker.stop(End.LIMIT))
+    permits: LocalPermits | GrantedPermits
+    if want_permits is not None:
+        permits = GrantedPermits(config.limits, want_permits)
+    else:
+        captures = sum(p.counters.captures for p in partitions.values())
+        body_bytes = sum(p.counters.body_bytes for p in partitions.values())
+        permits = LocalPermits(config.limits, captures, body_bytes, lambda: worker.stop(End.LIMIT))
     pipeline = Pipeline(stages, config, clock, Pacing(config.politeness, clock, chance), permits, crashes.suspicion)
     books = Books(tables, CommitLog(log_folder(folder), job.number), attempts, crashes, store, job.manifest.runs)
     worker = Worker(config, frontier, pipeline, books, clock, ports.offload, ports.reach)
+    if want_permits is not None:
+        worker.is_alone, worker.mail = False, delivery
 
     def close() -> None:
         books.log.close()
@@ -166,7 +178,7 @@ def assemble(job: Job, ports: Ports) -> Assembled:
             partitions[number].seen.close()
             table.close()
 
-    return Assembled(worker, intake, pipeline, sender, store, close)
+    return Assembled(worker, intake, pipeline, sender, store, delivery, permits, close)
 
 
 def _partition(job: Job, number: int, table: KeyValue) -> Partition:
@@ -186,19 +198,22 @@ def _partition(job: Job, number: int, table: KeyValue) -> Partition:
     )
 
 
-def _intake(job: Job, partitions: Mapping[int, Partition], addressing: Addressing, tables: Mapping[int, KeyValue], clock: Clock) -> Intake:
+def _intake(
+    job: Job,
+    partitions: Mapping[int, Partition],
+    addressing: Addressing,
+    tables: Mapping[int, KeyValue],
+    clock: Clock,
+    delivery: Delivery,
+) -> Intake:
     scope = Scope(job.config.scope, addressing.sites.site_of)
-    for table in tables.values():
-        for key, _ in table.scan(b"J", prefix_end(b"J")):
-            scope.add_seed(key[1:].decode())
     year = 1970 + int(clock.wall() // 31_556_952)
     admission = Admission(scope, Traps(job.config.traps, year), job.rules)
-    outboxes = {number: Outbox(number, partitions[number].table, table) for number, table in tables.items()}
-
-    def post(source: Partition, destination: int, found: list[Discovered]) -> None:
-        outboxes[source.number].enqueue(destination, found)
-
-    return Intake(partitions, addressing, admission, job.config.priority, RecentHashes(job.config.seen.recent), clock, post)
+    intake = Intake(partitions, addressing, admission, job.config.priority, RecentHashes(job.config.seen.recent), clock, delivery.post)
+    intake.join(job.places)
+    for table in tables.values():
+        intake.join(key[1:].decode() for key, _ in table.scan(b"J", prefix_end(b"J")))
+    return intake
 
 
 def _suspects(job: Job) -> list:  # type: ignore[type-arg]

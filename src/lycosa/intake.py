@@ -33,6 +33,7 @@ from lycosa.seen.recent import RecentHashes
 from lycosa.url import Canonicalizer, InvalidUrl, Sites, hash8, host_of, partition_of, scheme_of
 
 _OWNERS = 100_000
+_FIRST = 0
 _USAGE = msgspec.msgpack.Decoder(Usage)
 Rule = Callable[[Discovered], Refusal | None]
 """A rule of the user's own: why a URL is refused, or ``None``."""
@@ -82,19 +83,34 @@ class Intake:
         self._clock = clock
         self._outbox = outbox
         self._owners: OrderedDict[bytes, int] = OrderedDict()
+        self.joined: list[str] = []  # places that joined the scope here, until the worker passes them on
 
     # -- what was found -----------------------------------------------------------------------------------------
 
     def seed(self, raw: str) -> Refusal | None:
-        """A URL given by the operator. Raises ``InvalidUrl``; gives why it is refused, or ``None``."""
+        """A URL given by the operator. Raises ``InvalidUrl``; gives why it is refused, or ``None``. One that another worker owns widens
+        the scope, and is left to its owner."""
         url = self.canonical(raw)
-        self.admission.scope.add_seed(url)
+        owner = self._partitions.get(self.partition_of_host(host_of(url)))
+        self._join(url, owner)
+        if owner is None:
+            return None
         found = Discovered(url, hash8(host_of(url)), hash8(url), LinkKind.SEED, 0, importance=1.0)
         refusal = self.admission.judge(found)
         if refusal is None:
-            self._owner_of_seed(found.url).table.put(joined_key(url), b"")
-            self._give([found])
+            self._discover(owner, [found])
         return refusal
+
+    def join(self, urls: Iterable[str]) -> None:
+        """Places that belong to the crawl, found in an earlier run or by another worker, which remembers them."""
+        for url in urls:
+            self.admission.scope.joins(url)
+
+    def _join(self, url: str, witness: Partition | None) -> None:
+        """A place belongs to the crawl; ``witness`` is the partition that remembers it."""
+        if self.admission.scope.joins(url) and witness is not None:
+            witness.table.put(joined_key(url), b"")
+            self.joined.append(url)
 
     def seeds(self, raws: Iterable[str]) -> list[tuple[str, str]]:
         """Takes seeds; gives those that were refused, with the reason in words."""
@@ -103,6 +119,8 @@ class Intake:
             try:
                 refusal = self.seed(raw)
             except InvalidUrl as error:
+                if _FIRST not in self._partitions:
+                    continue  # of several workers, the owner of the first partition says so
                 refused.append((raw, f"not a URL that can be crawled: {error.detail or error.reason.meaning}"))
             else:
                 if refusal is not None:
@@ -141,23 +159,27 @@ class Intake:
             importance=1.0 if record.depth == 0 else lease.visit.record.importance,
         )  # fmt: skip
         if record.depth == 0 and record.kind in (LinkKind.SEED, LinkKind.REDIRECT):
-            self.admission.scope.joins(target)
-            self._partitions[lease.visit.partition].table.put(joined_key(target), b"")
+            self._join(target, self._partitions[lease.visit.partition])
         refusal = self.admission.judge(found)
         if refusal is not None:
             self._refuse(lease.visit, refusal.reason, 1)
         else:
             self._give([found], self._partitions[lease.visit.partition])
 
-    def sitemaps(self, host: str, urls: Sequence[str]) -> None:
-        """Sitemap lines of a host's robots.txt."""
+    def sitemaps(self, source: VisitState, urls: Sequence[str]) -> None:
+        """Sitemap lines of a host's robots.txt; one that is not a URL is passed over, as the rest of such a file is."""
         fresh = []
         for raw in urls:
-            url = self.canonical(raw)
-            found = Discovered(url, hash8(host_of(url)), hash8(url), LinkKind.SITEMAP, 0, f"http://{host}/robots.txt", importance=0.5)
+            try:
+                url = self.canonical(raw, f"http://{source.host}/robots.txt")
+            except InvalidUrl:
+                continue
+            found = Discovered(
+                url, hash8(host_of(url)), hash8(url), LinkKind.SITEMAP, 0, f"http://{source.host}/robots.txt", importance=0.5
+            )
             if self.admission.judge(found) is None:
                 fresh.append(found)
-        self._give(fresh)
+        self._give(fresh, self._partitions[source.partition])
 
     def receive(self, partition: Partition, found: Sequence[Discovered]) -> None:
         """A parcel of another worker's; its URLs passed the pure rules where they were found."""
@@ -207,9 +229,6 @@ class Intake:
         usage = Usage(usage.pages + is_capture, usage.bytes + fetched.body_bytes, usage.time_s + fetched.duration_s, usage.discovered)
         partition.table.put(site_key(self.site_of(host)), encode(usage))
 
-    def _owner_of_seed(self, url: str) -> Partition:
-        return self._partitions[partition_of(self.site_of(host_of(url)), self._addressing.partitions)]
-
     def _owner(self, found: Discovered) -> int:
         owner = self._owners.get(found.host8)
         if owner is None:
@@ -218,7 +237,7 @@ class Intake:
                 self._owners.popitem(last=False)
         return owner
 
-    def _give(self, found: list[Discovered], source: Partition | None = None) -> None:
+    def _give(self, found: list[Discovered], source: Partition) -> None:
         by_owner: dict[int, list[Discovered]] = {}
         for each in found:
             by_owner.setdefault(self._owner(each), []).append(each)
@@ -227,7 +246,6 @@ class Intake:
             if partition is not None:
                 self._discover(partition, batch)
             else:
-                assert source is not None, "seeds are given to the worker that owns them"
                 self._outbox(source, owner, batch)
 
     def _discover(self, partition: Partition, batch: Sequence[Discovered]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from lycosa.config import Config
@@ -9,7 +11,7 @@ from lycosa.manifest import Manifest
 
 
 class Start(msgspec.Struct, frozen=True, tag=True):
-    """First message to a worker: its job."""
+    """First message to a worker: its job. ``sockets`` are the exchange's, by worker; ``places`` the URLs whose places are in scope."""
 
     folder: str
     config: Config
@@ -19,27 +21,69 @@ class Start(msgspec.Struct, frozen=True, tag=True):
     software: str
     user_agent: str
     last_commit: float
+    sockets: tuple[str, ...]
+    places: list[str]
 
 
 class Seeds(msgspec.Struct, frozen=True, tag=True):
-    """Seeds as the operator wrote them; ``is_last`` says that no more will come. Answered by ``SeedsTaken`` once they are committed."""
+    """Seeds as the operator wrote them; ``is_last`` says that no more will come. Answered by ``SeedsTaken`` once they are committed.
+
+    All workers get all seeds, because each needs the scope; the owner takes them.
+    """
 
     raw: list[str]
     is_last: bool
 
 
 class Stop(msgspec.Struct, frozen=True, tag=True):
-    """Finish what is in flight, commit, end. With ``at_once`` what is in flight is broken off."""
+    """Finish what is in flight, commit, end. ``end`` is the reason (``worker.End``). With ``at_once`` what is in flight is broken off."""
 
+    end: str
     at_once: bool = False
-    is_limit: bool = False
+
+
+class JoinScope(msgspec.Struct, frozen=True, tag=True):
+    """Places that another worker found to belong to the crawl."""
+
+    urls: list[str]
+
+
+class Grant(msgspec.Struct, frozen=True, tag=True):
+    """Permits for so many more captures; 0 says that there are none now."""
+
+    captures: int
+
+
+class Probe(msgspec.Struct, frozen=True, tag=True):
+    """Are you idle? Answered by ``ProbeAnswer``."""
+
+    round: int
 
 
 class SeedsTaken(msgspec.Struct, frozen=True, tag=True):
-    """How many seeds were taken, and the others with the reason."""
+    """The seeds of the last batch that this worker owns are committed; those that it refused, with the reason."""
 
-    taken: int
     refused: list[tuple[str, str]]
+
+
+class Joined(msgspec.Struct, frozen=True, tag=True):
+    """Places that belong to the crawl from now on."""
+
+    urls: list[str]
+
+
+class WantGrant(msgspec.Struct, frozen=True, tag=True):
+    """The worker has used its permits, or gives ``returned`` back because it has nothing to use them for."""
+
+    returned: int = 0
+
+
+class ProbeAnswer(msgspec.Struct, frozen=True, tag=True):
+    """Whether the worker is idle with its outboxes empty; ``activity`` rises with all that it does."""
+
+    round: int
+    is_idle: bool
+    activity: int
 
 
 class HostNote(msgspec.Struct, frozen=True):
@@ -75,6 +119,7 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     slowest: list[HostNote] = []
     memory_bytes: int = 0
     commits: int = 0
+    is_idle: bool = False
 
 
 class Ended(msgspec.Struct, frozen=True, tag=True):
@@ -92,9 +137,44 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
     trace: str
 
 
-ToWorker = Start | Seeds | Stop
-ToSupervisor = SeedsTaken | Progress | Ended | Failed
+ToWorker = Start | Seeds | Stop | JoinScope | Grant | Probe
+ToSupervisor = SeedsTaken | Joined | WantGrant | ProbeAnswer | Progress | Ended | Failed
 
 encode = msgspec.msgpack.Encoder().encode
 decode_to_worker = msgspec.msgpack.Decoder(ToWorker).decode
 decode_to_supervisor = msgspec.msgpack.Decoder(ToSupervisor).decode
+
+
+def total(reports: list[Progress]) -> Progress:
+    """The counts of several workers together."""
+    if len(reports) == 1:
+        return reports[0]
+    waits = [report.next_in_s for report in reports if report.next_in_s >= 0]
+    sums: dict[str, Any] = {name: sum(getattr(report, name) for report in reports) for name in _SUMMED}
+    tables: dict[str, Any] = {
+        name: _merged([getattr(report, name) for report in reports]) for name in ("states", "reasons", "rule_refusals")
+    }
+    slowest = sorted(
+        (note for report in reports for note in report.slowest), key=lambda note: -(note.waiting * note.delay_s + note.next_in_s)
+    )
+    return Progress(
+        **sums,
+        **tables,
+        next_in_s=min(waits, default=-1.0),
+        slowest=slowest[:5],
+        is_idle=all(report.is_idle for report in reports),
+    )
+
+
+_SUMMED = (
+    "discovered", "captures", "pages", "requests", "body_bytes", "running", "hosts_ready", "hosts_snoozed", "hosts_benched",
+    "hosts_front", "hosts_parked", "hosts_retired", "hosts", "memory_bytes", "commits",
+)  # fmt: skip
+
+
+def _merged(tables: list[dict[str, int]]) -> dict[str, int]:
+    merged: dict[str, int] = {}
+    for table in tables:
+        for name, number in table.items():
+            merged[name] = merged.get(name, 0) + number
+    return merged

@@ -48,6 +48,7 @@ _HTML = frozenset({"text/html", "application/xhtml+xml"})
 class Permits(Protocol):
     """Whether another capture may be made (``--max-pages``, ``--max-bytes``)."""
 
+    def may_take(self) -> bool: ...
     def take(self) -> bool: ...
     def give_back(self) -> None: ...
     def used(self, body_bytes: int) -> None: ...
@@ -84,6 +85,11 @@ class Pipeline:
         self._permits = permits
         self._suspicion = suspicion
         self.settled: list[str] = []  # URLs whose lease ended since the worker last took this list
+
+    @property
+    def may_start(self) -> bool:
+        """Whether a visit could end in a capture."""
+        return self._permits.may_take()
 
     # -- one visit ----------------------------------------------------------------------------------------------
 
@@ -184,7 +190,7 @@ class Pipeline:
             self._release(visit, rest.until, rest.wall_until)
         for capture in captures:
             self._stages.store.append(capture)
-        self._stages.intake.sitemaps(visit.host, robots.sitemaps(partition, visit, secure))
+        self._stages.intake.sitemaps(visit, robots.sitemaps(partition, visit, secure))
         state = robots.state(partition, visit, secure, self._clock.wall())
         if state.wait_until:
             self._snooze(visit, state.wait_until, Reason.ROBOTS_UNREACHABLE, state.detail)

@@ -71,6 +71,7 @@ class ProgressReport:
             slowest=self._slowest,
             memory_bytes=memory_bytes(),
             commits=self._worker.commits,
+            is_idle=self._worker.is_idle,
         )
 
     def _look(self, now: float) -> list[HostNote]:

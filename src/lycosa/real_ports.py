@@ -11,8 +11,8 @@ from lycosa.fetch import AiodnsQuery, CachingResolver, CurlFetcher, Guard
 from lycosa.folder import spool_folder
 from lycosa.kv.port import Opener
 from lycosa.kv.rocks import rocks_opener
-from lycosa.parse.child import ParserConfig
 from lycosa.parse.parent import ChildParser
+from lycosa.parse.parser_config import ParserConfig
 from lycosa.worker import Reach
 
 

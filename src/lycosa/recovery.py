@@ -8,7 +8,7 @@ the next start. Partitions can be dealt to any number of workers afterwards, bec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -16,19 +16,26 @@ import msgspec
 from lycosa.commit import CommitLog, Mark, all_logs, check_reaches, marked, merged
 from lycosa.config import Config
 from lycosa.folder import known_hashes, log_folder, mark_of, open_seen, stamp_of, table_folder
+from lycosa.frontier.counters import counters_of
 from lycosa.kv.port import KeyValue, Opener
+from lycosa.kv.records import prefix_end
 from lycosa.seen.port import SeenUrls, hashes_of
 from lycosa.store.recovery import Recovery, recover
 
 
 class Recovered(msgspec.Struct, frozen=True):
-    """What a start found: ``replayed`` batches that tables lacked, ``rebuilt`` URL-seen files, what happened to the output files,
-    and when the last commit was (wall seconds, 0 = never)."""
+    """What a start found.
+
+    ``replayed`` batches that tables lacked, ``rebuilt`` URL-seen files, what happened to the output files, when the last commit was
+    (wall seconds, 0 = never), captures by partition, and the URLs whose places belong to the scope.
+    """
 
     replayed: int
     rebuilt: int
     store: Recovery
     last_commit: float
+    captures: dict[int, int]
+    places: list[str]
 
 
 class _Opened(msgspec.Struct):
@@ -40,15 +47,34 @@ class _Opened(msgspec.Struct):
 
 
 def recover_crawl(folder: Path, config: Config, open_table: Opener, workers: int) -> Recovered:
-    """Blocks. Raises ``LogDamaged``, ``StoreDamaged``, ``StoreLocked`` or ``OSError``, each before anything is lost."""
+    """The whole crawl, before its ``workers`` workers start.
+
+    Blocks. Raises ``LogDamaged``, ``StoreDamaged``, ``StoreLocked`` or ``OSError``, each before anything is lost.
+    """
     logs = all_logs(log_folder(folder))
+    lengths = {name: length for log in logs if log.last for name, length in log.last.lengths.items()}
+    existing = [number for number in range(config.frontier.partitions) if table_folder(folder, number).exists()]
+    return _recover(folder, config, open_table, logs, existing, lambda: recover(folder, lengths, workers))
+
+
+def recover_worker(folder: Path, config: Config, open_table: Opener, worker: int, owned: Sequence[int]) -> Recovered:
+    """The part of one worker that died, while the others go on. Raises like ``recover_crawl``."""
+    log = CommitLog(log_folder(folder), worker)
+    lengths = log.last.lengths if log.last else {}
+    existing = [number for number in owned if table_folder(folder, number).exists()]
+    return _recover(folder, config, open_table, [log], existing, lambda: recover(folder, lengths, only=worker))
+
+
+def _recover(
+    folder: Path, config: Config, open_table: Opener, logs: list[CommitLog], existing: list[int], recover_store: Callable[[], Recovery]
+) -> Recovered:
     try:
-        lengths = {name: length for log in logs if log.last for name, length in log.last.lengths.items()}
-        report = recover(folder, lengths, workers)
-        existing = [number for number in range(config.frontier.partitions) if table_folder(folder, number).exists()]
+        report = recover_store()
         opened = {number: _open(folder, number, config, open_table) for number in existing}
         try:
             replayed, rebuilt = _catch_up(logs, opened, lambda number: _open(folder, number, config, open_table))
+            captures = {number: counters_of(each.table).captures for number, each in opened.items()}
+            places = [key[1:].decode() for each in opened.values() for key, _ in each.table.scan(b"J", prefix_end(b"J"))]
         finally:
             for each in opened.values():
                 each.seen.close()
@@ -56,7 +82,7 @@ def recover_crawl(folder: Path, config: Config, open_table: Opener, workers: int
         for log in logs:
             log.drop_until(log.last.sequence if log.last else 0)
         last = max((log.last.wall for log in logs if log.last), default=0.0)
-        return Recovered(replayed, rebuilt, report, last)
+        return Recovered(replayed, rebuilt, report, last, captures, places)
     finally:
         for log in logs:
             log.close()

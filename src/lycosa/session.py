@@ -5,7 +5,9 @@ folder is a crawl or becomes one -> lock -> manifest agrees with the settings ->
 
 from __future__ import annotations
 
+import os
 import shutil
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
@@ -22,7 +24,7 @@ from lycosa.kv.port import Opener
 from lycosa.lock import CrawlLock
 from lycosa.manifest import Manifest
 from lycosa.ports import Clock
-from lycosa.recovery import Recovered, recover_crawl
+from lycosa.recovery import Recovered, recover_crawl, recover_worker
 from lycosa.url import BUNDLED_LIST, Sites
 
 SOFTWARE = f"lycosa/{version('lycosa')}"
@@ -40,6 +42,11 @@ def saved_settings(folder: Path) -> Config | None:
     except msgspec.MsgspecError as error:
         what = f"{settings_path(folder)} cannot be read ({error}); restore it, or delete it and give the settings again"
         raise manifests.DamagedManifest(what) from error
+
+
+def worker_count(config: Config) -> int:
+    """How many workers a run has: as the settings say, or one per core, and never more than there are partitions."""
+    return min(config.workers or os.cpu_count() or 1, config.frontier.partitions)
 
 
 class Session:
@@ -78,12 +85,20 @@ class Session:
     def job(self, number: int, owned: tuple[int, ...]) -> Job:
         """The work of one worker in this run."""
         return Job(
-            self.folder, self.config, self.manifest, number, owned, SOFTWARE, self.user_agent, last_commit=self.recovered.last_commit
+            self.folder,
+            self.config,
+            self.manifest,
+            number,
+            owned,
+            SOFTWARE,
+            self.user_agent,
+            last_commit=self.recovered.last_commit,
+            places=self.recovered.places,
         )
 
-    def recover(self) -> None:
-        """Brings the folder to its last commit; again after a worker died."""
-        self.recovered: Recovered = recover_crawl(self.folder, self.config, self._open_table, max(self.config.workers, 1))
+    def recover_worker(self, number: int, owned: Sequence[int]) -> Recovered:
+        """Brings one worker's part to its last commit, after it died. Blocks."""
+        return recover_worker(self.folder, self.config, self._open_table, number, owned)
 
     def _begin(self) -> None:
         self.is_new = not manifests.exists(self.folder)
@@ -98,5 +113,5 @@ class Session:
         replace_file(settings_path(self.folder), msgspec.json.format(msgspec.json.encode(self.config), indent=2))
         shutil.rmtree(spool_folder(self.folder), ignore_errors=True)
         spool_folder(self.folder).mkdir()
-        self.recover()
+        self.recovered: Recovered = recover_crawl(self.folder, self.config, self._open_table, worker_count(self.config))
         self.manifest: Manifest = manifests.begin_run(self.folder, manifest, SOFTWARE, self._clock.wall())

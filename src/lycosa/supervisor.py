@@ -1,44 +1,49 @@
-"""The supervisor of a crawl: starts workers, feeds them seeds, adds up what they say, restarts one that dies.
+"""The supervisor of a crawl: deals partitions to workers, feeds them seeds, adds up what they say, restarts one that dies.
 
-It does no crawling: what it knows of the crawl it is told. A worker that is silent for too long is killed and counts as
-dead. After a death the folder is recovered and the job given to a new process; the URLs that were in flight are under suspicion then
-(``attempts.crashes``), so a page that kills its worker ends as a recorded failure.
+It does no crawling: what it knows of the crawl it is told. After a worker's death its part of the folder is recovered and the job given
+to a new process while the others go on; the URLs that were in flight are under suspicion then (``attempts.crashes``), so a page that
+kills its worker ends as a recorded failure. With several workers it also gives permits for captures, passes on what joins
+the scope, and finds out when all are done: two rounds of asking in which all are idle and nothing happened in between.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import os
-import signal
-import socket
-import subprocess
-import sys
+import shutil
+import tempfile
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
 import msgspec
 
-from lycosa.folder import status_path
-from lycosa.messages import Ended, Failed, Progress, Seeds, SeedsTaken, Start, Stop, decode_to_supervisor, encode
-from lycosa.session import Session
-from lycosa.wire import FrameStream
+from lycosa.grants import Grants
+from lycosa.messages import (
+    Ended,
+    Grant,
+    Joined,
+    JoinScope,
+    Probe,
+    ProbeAnswer,
+    Progress,
+    Seeds,
+    SeedsTaken,
+    Start,
+    Stop,
+    ToSupervisor,
+    ToWorker,
+    WantGrant,
+    total,
+)
+from lycosa.session import Session, worker_count
+from lycosa.status_file import StatusFile
+from lycosa.worker import End
+from lycosa.worker_handle import WorkerFailed, WorkerHandle
 
-_SILENT_S = 60.0  # a worker that says nothing for this long is killed
 _MOST_DEATHS = 10  # in a row, without a commit in between
 _SEED_BATCH = 1000
-_STATUS_S = 1.0
-
-
-class WorkerFailed(Exception):
-    """A worker cannot go on; ``kind`` is the class of its error and ``trace`` its traceback."""
-
-    def __init__(self, kind: str, text: str, trace: str = "") -> None:
-        super().__init__(text)
-        self.kind, self.trace = kind, trace
+_PROBE_S = 0.1
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -52,7 +57,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Supervisor:
-    """Runs one session to its end. ``on_progress`` is called with each worker report; ``on_note`` with a line for the operator."""
+    """Runs one session to its end. ``on_progress`` is called with the workers' reports added up; ``on_note`` with a line for the operator."""
 
     def __init__(
         self,
@@ -65,186 +70,178 @@ class Supervisor:
         self._seeds = iter(seeds)
         self._on_progress = on_progress
         self._on_note = on_note
-        self._stops = 0
-        self._is_limit = False
-        self._stream: FrameStream | None = None
-        self._process: subprocess.Popen[bytes] | None = None
-        self._progress = Progress()
+        partitions = session.config.frontier.partitions
+        count = worker_count(session.config)
+        self._handles = [
+            WorkerHandle(number, tuple(range(number, partitions, count)), session.lock_fileno, self._hear) for number in range(count)
+        ]
+        self._sockets = Path(tempfile.mkdtemp(prefix="lycosa-")) if count > 1 else None
+        self._places = list(session.recovered.places)
+        self._grants = Grants(session.config.limits, session.recovered.captures, count)
+        self._status = StatusFile(session.folder)
         self._refused: list[tuple[str, str]] = []
-        self._heard = 0.0
-        self._batch: list[str] | None = None  # seeds that were given and not acknowledged
+        self._batch: list[str] = []  # the seeds given last, and who has not yet acknowledged them
+        self._owing: set[int] = set()
         self._all_given = False
-        self._began = time.monotonic()
-        self._pages_before: list[tuple[float, int]] = []
-        self.deaths = 0
+        self._stops = 0
+        self._end: End | None = None
+        self._probe = 0
+        self._answers: dict[int, ProbeAnswer] = {}
+        self._last_activity = -1
+        self._deaths = 0
+        self._said: set[asyncio.Task[None]] = set()
 
     # -- what the operator can do ---------------------------------------------------------------------------------
 
     def stop(self) -> None:
         """First call: finish what is in flight. Second: break it off. Third: kill; the crawl can be resumed all the same."""
         self._stops += 1
-        if self._stops >= 3 and self._process is not None:
-            self._process.kill()
-        elif self._stream is not None:
-            asyncio.get_running_loop().create_task(self._say(Stop(at_once=self._stops == 2)))
+        if self._stops >= 3:
+            for handle in self._handles:
+                handle.kill()
+        else:
+            self._end_all(End.STOPPED, at_once=self._stops == 2)
 
     def reach_time_limit(self) -> None:
         """``--max-time`` is over."""
-        self._is_limit = True
-        if self._stream is not None:
-            asyncio.get_running_loop().create_task(self._say(Stop(is_limit=True)))
+        self._end_all(End.LIMIT)
 
     # -- the run --------------------------------------------------------------------------------------------------
 
     async def run(self) -> Outcome:
         """Until the crawl's end. Raises ``WorkerFailed``, and what recovery raises."""
+        began = time.monotonic()
+        self._next_seeds()
+        tasks = [asyncio.create_task(self._keep(handle)) for handle in self._handles]
+        probing = asyncio.create_task(self._probe_idle()) if len(self._handles) > 1 else None
+        try:
+            ends = await asyncio.gather(*tasks)
+        except BaseException:
+            for handle in self._handles:
+                handle.kill()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            raise
+        finally:
+            if probing is not None:
+                probing.cancel()
+            if self._sockets is not None:
+                shutil.rmtree(self._sockets, ignore_errors=True)
+        end = self._end or next((End(end) for end in ends if end != End.FINISHED.value), End.FINISHED)
+        return Outcome(end.value, self._total(), self._refused, self._deaths, time.monotonic() - began)
+
+    async def _keep(self, handle: WorkerHandle) -> str:
+        """One worker to its end, however often it dies."""
         fruitless, commits = 0, -1
         while True:
-            ended = await self._run_worker()
+            ended = await handle.run(self._start_of(handle), self._greeting(handle))
             if ended is not None:
-                duration = time.monotonic() - self._began
-                return Outcome(ended.end, ended.progress, self._refused, self.deaths, duration)
+                return ended.end
             if self._stops >= 3:
-                return Outcome("stopped", self._progress, self._refused, self.deaths, time.monotonic() - self._began)
-            self.deaths += 1
-            fruitless = fruitless + 1 if self._progress.commits <= commits else 1
-            commits = self._progress.commits
+                return End.STOPPED.value
+            self._deaths += 1
+            fruitless = fruitless + 1 if handle.progress.commits <= commits else 1
+            commits = handle.progress.commits
             if fruitless > _MOST_DEATHS:
-                raise WorkerFailed("WorkerDied", f"the worker died {fruitless} times in a row without committing anything")
-            self._on_note(f"the worker died ({self._how_it_died()}); recovering and starting another one")
-            await asyncio.to_thread(self._session.recover)
+                raise WorkerFailed("WorkerDied", f"worker {handle.number} died {fruitless} times in a row without committing anything")
+            self._on_note(f"worker {handle.number} died ({handle.how_it_died()}); recovering and starting another one")
+            recovered = await asyncio.to_thread(self._session.recover_worker, handle.number, handle.owned)
+            self._grants.recount(handle.number, recovered.captures)
+            self._give_grants()
 
-    async def _run_worker(self) -> Ended | None:
-        """One worker process from start to end; ``None`` when it died."""
-        ours, theirs = socket.socketpair()
-        # The lock goes with it: while a worker lives, even one whose supervisor was killed, nobody else gets the folder.
-        process = subprocess.Popen(  # noqa: ASYNC220 (a fork and exec, milliseconds, and the worker needs the socket's number)
-            [sys.executable, "-m", "lycosa.worker_process", str(theirs.fileno())],
-            pass_fds=[theirs.fileno(), self._session.lock_fileno],
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
+    def _start_of(self, handle: WorkerHandle) -> Start:
+        job = self._session.job(handle.number, handle.owned)
+        sockets = tuple(str(self._sockets / f"w{other.number}") for other in self._handles) if self._sockets else ()
+        return Start(
+            str(job.folder),
+            job.config,
+            job.manifest,
+            job.number,
+            tuple(job.owned),
+            job.software,
+            job.user_agent,
+            job.last_commit,
+            sockets,
+            self._places,
         )
-        theirs.close()
-        self._process, self._stream = process, FrameStream(ours)
-        self._heard = time.monotonic()
-        watch = asyncio.create_task(self._watch(process))
-        try:
-            await self._say(self._start())
-            if self._stops or self._is_limit:
-                await self._say(Stop(at_once=self._stops >= 2, is_limit=self._is_limit))
-            await self._give_seeds()
-            return await self._listen()
-        except ConnectionError:
-            return None
-        finally:
-            watch.cancel()
-            self._stream.close()
-            await asyncio.to_thread(_reap, process)
 
-    def _start(self) -> Start:
-        session = self._session
-        job = session.job(0, tuple(range(session.config.frontier.partitions)))
-        return Start(str(job.folder), job.config, job.manifest, job.number, tuple(job.owned), job.software, job.user_agent, job.last_commit)
+    def _greeting(self, handle: WorkerHandle) -> tuple[ToWorker, ...]:
+        """What a new process is told after its job: seeds that were not acknowledged, and that the end has come."""
+        batch = self._batch if handle.number in self._owing else []
+        seeds = Seeds(batch, self._all_given)
+        if batch or self._all_given:
+            self._owing.add(handle.number)
+        greeting: tuple[ToWorker, ...] = (seeds,) if batch or self._all_given else ()
+        return (*greeting, Stop(self._end.value, at_once=self._stops >= 2)) if self._end is not None else greeting
 
-    async def _listen(self) -> Ended | None:
-        assert self._stream is not None
-        while (frame := await self._stream.receive()) is not None:
-            self._heard = time.monotonic()
-            message = decode_to_supervisor(frame)
-            if isinstance(message, Progress):
-                self._progress = message
-                self._publish("stopping" if self._stops else "crawling")
-                self._on_progress(message)
-            elif isinstance(message, SeedsTaken):
-                self._refused += message.refused
-                self._batch = None
-                await self._give_seeds()
-            elif isinstance(message, Ended):
-                self._progress = message.progress
-                self._on_progress(message.progress)
-                return message
-            elif isinstance(message, Failed):
-                raise WorkerFailed(message.kind, message.text, message.trace)
-        return None
+    # -- what workers say -----------------------------------------------------------------------------------------
 
-    async def _give_seeds(self) -> None:
-        """The next batch, or after a worker's death the one that was not acknowledged."""
-        if self._batch is None:
-            if self._all_given:
-                return
-            self._batch = list(islice(self._seeds, _SEED_BATCH))
-            self._all_given = len(self._batch) < _SEED_BATCH
-        await self._say(Seeds(self._batch, self._all_given))
+    def _hear(self, handle: WorkerHandle, message: ToSupervisor) -> None:
+        if isinstance(message, Progress | Ended):
+            progress = self._total()
+            self._status.write("stopping" if self._end else "crawling", progress, len(self._handles), self._deaths)
+            self._on_progress(progress)
+            if self._grants.is_reached(progress.captures, progress.body_bytes):
+                self._end_all(End.LIMIT)
+        elif isinstance(message, SeedsTaken):
+            self._refused += message.refused
+            self._owing.discard(handle.number)
+            if not self._owing and not self._all_given:
+                self._next_seeds()
+                for each in self._handles:
+                    self._say(each, Seeds(self._batch, self._all_given))
+        elif isinstance(message, Joined):
+            self._places += message.urls
+            for other in self._handles:
+                if other is not handle:
+                    self._say(other, JoinScope(message.urls))
+        elif isinstance(message, WantGrant):
+            self._grants.ask(handle.number, message.returned)
+            self._give_grants()
+        elif isinstance(message, ProbeAnswer) and message.round == self._probe:
+            self._answers[handle.number] = message
 
-    async def _watch(self, process: subprocess.Popen[bytes]) -> None:
-        """Kills a worker that hangs: it reports twice a second as long as its loop turns."""
-        while True:
-            await asyncio.sleep(1.0)
-            if time.monotonic() - self._heard > _SILENT_S:
-                self._on_note(f"the worker said nothing for {_SILENT_S:.0f} s; killing it")
-                process.kill()
-                return
+    def _give_grants(self) -> None:
+        for number, captures in self._grants.give():
+            self._say(self._handles[number], Grant(captures))
 
-    async def _say(self, message: Start | Seeds | Stop) -> None:
-        assert self._stream is not None
-        with suppress(ConnectionError):  # it died; whoever listens finds out
-            await self._stream.send(encode(message))
+    def _next_seeds(self) -> None:
+        self._batch = list(islice(self._seeds, _SEED_BATCH))
+        self._all_given = len(self._batch) < _SEED_BATCH
+        self._owing = {handle.number for handle in self._handles}
 
-    def _how_it_died(self) -> str:
-        code = self._process.returncode if self._process else 0
-        return signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    async def _probe_idle(self) -> None:
+        """Ends the crawl when nobody has anything to do and nothing is under way between them."""
+        while self._end is None:
+            await asyncio.sleep(_PROBE_S)
+            if self._owing or not all(handle.progress.is_idle for handle in self._handles):
+                self._last_activity = -1
+                continue
+            self._probe += 1
+            self._answers.clear()
+            for handle in self._handles:
+                self._say(handle, Probe(self._probe))
+            await asyncio.sleep(_PROBE_S)
+            answers = self._answers.values()
+            if len(answers) < len(self._handles) or not all(answer.is_idle for answer in answers):
+                self._last_activity = -1
+                continue
+            activity = sum(answer.activity for answer in answers)
+            if activity == self._last_activity:
+                self._end_all(End.FINISHED)
+            self._last_activity = activity
 
-    # -- status ---------------------------------------------------------------------------------------------------
+    # -- small things ---------------------------------------------------------------------------------------------
 
-    def _publish(self, state: str) -> None:
-        """Writes ``status.json`` about once a second, for ``lycosa status`` and whoever else looks."""
-        now = time.monotonic()
-        if self._pages_before and now - self._pages_before[-1][0] < _STATUS_S:
-            return
-        self._pages_before.append((now, self._progress.captures))
-        self._pages_before = self._pages_before[-60:]
-        then, captures = self._pages_before[0]
-        rate = (self._progress.captures - captures) / (now - then) if now > then else 0.0
-        status = {
-            "state": state,
-            "updated": time.time(),
-            "pid": os.getpid(),
-            "workers": 1,
-            "deaths": self.deaths,
-            "pages_per_s": round(rate, 2),
-            "running": self._progress.running,
-            "hosts": {
-                "ready": self._progress.hosts_ready,
-                "snoozed": self._progress.hosts_snoozed,
-                "parked": self._progress.hosts_parked,
-                "retired": self._progress.hosts_retired,
-                "front": self._progress.hosts_front,
-            },
-            "waiting_for": waiting_for(self._progress),
-            "progress": msgspec.to_builtins(self._progress),
-        }
-        path: Path = status_path(self._session.folder)
-        path.with_suffix(".tmp").write_text(json.dumps(status))
-        path.with_suffix(".tmp").replace(path)
+    def _end_all(self, end: End, at_once: bool = False) -> None:
+        if self._end is None or at_once:
+            self._end = self._end or end
+            for handle in self._handles:
+                self._say(handle, Stop(self._end.value, at_once=at_once))
 
+    def _say(self, handle: WorkerHandle, message: ToWorker) -> None:
+        task = asyncio.get_running_loop().create_task(handle.say(message))
+        self._said.add(task)
+        task.add_done_callback(self._said.discard)
 
-def waiting_for(progress: Progress) -> str:
-    """One line on what keeps the crawl from going on."""
-    if progress.running:
-        return f"{progress.running} requests in flight"
-    if progress.next_in_s >= 0 and progress.slowest:
-        note = min(progress.slowest, key=lambda note: note.next_in_s)
-        why = f" ({note.reason})" if note.reason else ""
-        return f"{note.host}, ready in {note.next_in_s:.0f} s{why}"
-    if progress.hosts_front:
-        return f"{progress.hosts_front} hosts in front queues"
-    return "nothing"
-
-
-def _reap(process: subprocess.Popen[bytes]) -> None:
-    """Waits for the process a while, then ends it."""
-    try:
-        process.wait(10)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    def _total(self) -> Progress:
+        return total([handle.progress for handle in self._handles])

@@ -50,6 +50,23 @@ class Reach(Protocol):
     def __call__(self, point: str) -> None: ...
 
 
+class Mail(Protocol):
+    """Outboxes towards the partitions of other workers."""
+
+    def cut(self) -> object: ...
+    def send(self, posted: object) -> None: ...
+
+
+class NoMail:
+    """A worker that owns all partitions."""
+
+    def cut(self) -> object:
+        return None
+
+    def send(self, posted: object) -> None:
+        return None
+
+
 class Books(msgspec.Struct, frozen=True):
     """What a worker writes besides output: tables below the partitions, logs, crash counts."""
 
@@ -94,7 +111,10 @@ class Worker:
         self._failure: BaseException | None = None
         self._is_paused = False
         self.expects_more = False  # seeds are still being given, so an empty frontier is not the end
+        self.is_alone = True  # it ends by itself; with others, it is told when all have nothing left
+        self.is_idle = False
         self.waiters: list[asyncio.Future[None]] = []
+        self.mail: Mail = NoMail()
 
     def __repr__(self) -> str:
         return f"<Worker running={len(self._running)} {self.frontier!r}>"
@@ -158,14 +178,20 @@ class Worker:
             partition.wake_due(wall)
         if self._stop is not None:
             return self._stop
-        while len(self._running) < self._config.fetch.slots and not self._solo_waiting and not self._is_paused:
+        while self._may_start:
             visit = self.frontier.acquire(now, wall)
             if visit is None:
                 break
             self._start(visit)
         self._start_commit_when_due(now)
-        is_idle = not (self._running or self._solo_waiting or self._is_paused or self.expects_more)
-        return End.FINISHED if is_idle and self._is_finished(now, wall) else None
+        is_free = not (self._running or self._solo_waiting or self._is_paused or self.expects_more)
+        self.is_idle = is_free and self._is_finished(now, wall)
+        return End.FINISHED if self.is_idle and self.is_alone else None
+
+    @property
+    def _may_start(self) -> bool:
+        has_slot = len(self._running) < self._config.fetch.slots
+        return has_slot and not self._solo_waiting and not self._is_paused and self._pipeline.may_start
 
     def _is_finished(self, now: float, wall: float) -> bool:
         """Nothing is leased and nothing will be due within ``finish_wait``."""
@@ -182,7 +208,7 @@ class Worker:
         now, wall = self._clock.monotonic(), self._clock.wall()
         times = [_IDLE_S, self._config.store.commit_s]
         ready = self.frontier.next_time()
-        if ready is not None and len(self._running) < self._config.fetch.slots and not self._is_paused:
+        if ready is not None and self._may_start:
             times.append(ready - now)
         times.extend(partition.next_due() - wall for partition in self.frontier.partitions.values())
         timer = asyncio.get_running_loop().call_later(max(min(times), 0.0), self._news.set)
@@ -271,6 +297,7 @@ class Worker:
         self._committed_at = self._clock.monotonic()
         settled, self._pipeline.settled = self._pipeline.settled, []
         waiters, self.waiters = self.waiters, []
+        posted = self.mail.cut()
         pending = books.store.freeze()
         batches = [PartitionBatch(number, list(writes)) for number, p in partitions.items() if (writes := p.freeze())]
         if batches or not pending.is_empty or is_last:
@@ -289,6 +316,7 @@ class Worker:
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
+        self.mail.send(posted)
         await self._tend()
 
     def _write(self, pending: PendingWrite, record: CommitRecord) -> None:

@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -19,8 +20,26 @@ from typing import Any
 
 import uvloop
 
-from lycosa.assembly import Assembled, Job, assemble
-from lycosa.messages import Ended, Failed, Seeds, SeedsTaken, Start, Stop, decode_to_worker, encode
+from lycosa.assembly import Assembled, Job, Ports, assemble
+from lycosa.exchange import SocketExchange
+from lycosa.messages import (
+    Ended,
+    Failed,
+    Grant,
+    Joined,
+    JoinScope,
+    Probe,
+    ProbeAnswer,
+    Seeds,
+    SeedsTaken,
+    Start,
+    Stop,
+    ToSupervisor,
+    WantGrant,
+    decode_to_worker,
+    encode,
+)
+from lycosa.permits import GrantedPermits
 from lycosa.progress import ProgressReport
 from lycosa.real_ports import real_ports
 from lycosa.wire import FrameError, FrameStream
@@ -39,6 +58,7 @@ class WorkerProcess:
 
     def __init__(self, stream: FrameStream) -> None:
         self._stream = stream
+        self._telling: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
         """Until the job is over, or the supervisor is gone."""
@@ -58,31 +78,27 @@ class WorkerProcess:
 
     async def _work(self, start: Start) -> None:
         folder = Path(start.folder)
-        job = Job(
-            folder,
-            start.config,
-            start.manifest,
-            start.number,
-            start.owned,
-            start.software,
-            start.user_agent,
-            start.last_commit,
-            rules=plugged_in("lycosa.scope_rules"),
-            sinks=plugged_in("lycosa.page_sinks"),
-        )
         ports = real_ports(folder, start.config, start.user_agent)
-        assembled = assemble(job, ports)
-        report = ProgressReport(assembled.worker, start.config, ports.clock)
+        want = (lambda returned: self._tell(WantGrant(returned))) if start.sockets else None
+        assembled = assemble(_job(start, folder), ports, want)
         assembled.worker.expects_more = True
+        exchange = await _open_exchange(start, assembled, ports)
+        report = ProgressReport(assembled.worker, start.config, ports.clock)
         listening = asyncio.create_task(self._listen(assembled))
-        reporting = asyncio.create_task(self._report(report))
+        reporting = asyncio.create_task(self._report(report, assembled))
         running = asyncio.create_task(assembled.worker.run())
         try:
             done, _ = await asyncio.wait({listening, reporting, running}, return_when=asyncio.FIRST_COMPLETED)
-            end: End = await running if running in done or listening not in done else self._abandon(listening)
+            if running not in done:
+                next(iter(done)).result()
+                raise ConnectionResetError("the supervisor closed")
+            end: End = running.result()
             reporting.cancel()
             await ports.parser.close()
             await assembled.sender.close()
+            await assembled.delivery.close()
+            if exchange is not None:
+                await exchange.close()
             assembled.close()
             await self._stream.send(encode(Ended(end.value, report.make())))
         finally:
@@ -90,35 +106,82 @@ class WorkerProcess:
                 task.cancel()
             await asyncio.gather(listening, reporting, running, return_exceptions=True)
 
-    @staticmethod
-    def _abandon(listening: asyncio.Task[None]) -> End:
-        """The supervisor is gone."""
-        listening.result()
-        raise ConnectionResetError("the supervisor closed")
-
-    async def _report(self, report: ProgressReport) -> None:
+    async def _report(self, report: ProgressReport, assembled: Assembled) -> None:
         while True:
             await self._stream.send(encode(report.make()))
+            if assembled.intake.joined:
+                joined, assembled.intake.joined = assembled.intake.joined, []
+                await self._stream.send(encode(Joined(joined)))
+            if assembled.worker.is_idle and isinstance(assembled.permits, GrantedPermits):
+                assembled.permits.return_unused()
             await asyncio.sleep(_PROGRESS_S)
 
     async def _listen(self, assembled: Assembled) -> None:
+        worker, permits = assembled.worker, assembled.permits
         while (frame := await self._stream.receive()) is not None:
             message = decode_to_worker(frame)
             if isinstance(message, Seeds):
-                await self._take_seeds(assembled, message)
+                refused = assembled.intake.seeds(message.raw)
+                await worker.commit()
+                worker.expects_more = worker.expects_more and not message.is_last
+                await self._stream.send(encode(SeedsTaken(refused)))
             elif isinstance(message, Stop):
                 if message.at_once:
-                    assembled.worker.break_off()
+                    worker.break_off()
                 else:
-                    assembled.worker.stop(End.LIMIT if message.is_limit else End.STOPPED)
+                    worker.stop(End(message.end))
+            elif isinstance(message, JoinScope):
+                assembled.intake.join(message.urls)
+            elif isinstance(message, Grant) and isinstance(permits, GrantedPermits):
+                permits.granted(message.captures)
+            elif isinstance(message, Probe):
+                await self._stream.send(encode(_answer(message, assembled)))
+            worker.wake()
 
-    async def _take_seeds(self, assembled: Assembled, seeds: Seeds) -> None:
-        refused = assembled.intake.seeds(seeds.raw)
-        await assembled.worker.commit()
-        if seeds.is_last:
-            assembled.worker.expects_more = False
-        assembled.worker.wake()
-        await self._stream.send(encode(SeedsTaken(len(seeds.raw) - len(refused), refused)))
+    def _tell(self, message: ToSupervisor) -> None:
+        task = asyncio.get_running_loop().create_task(self._stream.send(encode(message)))
+        self._telling.add(task)
+        task.add_done_callback(self._told)
+
+    def _told(self, task: asyncio.Task[None]) -> None:
+        self._telling.discard(task)
+        with suppress(asyncio.CancelledError, ConnectionError):  # whoever listens finds out that the supervisor is gone
+            task.result()
+
+
+def _job(start: Start, folder: Path) -> Job:
+    return Job(
+        folder,
+        start.config,
+        start.manifest,
+        start.number,
+        start.owned,
+        start.software,
+        start.user_agent,
+        start.last_commit,
+        start.places,
+        rules=plugged_in("lycosa.scope_rules"),
+        sinks=plugged_in("lycosa.page_sinks"),
+    )
+
+
+async def _open_exchange(start: Start, assembled: Assembled, ports: Ports) -> SocketExchange | None:
+    """The exchange with the other workers of this run, when there are any."""
+    if not start.sockets:
+        return None
+    route: Callable[[int], Path] = lambda partition: Path(start.sockets[partition % len(start.sockets)])  # noqa: E731 (typed in place)
+    exchange = SocketExchange(Path(start.sockets[start.number]), route, f"{start.manifest.crawl}:{start.manifest.runs}")
+    for partition in start.owned:
+        exchange.register(partition, assembled.delivery.receive)
+    await exchange.open()
+    assembled.delivery.start(exchange, assembled.intake, assembled.worker, ports.clock.sleep)
+    return exchange
+
+
+def _answer(probe: Probe, assembled: Assembled) -> ProbeAnswer:
+    worker, delivery = assembled.worker, assembled.delivery
+    requests = sum(partition.counters.requests for partition in worker.frontier.partitions.values())
+    return ProbeAnswer(probe.round, worker.is_idle and delivery.is_idle, requests + delivery.activity)
 
 
 def main() -> None:

@@ -38,14 +38,17 @@ class Scope:
         self._exclude = _compiled("scope.exclude", section.exclude)
         self._places: set[str] = set()
 
-    def add_seed(self, url: str) -> None:
-        """A canonical URL given by the operator: its host, site or folder belongs to the crawl from now on."""
-        if self._section.rule is not ScopeRule.ANY:
-            self._places.add(self._place_of(url))
+    def add_seed(self, url: str) -> bool:
+        """A canonical URL given by the operator: its host, site or folder belongs to the crawl from now on. Tells whether it did not before."""
+        if self._section.rule is ScopeRule.ANY:
+            return False
+        known = len(self._places)
+        self._places.add(self._place_of(url))
+        return len(self._places) > known
 
-    def joins(self, url: str) -> None:
+    def joins(self, url: str) -> bool:
         """The redirect target of a seed: the operator meant where it leads, so that place belongs to the crawl too."""
-        self.add_seed(url)
+        return self.add_seed(url)
 
     def judge(self, url: str, kind: LinkKind, depth: int, nofollow: bool = False) -> Refusal | None:
         """Why a canonical URL is not in scope, or ``None``. ``depth`` counts links from a seed; ``nofollow`` is the link's rel.

@@ -5,9 +5,21 @@ They are written in the same batch as the changes they count, so they are never 
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import msgspec
 
+from lycosa.kv.records import meta_key
 from lycosa.model.completed import UrlState
+
+
+COUNTERS_KEY = meta_key("counters")
+
+
+class Readable(Protocol):
+    """A table to look into."""
+
+    def get(self, key: bytes) -> bytes | None: ...
 
 
 class Counters(msgspec.Struct):
@@ -43,6 +55,12 @@ class Counters(msgspec.Struct):
     def is_balanced(self) -> bool:
         """Whether the states add up to what was discovered."""
         return self.discovered == sum(self.states.values())
+
+
+def counters_of(table: Readable) -> Counters:
+    """The counters in a partition's table."""
+    value = table.get(COUNTERS_KEY)
+    return msgspec.msgpack.decode(value, type=Counters) if value is not None else Counters()
 
 
 def count(table: dict[int, int], key: int, by: int = 1) -> None:

@@ -14,14 +14,14 @@ import msgspec
 import numpy as np
 
 from lycosa.config import FrontierSection
-from lycosa.frontier.counters import Counters, count
+from lycosa.frontier.counters import COUNTERS_KEY, count, counters_of
 from lycosa.frontier.due import DueQueue
 from lycosa.frontier.front_queues import FrontQueues
 from lycosa.frontier.lease import Lease
 from lycosa.frontier.visit_state import HostState, VisitState, VisitStates
 from lycosa.kv.overlay import Overlay
 from lycosa.kv.port import Writes
-from lycosa.kv.records import PARKED_BAND, UrlRecord, decode_url, encode, known_key, meta_key, url_key
+from lycosa.kv.records import PARKED_BAND, UrlRecord, decode_url, encode, known_key, url_key
 from lycosa.model.completed import Completed, UrlState
 from lycosa.model.discovered import Discovered, LinkKind
 from lycosa.model.usage import Usage
@@ -29,7 +29,6 @@ from lycosa.reasons import Reason
 from lycosa.seen.port import SeenUrls
 from lycosa.url import host_of, scheme_of, target_of
 
-_COUNTERS = meta_key("counters")
 _DUE_BATCH = 500
 _PROMOTED = 1000
 
@@ -56,8 +55,7 @@ class Partition:
         self.front = FrontQueues(table, section.bands)
         self._due = DueQueue(table, b"D")
         self._parked = DueQueue(table, b"P")
-        value = table.get(_COUNTERS)
-        self.counters = msgspec.msgpack.decode(value, type=Counters) if value else Counters()
+        self.counters = counters_of(table)
 
     def __repr__(self) -> str:
         return f"<Partition {self.number} {self.counters.states} {self.front!r}>"
@@ -344,7 +342,7 @@ class Partition:
         self.visits.write_back()
         if self.table.open_writes == 0:
             return []
-        self.table.put(_COUNTERS, encode(self.counters))
+        self.table.put(COUNTERS_KEY, encode(self.counters))
         return self.table.freeze()
 
     def _put(self, host8: bytes, url8: bytes, record: UrlRecord) -> None:

@@ -48,10 +48,11 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True):
         return not (self.cut or self.removed or self.closed or self.built or self.unbuildable)
 
 
-def recover(folder: Path, lengths: Mapping[str, int], workers: int | None = None) -> Recovery:
+def recover(folder: Path, lengths: Mapping[str, int], workers: int | None = None, only: int | None = None) -> Recovery:
     """Cuts, removes, closes and rebuilds, before any worker starts. ``lengths`` are those of the last commit of *every* worker, together.
 
-    With ``workers`` given, open segments of workers beyond that number are closed, because nobody would continue them. Raises
+    With ``workers`` given, open segments of workers beyond that number are closed, because nobody would continue them. With ``only``
+    given, nothing but that worker's segments is looked at, and ``lengths`` are its own: the others may be at work. Raises
     ``StoreDamaged`` before anything is changed, when a file is shorter than its committed length or gone.
     """
     _check(folder, lengths)
@@ -59,20 +60,22 @@ def recover(folder: Path, lengths: Mapping[str, int], workers: int | None = None
     for name, committed in sorted(lengths.items()):
         if (folder / name).exists() and (dropped := cut_back(folder / name, committed)):
             report.cut[name] = dropped
-    _remove_uncommitted(folder, lengths, report)
-    _finish_closings(folder, workers, report)
-    _remove_temporary(folder, report)
-    built, unbuildable = rebuild(folder)
+    _remove_uncommitted(folder, lengths, report, only)
+    _finish_closings(folder, workers, report, only)
+    _remove_temporary(folder, report, only)
+    built, unbuildable = rebuild(folder, only)
     report.built.extend(built)
     report.unbuildable.update(unbuildable)
     return report
 
 
-def rebuild(folder: Path) -> tuple[list[str], dict[str, str]]:
-    """Builds all missing derived files of closed segments. Gives the names of those built, and of those that cannot be with the reason."""
+def rebuild(folder: Path, only: int | None = None) -> tuple[list[str], dict[str, str]]:
+    """Builds all missing derived files of closed segments, of one worker or of all. Gives the names of those built, and of those that cannot be with the reason."""
     built: list[str] = []
     unbuildable: dict[str, str] = {}
     for name in layout.closed_segments(folder):
+        if not _is_meant(name, only):
+            continue
         try:
             built += build_derived(folder, name)
         except (FileNotFoundError, journal.JournalError, ValueError, OverflowError) as error:
@@ -98,8 +101,15 @@ def _check(folder: Path, lengths: Mapping[str, int]) -> None:
             raise StoreDamaged(opened, None, committed)
 
 
-def _remove_uncommitted(folder: Path, lengths: Mapping[str, int], report: Recovery) -> None:
+def _is_meant(name: str, only: int | None) -> bool:
+    """Whether a segment is one to look at."""
+    return only is None or layout.worker_of(name) == only
+
+
+def _remove_uncommitted(folder: Path, lengths: Mapping[str, int], report: Recovery, only: int | None) -> None:
     for path in layout.open_files(folder):
+        if not _is_meant(layout.stem_of(path), only):
+            continue
         name = f"{path.parent.name}/{path.name}"
         # A journal with its final name proves that the segment was committed and closing.
         if name in lengths or (folder / layout.file_name(layout.JOURNAL, layout.stem_of(path))).exists():
@@ -109,8 +119,10 @@ def _remove_uncommitted(folder: Path, lengths: Mapping[str, int], report: Recove
         report.removed.append(name)
 
 
-def _finish_closings(folder: Path, workers: int | None, report: Recovery) -> None:
+def _finish_closings(folder: Path, workers: int | None, report: Recovery, only: int | None) -> None:
     for name in sorted({layout.stem_of(path) for path in layout.open_files(folder)}):
+        if not _is_meant(name, only):
+            continue
         is_closing = any((folder / layout.file_name(kind, name)).exists() for kind in (layout.WARC, layout.JOURNAL))
         is_nobodys = workers is not None and layout.worker_of(name) >= workers
         if is_closing or is_nobodys:
@@ -118,8 +130,10 @@ def _finish_closings(folder: Path, workers: int | None, report: Recovery) -> Non
             report.closed.append(layout.file_name(layout.WARC, name))
 
 
-def _remove_temporary(folder: Path, report: Recovery) -> None:
+def _remove_temporary(folder: Path, report: Recovery, only: int | None) -> None:
     for kind in layout.DERIVED:
         for path in sorted((folder / kind).glob(".*.tmp")):
+            if not _is_meant(layout.stem_of(path), only):
+                continue
             path.unlink()
             report.removed.append(f"{kind}/{path.name}")

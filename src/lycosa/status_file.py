@@ -1,0 +1,69 @@
+"""``status.json``: what a running crawl says of itself about once a second, for ``lycosa status`` and whoever else looks."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import deque
+from pathlib import Path
+
+import msgspec
+
+from lycosa.folder import status_path
+from lycosa.messages import Progress
+
+_EVERY_S = 1.0
+_RATE_S = 60.0
+
+
+class StatusFile:
+    """Written by the supervisor, replaced whole; it goes when the run ends."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = status_path(folder)
+        self._history: deque[tuple[float, int]] = deque()
+
+    def write(self, state: str, progress: Progress, workers: int, deaths: int) -> None:
+        """Writes unless it was written a moment ago."""
+        now = time.monotonic()
+        if self._history and now - self._history[-1][0] < _EVERY_S:
+            return
+        self._history.append((now, progress.captures))
+        while len(self._history) > 2 and now - self._history[0][0] > _RATE_S:
+            self._history.popleft()
+        then, captures = self._history[0]
+        status = {
+            "state": state,
+            "updated": time.time(),
+            "pid": os.getpid(),
+            "workers": workers,
+            "deaths": deaths,
+            "pages_per_s": round((progress.captures - captures) / (now - then), 2) if now > then else 0.0,
+            "running": progress.running,
+            "hosts": {
+                "ready": progress.hosts_ready,
+                "snoozed": progress.hosts_snoozed,
+                "parked": progress.hosts_parked,
+                "retired": progress.hosts_retired,
+                "front": progress.hosts_front,
+            },
+            "waiting_for": waiting_for(progress),
+            "progress": msgspec.to_builtins(progress),
+        }
+        temporary = self._path.with_suffix(".tmp")
+        temporary.write_text(json.dumps(status))
+        temporary.replace(self._path)
+
+
+def waiting_for(progress: Progress) -> str:
+    """One line on what keeps the crawl from going on."""
+    if progress.running:
+        return f"{progress.running} requests in flight"
+    if progress.next_in_s >= 0 and progress.slowest:
+        note = min(progress.slowest, key=lambda note: note.next_in_s)
+        why = f" ({note.reason})" if note.reason else ""
+        return f"{note.host}, ready in {note.next_in_s:.0f} s{why}"
+    if progress.hosts_front:
+        return f"{progress.hosts_front} hosts in front queues"
+    return "nothing"

@@ -1,0 +1,114 @@
+"""One worker process as the supervisor sees it: started, spoken to, listened to, killed when it is silent for too long."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from lycosa.messages import Ended, Failed, Progress, Start, ToSupervisor, ToWorker, decode_to_supervisor, encode
+from lycosa.wire import FrameError, FrameStream
+
+_SILENT_S = 60.0  # it reports twice a second as long as its loop turns
+_REAP_S = 10.0
+
+
+class WorkerFailed(Exception):
+    """A worker cannot go on; ``kind`` is the class of its error and ``trace`` its traceback."""
+
+    def __init__(self, kind: str, text: str, trace: str = "") -> None:
+        super().__init__(text)
+        self.kind, self.trace = kind, trace
+
+
+class WorkerHandle:
+    """The process that does one worker's job; after a death ``run`` starts another one."""
+
+    def __init__(
+        self, number: int, owned: tuple[int, ...], lock_fileno: int, on_message: Callable[[WorkerHandle, ToSupervisor], None]
+    ) -> None:
+        self.number = number
+        self.owned = owned
+        self.progress = Progress()
+        self._lock_fileno = lock_fileno
+        self._on_message = on_message
+        self._stream: FrameStream | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._heard = 0.0
+
+    def __repr__(self) -> str:
+        return f"<WorkerHandle {self.number} pid={self._process.pid if self._process else None}>"
+
+    async def run(self, start: Start, greeting: tuple[ToWorker, ...] = ()) -> Ended | None:
+        """One process from start to end; ``None`` when it died. Raises ``WorkerFailed`` when it says that it cannot go on."""
+        ours, theirs = socket.socketpair()
+        # The lock goes with it: while a worker lives, even one whose supervisor was killed, nobody else gets the folder.
+        process = subprocess.Popen(  # noqa: ASYNC220 (a fork and exec, milliseconds, and the worker needs the socket's number)
+            [sys.executable, "-m", "lycosa.worker_process", str(theirs.fileno())],
+            pass_fds=[theirs.fileno(), self._lock_fileno],
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        theirs.close()
+        self._process, self._stream = process, FrameStream(ours)
+        self._heard = time.monotonic()
+        watch = asyncio.create_task(self._watch(process))
+        try:
+            for message in (start, *greeting):
+                await self.say(message)
+            return await self._listen()
+        except (ConnectionError, FrameError):
+            return None
+        finally:
+            watch.cancel()
+            self._stream.close()
+            self._stream = None
+            await asyncio.to_thread(_reap, process)
+
+    async def say(self, message: ToWorker) -> None:
+        """Sends a message; to one that is dead, nothing: whoever listens finds out."""
+        if self._stream is not None:
+            with suppress(ConnectionError):
+                await self._stream.send(encode(message))
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+
+    def how_it_died(self) -> str:
+        """For people: the signal or the exit code."""
+        code = self._process.returncode if self._process else 0
+        return signal.Signals(-code).name if code < 0 else f"exit code {code}"
+
+    async def _listen(self) -> Ended | None:
+        assert self._stream is not None
+        while (frame := await self._stream.receive()) is not None:
+            self._heard = time.monotonic()
+            message = decode_to_supervisor(frame)
+            if isinstance(message, Failed):
+                raise WorkerFailed(message.kind, message.text, message.trace)
+            if isinstance(message, Progress | Ended):
+                self.progress = message if isinstance(message, Progress) else message.progress
+            self._on_message(self, message)
+            if isinstance(message, Ended):
+                return message
+        return None
+
+    async def _watch(self, process: subprocess.Popen[bytes]) -> None:
+        while time.monotonic() - self._heard < _SILENT_S:
+            await asyncio.sleep(1.0)
+        process.kill()
+
+
+def _reap(process: subprocess.Popen[bytes]) -> None:
+    """Waits for the process a while, then ends it."""
+    try:
+        process.wait(_REAP_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
