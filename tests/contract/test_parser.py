@@ -12,8 +12,9 @@ from lycosa.clock import SystemClock
 from lycosa.config import CanonicalSection, ParseSection
 from lycosa.model.discovered import LinkKind
 from lycosa.model.parsed import Document, Parsed
-from lycosa.parse.child import ParserConfig
-from lycosa.parse.parent import ChildParser, InlineParser
+from lycosa.parse.inline import InlineParser
+from lycosa.parse.parent import ChildParser
+from lycosa.parse.parser_config import ParserConfig
 from lycosa.ports import Parser
 from lycosa.reasons import Reason
 

@@ -12,8 +12,8 @@ import pytest
 from lycosa.clock import SystemClock
 from lycosa.config import CanonicalSection, ParseSection
 from lycosa.model.parsed import Document
-from lycosa.parse.child import ParserConfig
 from lycosa.parse.parent import ChildParser
+from lycosa.parse.parser_config import ParserConfig
 from lycosa.reasons import Reason
 
 

@@ -24,27 +24,13 @@ import time
 
 import msgspec
 
-from lycosa.config import CanonicalSection, ParseSection
 from lycosa.model.parsed import Document
-from lycosa.parse.document import DocumentParser
-from lycosa.url import Canonicalizer
+from lycosa.parse.inline import build_parser
+from lycosa.parse.parser_config import ParserConfig
 from lycosa.wire import FrameError, recv_frame, send_frame
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _HOOKS_VARIABLE = "LYCOSA_TEST_HOOKS"
-
-
-class ParserConfig(msgspec.Struct, frozen=True):
-    """All that a parser needs to know: limits, the form of URLs, and our product token for directives."""
-
-    section: ParseSection
-    canonical: CanonicalSection
-    product: str
-
-
-def build_parser(config: ParserConfig) -> DocumentParser:
-    """The parser that a configuration describes."""
-    return DocumentParser(config.section, Canonicalizer(config.canonical), config.product)
 
 
 def serve(sock: socket.socket) -> None:

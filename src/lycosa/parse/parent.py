@@ -1,6 +1,6 @@
-"""The two implementations of the parser port: in a child process, for crawls, and in this one, for virtual time.
+"""The parser port in a child process.
 
-``ChildParser`` promises that every document gets exactly one answer, whatever it does to the child. A document that takes
+It promises that every document gets exactly one answer, whatever it does to the child. A document that takes
 too long or kills the child is answered with the reason; the ones queued behind it go to a fresh child. Several documents
 are on their way at once, so the child always has its next one, and answers come in order, so the document that it works
 on is always the oldest unanswered: that one has the deadline, and that one is blamed.
@@ -21,7 +21,7 @@ from typing import NamedTuple
 import msgspec
 
 from lycosa.model.parsed import Document, Parsed
-from lycosa.parse.child import ParserConfig, build_parser
+from lycosa.parse.parser_config import ParserConfig
 from lycosa.ports import Clock
 from lycosa.reasons import Reason
 from lycosa.wire import FrameError, FrameStream
@@ -32,20 +32,6 @@ WINDOW = 16
 _START_S = 60.0
 _RETRY_S = 0.5
 _MAX_FAILED_STARTS = 3
-
-
-class InlineParser:
-    """Parses in this process, at once. A document that hangs hangs the caller: for virtual time and tests."""
-
-    def __init__(self, config: ParserConfig) -> None:
-        self._parser = build_parser(config)
-
-    async def parse(self, document: Document) -> Parsed:
-        """Everything the document says."""
-        return self._parser.parse(document)
-
-    async def close(self) -> None:
-        """Nothing to do."""
 
 
 class ParserSnapshot(NamedTuple):
