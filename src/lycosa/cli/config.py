@@ -1,0 +1,176 @@
+"""``lycosa config``: every setting with its value, where the value was said, and what it means."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lycosa.cli.output import emit, emit_json, emit_pairs, emit_table
+
+_EPILOG = """
+\b
+Examples:
+  lycosa config                                  every setting with value, origin and meaning
+  lycosa config politeness                       those of one section
+  lycosa config politeness.delay_s fetch.slots   some of them in full, with type and bound
+  lycosa config --toml > crawl.toml              a commented file to edit, for `lycosa crawl --config crawl.toml`
+  lycosa config --file crawl.toml --set politeness.delay_s=2s --json
+  lycosa config --dir crawls/example.org         what that crawl was last run with
+
+Later sources win: defaults, what was saved with the crawl, the file, the environment (LYCOSA_POLITENESS__DELAY_S=2s), --set.
+Durations are written as 90, 500ms, 1.5s, 10m, 2h, 1d, sizes as 512KiB, 100MB, 10GB, lists with commas.
+"""
+
+
+_PAGE = """
+# Settings
+
+This page is printed by `lycosa config --markdown`. Sources, later ones win: defaults, what was saved with the crawl, the file given with
+`--config` (TOML), the environment (`LYCOSA_POLITENESS__DELAY_S=2s`), `--set politeness.delay_s=2s`, options such as `--delay 2s`.
+
+Durations are written as `90`, `500ms`, `1.5s`, `10m`, `2h`, `1d`; sizes as bytes or `512KiB`, `100MB`, `10GB`; lists as TOML arrays
+or with commas. Unknown keys and bad values stop the start. Obedience to robots.txt is not a setting.
+"""
+
+
+@click.command("config", epilog=_EPILOG, short_help="Every setting with its value, origin and meaning.")
+@click.argument("keys", nargs=-1, metavar="[KEY]...")
+@click.option("--file", "--config", "file", type=click.Path(path_type=Path), help="Settings file, TOML.")
+@click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="One setting; may be repeated.")
+@click.option("--dir", "folder", type=click.Path(path_type=Path), help="Begin with what this crawl was last run with.")
+@click.option("--json", "form", flag_value="json", help="As one JSON document.")
+@click.option("--toml", "form", flag_value="toml", help="As a commented file that can be saved and edited.")
+@click.option("--markdown", "form", flag_value="markdown", help="As the page of the documentation (defaults only).")
+def command(keys: tuple[str, ...], file: Path | None, pairs: tuple[str, ...], folder: Path | None, form: str | None) -> None:
+    """Show settings. Without KEY all of them; KEY is a setting or a section."""
+    run(keys, file, pairs, folder, form)
+
+
+def run(keys: Sequence[str], file: Path | None, pairs: Sequence[str], folder: Path | None, form: str | None) -> None:
+    """Prints the settings in one of the forms."""
+    from lycosa.config_fields import value_of
+    from lycosa.config_sources import load
+
+    base = _saved(folder) if folder is not None else None
+    settings = load(file, os.environ, pairs, base=base)
+    chosen = _chosen(keys)
+    if form == "json":
+        values = {key: value_of(settings.config, key) for key in chosen}
+        emit_json([{**_entry(settings, key), "value": values[key]} for key in chosen])
+    elif form == "toml":
+        emit("\n".join(toml_lines(settings, chosen)))
+    elif form == "markdown":
+        emit(markdown())
+    elif len(chosen) <= 3 and keys:
+        for number, key in enumerate(chosen):
+            if number:
+                emit("")
+            entry = _entry(settings, key)
+            emit_pairs((name, entry[name]) for name in ("key", "value", "origin", "default", "type", "bound", "meaning"))
+    else:
+        rows = ((entry["key"], entry["value"], entry["origin"], entry["meaning"]) for entry in (_entry(settings, key) for key in chosen))
+        emit_table(("setting", "value", "origin", "meaning"), rows)
+
+
+def _saved(folder: Path) -> Any:
+    """What a crawl was last run with."""
+    import json
+
+    from lycosa import manifest
+    from lycosa.config_sources import SettingsError, from_dict
+
+    manifest.load(folder)
+    path = folder / "settings.json"
+    try:
+        return from_dict(json.loads(path.read_bytes()))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise SettingsError([f"{path} is not JSON: {error}"]) from error
+
+
+def _chosen(keys: Sequence[str]) -> list[str]:
+    """The settings asked for, in the order of the tree. Raises ``SettingsError`` for an unknown one."""
+    from lycosa.config_fields import fields, sections
+    from lycosa.config_sources import SettingsError, nearest
+
+    if not keys:
+        return list(fields())
+    chosen: set[str] = set()
+    for key in keys:
+        if key in sections():
+            chosen.update(name for name in fields() if name.startswith(f"{key}."))
+        elif key in fields():
+            chosen.add(key)
+        else:
+            near = nearest(key)
+            raise SettingsError([f"there is no setting or section {key!r}" + (f"; did you mean {near}?" if near else "")])
+    return [name for name in fields() if name in chosen]
+
+
+def _entry(settings: Any, key: str) -> dict[str, str]:
+    from lycosa.config_fields import fields, value_of
+
+    field = fields()[key]
+    return {
+        "key": key,
+        "value": field.show(value_of(settings.config, key)),
+        "origin": settings.origin(key),
+        "type": field.type_text,
+        "default": field.show(field.default),
+        "bound": field.bound_text,
+        "meaning": field.meaning,
+    }
+
+
+def toml_lines(settings: Any, chosen: Sequence[str]) -> Iterator[str]:
+    """A commented TOML file. What is at its default is commented out, so that a later release may change it."""
+    from lycosa.config_fields import fields, sections, value_of
+
+    yield "# Settings of a crawl: lycosa crawl --config THIS-FILE SEED..."
+    yield "# Lines with # in front show defaults. Durations: 90, 500ms, 2h, 1d. Sizes: 512KiB, 100MB, 10GB."
+    # Settings of no section come first: behind a section's header they would belong to it.
+    for section in ("", *sections()):
+        keys = [key for key in chosen if key.rpartition(".")[0] == section]
+        if keys and section:
+            yield f"\n# {sections()[section]}\n[{section}]"
+        for key in keys:
+            field, value = fields()[key], value_of(settings.config, key)
+            facts = ", ".join(filter(None, (field.type_text, field.bound_text)))
+            mark = "# " if settings.origin(key) == "default" else ""
+            yield f"\n# {field.meaning} ({facts})"
+            yield f"{mark}{key.rpartition('.')[2]} = {_toml(field, value)}"
+
+
+def _toml(field: Any, value: Any) -> str:
+    """A value as TOML; strings are JSON strings, which TOML reads alike."""
+    import json
+
+    from lycosa.config_fields import Kind
+
+    if field.kind is Kind.LIST:
+        return json.dumps(list(value), ensure_ascii=False)
+    if field.kind in (Kind.WHOLE, Kind.NUMBER, Kind.FLAG):
+        return str(field.show(value))
+    return json.dumps(field.show(value), ensure_ascii=False)
+
+
+def markdown() -> str:
+    """The documentation page of the settings, from the tree."""
+    from lycosa.config_fields import fields, sections
+
+    lines = [_PAGE.strip()]
+    for section in ("", *sections()):
+        keys = [key for key in fields() if key.rpartition(".")[0] == section]
+        lines += ["", f"## {section or 'Top level'}", ""]
+        lines += [sections()[section], ""] if section else []
+        lines += ["| setting | type | default | bound | meaning |", "|---|---|---|---|---|"]
+        for field in (fields()[key] for key in keys):
+            default = f"`{field.show(field.default)}`" if field.show(field.default) else ""
+            cells = (f"`{field.key}`", field.type_text, default, field.bound_text, field.meaning)
+            lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("*", "\\*") for cell in cells) + " |")
+    return "\n".join(lines)

@@ -1,0 +1,97 @@
+"""``lycosa sql``: a question to a crawl's tables."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lycosa.cli.output import ExitCode, emit, emit_table
+
+_EPILOG = """
+\b
+Examples:
+  lycosa sql crawls/example.org "SELECT url, title FROM pages WHERE fetch_status = 200 LIMIT 10"
+  lycosa sql crawls/example.org "SELECT state, reason, count(*) FROM urls GROUP BY ALL"
+  lycosa sql crawls/example.org "SELECT target_url, count(*) n FROM links GROUP BY 1 ORDER BY n DESC LIMIT 20"
+  lycosa sql crawls/example.org --format csv "FROM hosts" > hosts.csv
+  lycosa sql crawls/example.org "DESCRIBE pages"
+
+\b
+Tables:
+  pages    one row per capture: Common Crawl's index columns, then ours
+  links    one row per outlink
+  ccindex  pages with Common Crawl's columns alone: its queries run as they are
+  urls     one row per known URL: state, reason, history (read from the crawl's state when named)
+  hosts    one row per known host (likewise)
+
+The dialect is DuckDB's. Nothing is changed, and the crawl may be running. Times are UTC.
+"""
+_MOST_SHOWN = 1000
+
+
+@click.command("sql", epilog=_EPILOG, short_help="Ask a crawl's tables with SQL.")
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("statement", metavar="STATEMENT")
+@click.option("--format", "form", type=click.Choice(["table", "json", "csv"]), default="table", help="Form of the answer [table].")
+@click.option("--json", "form", flag_value="json", help="The same as --format json.")
+@click.option("--memory", metavar="SIZE", default="512MB", help="Bound on the memory of a question; more is spilled to disk [512MB].")
+def command(folder: Path, statement: str, form: str, memory: str) -> ExitCode:
+    """Answer STATEMENT, a question in SQL, from the tables of the crawl in DIR."""
+    return run(folder, statement, form, memory)
+
+
+def run(folder: Path, statement: str, form: str, memory: str) -> ExitCode:
+    """Answers one question."""
+    from lycosa.config_units import read_bytes
+    from lycosa.inspect.reader import CrawlReader
+    from lycosa.inspect.sql import ask, wanted_tables
+    from lycosa.inspect.tables import CrawlTables
+
+    try:
+        memory_mb = max(read_bytes(memory) // 1_000_000, 64)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--memory") from None
+    with CrawlTables(CrawlReader(folder), wanted_tables(statement), memory_mb) as tables:
+        names, rows = ask(tables, statement)
+        if form == "json":
+            _emit_json(names, rows)
+        elif form == "csv":
+            _emit_csv(names, rows)
+        else:
+            _emit_table(names, rows)
+    return ExitCode.FINISHED
+
+
+def _emit_json(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """One JSON document, an array with an object per row, written as the rows come."""
+    from lycosa.inspect.export import plain
+
+    separator = "["
+    for row in rows:
+        emit(separator + json.dumps({name: plain(value) for name, value in zip(names, row, strict=True)}))
+        separator = ","
+    emit("[]" if separator == "[" else "]")
+
+
+def _emit_csv(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    from lycosa.inspect.export import cell
+
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(names)
+    for row in rows:
+        writer.writerow([cell(value) for value in row])
+
+
+def _emit_table(names: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:
+    from lycosa.inspect.export import cell
+
+    emit_table(names, [[cell(value) for value in row] for row in islice(rows, _MOST_SHOWN)])
+    if next(rows, None) is not None:
+        click.echo(f"lycosa: only the first {_MOST_SHOWN} rows are shown; --format csv or json gives all", err=True)

@@ -1,0 +1,143 @@
+"""A crawl's tables as files for other programs: JSON lines, CSV or Parquet, streaming.
+
+Pages and links are taken from Parquet and, for what is not there yet, from the row journals; URLs and hosts from the committed state. A
+file appears whole or not at all: it is written beside its place and renamed.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, TextIO
+
+import duckdb
+
+from lycosa.inspect.reader import CrawlReader
+from lycosa.inspect.sql import SqlError, explained
+from lycosa.inspect.state_rows import COLUMNS, state_rows, write_state
+from lycosa.inspect.tables import STATE, CrawlTables
+
+KINDS = ("pages", "links", "urls", "hosts")
+FORMATS = ("jsonl", "csv", "parquet")
+_ROWS = 1000
+
+Rows = tuple[Sequence[str], Iterator[tuple[Any, ...]]]
+"""Columns, and rows as they come."""
+
+
+@contextmanager
+def rows_of(reader: CrawlReader, kind: str, where: str = "") -> Iterator[Rows]:
+    """The rows of one of ``KINDS``; ``where`` is a condition in SQL. Raises ``SqlError`` when it is wrong."""
+    if kind in STATE and not where:
+        yield [column[0] for column in COLUMNS[kind]], state_rows(reader, kind)
+        return
+    with CrawlTables(reader, [kind]) as tables:
+        cursor = _select(tables, kind, where)
+        yield [column[0] for column in cursor.description or ()], _fetched(tables, cursor)
+
+
+def write_text(form: str, rows: Rows, out: TextIO) -> int:
+    """Writes JSON lines or CSV; gives the number of rows."""
+    names, values = rows
+    return _write_csv(names, values, out) if form == "csv" else _write_jsonl(names, values, out)
+
+
+def write_file(reader: CrawlReader, kind: str, form: str, where: str, path: Path) -> int:
+    """Writes one file; gives the number of rows. Raises ``SqlError`` and ``OSError``; no half-written file remains."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        if form == "parquet":
+            count = _write_parquet(reader, kind, where, temporary)
+        else:
+            with temporary.open("w", encoding="utf-8", newline="", errors="surrogatepass") as out, rows_of(reader, kind, where) as rows:
+                count = write_text(form, rows, out)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return count
+
+
+def plain(value: object) -> Any:
+    """A value of a table as JSON has it: times as ISO 8601 in UTC, bytes in hexadecimal."""
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="microseconds" if value.microsecond else "seconds") + ("" if value.tzinfo else "Z")
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    if isinstance(value, dict):
+        return {str(key): plain(each) for key, each in value.items()}
+    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
+
+
+def cell(value: object) -> str:
+    """A value as one field of CSV: nothing for what is unknown, lists with blanks between (URLs have none)."""
+    value = plain(value)
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return " ".join(map(cell, value))
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else str(value)
+
+
+def _select(tables: CrawlTables, kind: str, where: str) -> duckdb.DuckDBPyConnection:
+    """Rows by a condition. The parentheses keep it one, and a statement with a second one in it is refused."""
+    statement = f"SELECT * FROM {kind}" + (f" WHERE ({where}\n)" if where else "")
+    try:
+        if len(tables.connection.extract_statements(statement)) != 1:
+            raise SqlError(f"--where takes a condition, not {where!r}")
+        return tables.connection.execute(statement)
+    except duckdb.Error as error:
+        raise explained(tables, error) from error
+
+
+def _fetched(tables: CrawlTables, cursor: duckdb.DuckDBPyConnection) -> Iterator[tuple[Any, ...]]:
+    try:
+        while rows := cursor.fetchmany(_ROWS):
+            yield from rows
+    except duckdb.Error as error:
+        raise explained(tables, error) from error
+
+
+def _write_parquet(reader: CrawlReader, kind: str, where: str, path: Path) -> int:
+    """DuckDB streams from Parquet to Parquet; the state needs no DuckDB unless there is a condition."""
+    if kind in STATE and not where:
+        write_state(reader, kind, path)
+        counted = duckdb.connect(":memory:").execute("SELECT count(*) FROM read_parquet(?)", [str(path)]).fetchone()
+        return int(counted[0]) if counted else 0
+    with CrawlTables(reader, [kind]) as tables:
+        _select(tables, kind, f"({where}\n) AND false" if where else "false")  # a wrong condition is told as it is, not as part of COPY
+        target = str(path).replace("'", "''")
+        select = f"SELECT * FROM {kind}" + (f" WHERE ({where}\n)" if where else "")
+        copied = tables.connection.execute(f"COPY ({select}) TO '{target}' (FORMAT parquet, COMPRESSION zstd)").fetchone()
+        return int(copied[0]) if copied else 0
+
+
+def _write_jsonl(names: Sequence[str], rows: Iterable[tuple[Any, ...]], out: TextIO) -> int:
+    count = 0
+    for row in rows:
+        out.write(json.dumps({name: plain(value) for name, value in zip(names, row, strict=True)}, ensure_ascii=False) + "\n")
+        count += 1
+    return count
+
+
+def _write_csv(names: Sequence[str], rows: Iterable[tuple[Any, ...]], out: TextIO) -> int:
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(names)
+    count = 0
+    for row in rows:
+        writer.writerow([cell(value) for value in row])
+        count += 1
+    return count

@@ -1,0 +1,132 @@
+"""The tables of a crawl in DuckDB: ``pages``, ``links``, ``ccindex``, ``urls`` and ``hosts``.
+
+Closed segments are read from their Parquet files. What is captured since (open segments up to the last commit, and closed ones
+whose Parquet is not built yet) comes from the row journals through temporary Parquet files, so that nothing is missing while
+the crawl runs and each capture is there once: the files are listed first, and a segment counts as theirs or as its
+journal's by that list alone.
+
+Memory is bounded: DuckDB gets a limit and spills to disk, the rest streams.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+
+import duckdb
+
+from lycosa.inspect.reader import CrawlReader
+from lycosa.inspect.state_rows import write_state
+from lycosa.store import journal, layout
+from lycosa.store.links import LinksBuilder
+from lycosa.store.pages import COMMON_CRAWL, PagesBuilder
+from lycosa.store.rows import Row
+
+MEMORY_MB = 512
+CAPTURES = (layout.PAGES, layout.LINKS)
+STATE = ("urls", "hosts")
+TABLES = (*CAPTURES, *STATE, "ccindex")
+
+
+class CrawlTables:
+    """DuckDB over a crawl; a context manager. ``wanted`` names the tables that are filled; the others have columns only.
+
+    Raises what ``CrawlReader`` raises, ``JournalError`` and ``OSError``.
+    """
+
+    def __init__(self, reader: CrawlReader, wanted: Sequence[str] = TABLES, memory_mb: int = MEMORY_MB) -> None:
+        self._reader = reader
+        self._stack = ExitStack()
+        try:
+            self._folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="lycosa-tables-")))
+            self.connection = self._connect(memory_mb)
+            self._stack.callback(self.connection.close)
+            filled = {*wanted, layout.PAGES} if "ccindex" in wanted else set(wanted)
+            self._add_captures([kind for kind in CAPTURES if kind in filled])
+            names = ", ".join(column[0] for column in COMMON_CRAWL)
+            self.connection.execute(f"CREATE VIEW ccindex AS SELECT {names} FROM {layout.PAGES}")
+            for kind in STATE:
+                path = self._folder / f"{kind}.parquet"
+                write_state(reader, kind, path, is_empty=kind not in filled)
+                self._view(kind, [path])
+        except BaseException:
+            self._stack.close()
+            raise
+
+    def columns(self) -> dict[str, list[str]]:
+        """The columns of each table."""
+        found: dict[str, list[str]] = {}
+        query = "SELECT table_name, column_name FROM duckdb_columns() WHERE NOT internal ORDER BY table_name, column_index"
+        for table, column in self.connection.execute(query).fetchall():
+            found.setdefault(table, []).append(column)
+        return found
+
+    def __enter__(self) -> CrawlTables:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._stack.close()
+
+    def __repr__(self) -> str:
+        return f"CrawlTables({str(self._reader.folder)!r})"
+
+    def _connect(self, memory_mb: int) -> duckdb.DuckDBPyConnection:
+        return duckdb.connect(
+            ":memory:",
+            config={
+                "memory_limit": f"{memory_mb}MB",
+                "temp_directory": str(self._folder / "spill"),
+                "autoinstall_known_extensions": "false",  # a question never loads code from the network
+                "python_enable_replacements": "false",  # nor sees variables of this program
+            },
+        )
+
+    def _add_captures(self, kinds: Sequence[str]) -> None:
+        files = {kind: sorted((self._reader.folder / kind).glob("*.parquet")) if kind in kinds else [] for kind in CAPTURES}
+        ready = {kind: {layout.stem_of(path) for path in paths} for kind, paths in files.items()}
+        for kind in CAPTURES:  # an empty file, so that a table has its columns before there is a capture
+            files[kind].append(self._build(kind, "", ()))
+        for path in sorted((self._reader.folder / layout.JOURNAL).glob("*.jsonl.zst*")):
+            segment = layout.stem_of(path)
+            for kind in [kind for kind in kinds if segment not in ready[kind]]:
+                ready[kind].add(segment)  # both of its names may have been seen, if it was closed meanwhile
+                files[kind].append(self._build(kind, segment, self._rows(path)))
+        for kind, paths in files.items():
+            self._view(kind, paths)
+
+    def _build(self, kind: str, segment: str, rows: Iterable[Row]) -> Path:
+        """A temporary Parquet file of one segment's rows."""
+        folder = self._folder / kind
+        folder.mkdir(exist_ok=True)
+        path = folder / f"{segment}.parquet"
+        crawl = self._reader.manifest.crawl[:8]  # as in the files of closed segments
+        builder = PagesBuilder(path, crawl) if kind == layout.PAGES else LinksBuilder(path, segment)
+        try:
+            for row in rows:
+                builder.add(row)
+        finally:
+            builder.close()
+        return path
+
+    def _rows(self, path: Path) -> Iterator[Row]:
+        """The committed rows of a journal, whether or not it is closed meanwhile."""
+        closed = path.with_name(path.name.removesuffix(layout.OPEN))
+        length = None
+        if path != closed:
+            length = self._reader.lengths.get(f"{layout.JOURNAL}/{path.name}")
+            if length is None and not closed.exists():
+                return  # begun after the last commit that was read
+        if closed.exists():
+            path, length = closed, None
+        try:
+            yield from journal.read_rows(path, length)
+        except FileNotFoundError:  # closed between the look and the opening: it is whole now
+            yield from journal.read_rows(closed)
+
+    def _view(self, name: str, paths: Sequence[Path]) -> None:
+        files = ", ".join("'" + str(path).replace("'", "''") + "'" for path in paths)
+        # By name: files of an earlier version may lack the newest columns.
+        self.connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet([{files}], union_by_name = true)")
