@@ -95,6 +95,11 @@ class HostNote(msgspec.Struct, frozen=True):
     next_in_s: float
     reason: str = ""
 
+    @property
+    def need_s(self) -> float:
+        """The least time in which the host's known URLs can be fetched."""
+        return self.waiting * self.delay_s + self.next_in_s
+
 
 class Progress(msgspec.Struct, frozen=True, tag=True):
     """About twice a second; its absence is how a worker that hangs is recognised."""
@@ -151,12 +156,8 @@ def total(reports: list[Progress]) -> Progress:
         return reports[0]
     waits = [report.next_in_s for report in reports if report.next_in_s >= 0]
     sums: dict[str, Any] = {name: sum(getattr(report, name) for report in reports) for name in _SUMMED}
-    tables: dict[str, Any] = {
-        name: _merged([getattr(report, name) for report in reports]) for name in ("states", "reasons", "rule_refusals")
-    }
-    slowest = sorted(
-        (note for report in reports for note in report.slowest), key=lambda note: -(note.waiting * note.delay_s + note.next_in_s)
-    )
+    tables: dict[str, Any] = {name: _merged([getattr(report, name) for report in reports]) for name in _TABLES}
+    slowest = sorted((note for report in reports for note in report.slowest), key=lambda note: -note.need_s)
     return Progress(
         **sums,
         **tables,
@@ -166,6 +167,7 @@ def total(reports: list[Progress]) -> Progress:
     )
 
 
+_TABLES = ("states", "reasons", "rule_refusals")
 _SUMMED = (
     "discovered", "captures", "pages", "requests", "body_bytes", "running", "hosts_ready", "hosts_snoozed", "hosts_benched",
     "hosts_front", "hosts_parked", "hosts_retired", "hosts", "memory_bytes", "commits",

@@ -58,7 +58,7 @@ class GrantedPermits:
 
 
 class LocalPermits:
-    """One worker's permits. ``captures`` and ``body_bytes`` are what the crawl has so far; ``on_limit`` is called when nothing more is given."""
+    """One worker's permits. ``captures`` and ``body_bytes`` are what the crawl has; ``on_limit`` is called when nothing more is given."""
 
     def __init__(self, section: LimitSection, captures: int, body_bytes: int, on_limit: Callable[[], None]) -> None:
         self._section = section

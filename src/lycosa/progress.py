@@ -77,18 +77,13 @@ class ProgressReport:
     def _look(self, now: float) -> list[HostNote]:
         frontier = self._worker.frontier
         hosts = [*frontier.workbench.hosts(), *frontier.in_process.values()]
-        return heapq.nlargest(_SLOWEST, (self._note(visit, now) for visit in hosts), key=_need_s)
+        return heapq.nlargest(_SLOWEST, (self._note(visit, now) for visit in hosts), key=lambda note: note.need_s)
 
     def _note(self, visit: VisitState, now: float) -> HostNote:
         record = visit.record
         delay = delay_s(record.pace, self._politeness, self._clock.wall(), self._no_jitter).seconds
         reason = record.reason.label if record.state is HostState.SNOOZED else ""
         return HostNote(record.host, record.waiting + record.retrying, delay, max(visit.next_time - now, 0.0), reason)
-
-
-def _need_s(note: HostNote) -> float:
-    """The least time in which a host can be finished."""
-    return note.waiting * note.delay_s + note.next_in_s
 
 
 def count_by_name(table: dict[str, int], name: str, number: int) -> None:

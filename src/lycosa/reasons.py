@@ -160,6 +160,6 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
     Reason.DECODE_FAILED: (_T, "the content encoding is broken"),
     Reason.DECODE_LIMIT: (_T, "decompresses beyond the limit"),
     Reason.BODY_TRUNCATED: (_O, "the body was cut at the limit"),
-    Reason.CONTENT_TYPE: (_O, "a content type that is not kept"),
+    Reason.CONTENT_TYPE: (_O, "stored, but not a kind of document that is parsed"),
     Reason.REDIRECTED: (_T, "redirects to another URL"),
 }

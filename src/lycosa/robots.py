@@ -1,7 +1,7 @@
 """robots.txt of the worker's hosts: what is stored, what it says, and how it is fetched.
 
-The decisions are ``politeness``'s; here they meet the partition's table and the wire. The file is stored per origin (scheme and host with port,
-RFC 9309 §2.3) and compiled matchers are kept for the origins in use.
+The decisions are ``politeness``'s; here they meet the partition's table and the wire. The file is stored per origin (scheme and
+host with port, RFC 9309 §2.3) and compiled matchers are kept for the origins in use.
 """
 
 from __future__ import annotations

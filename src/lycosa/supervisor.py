@@ -57,7 +57,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Supervisor:
-    """Runs one session to its end. ``on_progress`` is called with the workers' reports added up; ``on_note`` with a line for the operator."""
+    """Runs one session to its end. ``on_progress`` gets the workers' reports added up; ``on_note`` a line for the operator."""
 
     def __init__(
         self,

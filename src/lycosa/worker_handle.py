@@ -26,6 +26,9 @@ class WorkerFailed(Exception):
         self.kind, self.trace = kind, trace
 
 
+OnMessage = Callable[["WorkerHandle", ToSupervisor], None]
+
+
 class WorkerHandle:
     """The process that does one worker's job; after a death ``run`` starts another one."""
 
@@ -100,8 +103,11 @@ class WorkerHandle:
         return None
 
     async def _watch(self, process: subprocess.Popen[bytes]) -> None:
-        while time.monotonic() - self._heard < _SILENT_S:
-            await asyncio.sleep(1.0)
+        while True:
+            left = self._heard + _SILENT_S - time.monotonic()
+            if left <= 0:
+                break
+            await asyncio.sleep(left)
         process.kill()
 
 

@@ -39,7 +39,7 @@ class Scope:
         self._places: set[str] = set()
 
     def add_seed(self, url: str) -> bool:
-        """A canonical URL given by the operator: its host, site or folder belongs to the crawl from now on. Tells whether it did not before."""
+        """A canonical URL given by the operator: its host, site or folder belongs to the crawl from now on. Tells whether that is new."""
         if self._section.rule is ScopeRule.ANY:
             return False
         known = len(self._places)

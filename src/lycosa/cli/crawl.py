@@ -36,13 +36,9 @@ Exit codes: 0 finished, 1 internal error, 2 bad usage or settings, 3 stopped by 
 @click.argument("seeds", nargs=-1, metavar="SEED...")
 @click.option("--seeds", "seed_file", metavar="FILE|-", help="File with one seed a line (# comments); - is standard input.")
 @click.option("--dir", "folder", type=click.Path(path_type=Path, file_okay=False), help="Crawl folder [crawls/HOST of the first seed].")
-@click.option(
-    "--config", "config_file", type=click.Path(path_type=Path, dir_okay=False), help="Settings, TOML; see `lycosa config --toml`."
-)
+@click.option("--config", "config_file", type=click.Path(path_type=Path, dir_okay=False), help="Settings in TOML; see `lycosa config`.")
 @click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="Any setting; see `lycosa config`.")
-@click.option(
-    "--scope", type=click.Choice(["host", "site", "prefix", "any"]), help="What belongs to the crawl, seen from the seeds [host]."
-)
+@click.option("--scope", type=click.Choice(["host", "site", "prefix", "any"]), help="What belongs to the crawl, from the seeds [host].")
 @click.option("--include", multiple=True, metavar="RE", help="Only URLs that match one of these.")
 @click.option("--exclude", multiple=True, metavar="RE", help="No URL that matches one of these.")
 @click.option("--max-pages", metavar="N", help="Stop after N captures, over the life of the crawl.")

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from lycosa.cli.output import ExitCode, human_bytes, human_count, human_duration
 from lycosa.config import Config
-from lycosa.messages import HostNote, Progress
+from lycosa.messages import Progress
 from lycosa.reasons import Reason
 from lycosa.status_file import waiting_for
 from lycosa.supervisor import Outcome
@@ -104,15 +104,13 @@ class Display:
         errors = [(name, number) for name, number in progress.reasons.items() if 80 <= Reason[name.upper()] < 140]
         rows: list[tuple[str, str]] = [
             (self._state, f"{self._folder}  {human_duration(now - self._began)}"),
-            (
-                "captured",
-                f"{human_count(progress.captures)}  {pages_per_s:.1f}/s  {human_bytes(progress.body_bytes)}  {human_bytes(bytes_per_s)}/s",
-            ),
+            ("captured", f"{human_count(progress.captures)}  {pages_per_s:.1f}/s"),
+            ("received", f"{human_bytes(progress.body_bytes)}  {human_bytes(bytes_per_s)}/s"),
             ("queued", f"{human_count(states.get('queued', 0))} of {human_count(progress.discovered)} discovered"),
             (
                 "hosts",
-                f"{progress.hosts} met, {progress.running} requests in flight, {progress.hosts_ready} ready, {progress.hosts_snoozed} snoozed, "
-                f"{progress.hosts_parked} parked, {progress.hosts_front} in front queues",
+                f"{progress.hosts} met, {progress.running} requests in flight, {progress.hosts_ready} ready, "
+                f"{progress.hosts_snoozed} snoozed, {progress.hosts_parked} parked, {progress.hosts_front} in front queues",
             ),
             ("failed", ", ".join(f"{number} {name}" for name, number in sorted(errors, key=lambda e: -e[1])[:4]) or "none"),
             ("refused", f"{states.get('refused', 0)} by robots.txt, {sum(progress.rule_refusals.values())} links by scope and traps"),
@@ -129,15 +127,11 @@ def estimate_of(progress: Progress) -> str:
     """The honest word on how long it takes: the host that needs longest at its own delay. Empty while that is short."""
     if not progress.slowest:
         return ""
-    note = max(progress.slowest, key=_need_s)
-    need = _need_s(note)
+    note = max(progress.slowest, key=lambda note: note.need_s)
+    need = note.need_s
     if need < _LONG_S:
         return ""
     return f"host {note.host} alone needs {human_duration(need)} for {note.waiting} known URLs at {note.delay_s:.3g} s"
-
-
-def _need_s(note: HostNote) -> float:
-    return note.waiting * note.delay_s + note.next_in_s
 
 
 def summary_values(folder: Path, outcome: Outcome, code: ExitCode) -> dict[str, Any]:

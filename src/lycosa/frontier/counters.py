@@ -12,7 +12,6 @@ import msgspec
 from lycosa.kv.records import meta_key
 from lycosa.model.completed import UrlState
 
-
 COUNTERS_KEY = meta_key("counters")
 
 
@@ -23,7 +22,10 @@ class Readable(Protocol):
 
 
 class Counters(msgspec.Struct):
-    """URLs by state, captures, pages (200 and HTML), body bytes, refusals by pure rules, failures and remarks by reason, hosts met, parked and retired."""
+    """URLs by state, captures, pages (200 and HTML), body bytes, refusals by pure rules, failures and remarks by reason, hosts.
+
+    ``hosts`` counts those ever met; ``hosts_parked`` and ``hosts_retired`` those that are so now.
+    """
 
     discovered: int = 0
     states: dict[int, int] = {}

@@ -23,7 +23,6 @@ Records are msgpack arrays: fields are only ever added at the end, with a defaul
 
 from __future__ import annotations
 
-from enum import IntEnum
 import msgspec
 
 from lycosa.model.completed import History, UrlState

@@ -23,7 +23,7 @@ class Document(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Link(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """An outlink: canonical URL, its two hashes, kind, anchor text (at most 200 characters), rel=nofollow or its kin."""
+    """An outlink: canonical URL, its two hashes, kind, anchor text (at most 200 characters), rel=nofollow or kin."""
 
     url: str
     host8: bytes

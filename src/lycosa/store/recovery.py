@@ -70,7 +70,10 @@ def recover(folder: Path, lengths: Mapping[str, int], workers: int | None = None
 
 
 def rebuild(folder: Path, only: int | None = None) -> tuple[list[str], dict[str, str]]:
-    """Builds all missing derived files of closed segments, of one worker or of all. Gives the names of those built, and of those that cannot be with the reason."""
+    """Builds all missing derived files of closed segments, of one worker or of all.
+
+    Gives the names of those built, and of those that cannot be, with the reason.
+    """
     built: list[str] = []
     unbuildable: dict[str, str] = {}
     for name in layout.closed_segments(folder):
