@@ -34,6 +34,7 @@ from lycosa.url import Canonicalizer, InvalidUrl, Sites, hash8, host_of, partiti
 
 _OWNERS = 100_000
 _FIRST = 0
+_NO_HINT = (0, -1.0)
 _USAGE = msgspec.msgpack.Decoder(Usage)
 Rule = Callable[[Discovered], Refusal | None]
 """A rule of the user's own: why a URL is refused, or ``None``."""
@@ -141,7 +142,8 @@ class Intake:
             # With the depth in the key a nearer find of a known URL still passes.
             if not self._recent.admit(link.url8 + stamp):
                 continue
-            found = Discovered(link.url, link.host8, link.url8, link.kind, depth, via, importance=importance)
+            lastmod, hint = parsed.hints.get(link.url, _NO_HINT) if parsed.hints else _NO_HINT
+            found = Discovered(link.url, link.host8, link.url8, link.kind, depth, via, 0, importance, lastmod, hint)
             refusal = self.admission.judge(found, link.nofollow)
             if refusal is None:
                 fresh.append(found)

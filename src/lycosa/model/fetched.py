@@ -54,7 +54,8 @@ class Fetched(msgspec.Struct, frozen=True, gc=False):
     content-encoded; a body over ``Limits.spool_bytes`` is in the file ``spool`` instead (the receiver deletes it).
     ``truncated`` is WARC's word for why a body is short: ``length``, ``time``, ``disconnect`` or empty.
     ``protocol`` is ``http/1.0``, ``http/1.1`` or ``h2``; ``tls`` is empty or the TLS version. ``started`` is wall time
-    in seconds at the start of the request; ``duration_s`` until the last byte, ``first_byte_s`` until the first.
+    in seconds at the start of the request; ``duration_s`` until the last byte, ``first_byte_s`` until the first, ``sent_s``
+    until the request was sent (0 when it was not).
     """
 
     url: str
@@ -73,6 +74,7 @@ class Fetched(msgspec.Struct, frozen=True, gc=False):
     started: float = 0.0
     first_byte_s: float = 0.0
     duration_s: float = 0.0
+    sent_s: float = 0.0
 
     def headers(self) -> list[tuple[str, str]]:
         """Header fields in order, names lower-cased, values Latin-1 and stripped, folded lines joined."""

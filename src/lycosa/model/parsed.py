@@ -48,7 +48,7 @@ class Parsed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     64-bit fingerprint of the visible text (0 when there is too little of it); ``language`` an ISO 639-1 code or
     empty; ``refused_links`` counts raw links that are not URLs we can crawl, by reason; ``elapsed_s`` is CPU time.
     ``canonical`` is the page's rel=canonical target in canonical form, or empty. A sitemap or feed gives ``hints``: by canonical URL,
-    last modification (seconds since 1970, 0 = unknown) and priority in [0, 1] (-1 = none); ``is_sitemap_index`` when its links are sitemaps.
+    last modification (seconds since 1970, 0 = unknown) and priority in [0, 1] (-1 = none); ``is_sitemap_index``: its links are sitemaps.
     """
 
     reason: Reason = Reason.NONE
