@@ -60,6 +60,7 @@ _EXPECTED: dict[str, tuple[ExitCode, str]] = {
     "lycosa.inspect.saved.SettingsUnreadable": (ExitCode.USAGE, ""),
     "lycosa.inspect.sql.SqlError": (ExitCode.USAGE, ""),
     "lycosa.canonical.InvalidUrl": (ExitCode.USAGE, "give an absolute http or https URL"),
+    "lycosa.inspect.robots_source.NoRobots": (ExitCode.NOTHING_FETCHED, ""),
     "lycosa.ports.ResolveError": (ExitCode.NOTHING_FETCHED, "check the name and the network"),
 }
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})

@@ -1,0 +1,229 @@
+"""``lycosa check``: what would happen to a URL, and why, before any crawl."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lycosa.cli.output import ExitCode, clean, emit, emit_json, emit_pairs
+
+_EPILOG = """
+\b
+Examples:
+  lycosa check url "HTTP://Example.org:80/a/../b?utm_source=x"     its canonical form, keys and place
+  lycosa check scope --seed https://example.org/docs/ --scope prefix https://example.org/about
+  lycosa check robots --robots robots.txt https://example.org/private/
+"""
+_URL_EPILOG = """
+\b
+Examples:
+  lycosa check url "HTTP://Example.org:80/a/../b?utm_source=x"
+  lycosa check url --seed https://example.org/ --exclude '/private/' https://example.org/private/x
+  lycosa check url --set canonical.sort_query=true "http://example.org/?b=1&a=2" --json
+
+Without --seed the scope is not judged, except for --exclude.
+"""
+_SCOPE_EPILOG = """
+\b
+Examples:
+  lycosa check scope --seed https://example.org/ https://www.example.org/ https://example.org/a
+  lycosa check scope --seed https://example.org/docs/ --scope prefix https://example.org/docs/a
+  lycosa check scope --seed http://example.org/ --include '\\.html$' --max-depth 3 --depth 4 http://example.org/a.html
+"""
+_ROBOTS_EPILOG = """
+\b
+Examples:
+  lycosa check robots --robots robots.txt https://example.org/private/
+  curl -s https://example.org/robots.txt | lycosa check robots --robots - --agent Googlebot https://example.org/
+  lycosa check robots --dir crawls/example.org https://example.org/private/     by what the crawl has stored
+  lycosa check robots --fetch https://example.org/private/                      asks the server now
+"""
+
+
+def _settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that decide scope and canonical form, as `lycosa crawl` has them."""
+    options = (
+        click.option("--config", "config_file", type=click.Path(path_type=Path), help="Settings, TOML."),
+        click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="Any setting; see `lycosa config`."),
+        click.option("--scope", type=click.Choice(["host", "site", "prefix", "any"]), help="What belongs to the crawl [host]."),
+        click.option("--include", multiple=True, metavar="RE", help="Only URLs that match one of these."),
+        click.option("--exclude", multiple=True, metavar="RE", help="No URL that matches one of these."),
+        click.option("--max-depth", metavar="N", help="Links away from a seed."),
+        click.option("--depth", type=click.IntRange(0), default=1, help="How far from a seed the URL was found [1]."),
+        click.option("--json", "as_json", is_flag=True, help="As one JSON document."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.group("check", epilog=_EPILOG, short_help="What would happen to a URL, and why.")
+def command() -> None:
+    """Judge URLs by the rules of a crawl without crawling: canonical form, scope, traps, robots.txt."""
+
+
+@command.command("url", epilog=_URL_EPILOG, short_help="Canonical form, keys, scope and traps of URLs.")
+@click.argument("urls", nargs=-1, required=True, metavar="URL...")
+@click.option("--seed", "seeds", multiple=True, metavar="URL", help="A seed to judge the scope by; may be repeated.")
+@click.option("--base", metavar="URL", help="The page that relative URLs were found on.")
+@_settings_options
+def url_command(urls: tuple[str, ...], seeds: tuple[str, ...], base: str | None, as_json: bool, **options: Any) -> ExitCode:
+    """Show what each URL is to a crawl: canonical form, host, site, partition, SURT, hash, and whether scope and traps let it in."""
+    return run_urls(urls, seeds, base, as_json, options, in_full=True)
+
+
+@command.command("scope", epilog=_SCOPE_EPILOG, short_help="Whether URLs belong to a crawl of some seeds.")
+@click.argument("urls", nargs=-1, required=True, metavar="URL...")
+@click.option("--seed", "seeds", multiple=True, required=True, metavar="URL", help="A seed; may be repeated.")
+@_settings_options
+def scope_command(urls: tuple[str, ...], seeds: tuple[str, ...], as_json: bool, **options: Any) -> ExitCode:
+    """Say of each URL whether a crawl of the seeds would take it, and by which rule not."""
+    return run_urls(urls, seeds, None, as_json, options, in_full=False)
+
+
+@command.command("robots", epilog=_ROBOTS_EPILOG, short_help="What a robots.txt says of URLs, with the line.")
+@click.argument("urls", nargs=-1, required=True, metavar="URL...")
+@click.option("--robots", "file", metavar="FILE|-", help="Judge by this file; - is standard input.")
+@click.option("--dir", "folder", type=click.Path(path_type=Path), help="Judge by what the crawl in this folder has stored.")
+@click.option("--fetch", is_flag=True, help="Ask the server.")
+@click.option("--agent", metavar="TOKEN", help="Product token to judge for [the crawl's, lycosa].")
+@click.option("--config", "config_file", type=click.Path(path_type=Path), help="Settings, TOML.")
+@click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="Any setting; see `lycosa config`.")
+@click.option("--resolve", multiple=True, metavar="PATTERN=ADDR", help="With --fetch: address of a name instead of DNS.")
+@click.option("--allow-address", multiple=True, metavar="CIDR", help="With --fetch: allow a private or special address range.")
+@click.option("--json", "as_json", is_flag=True, help="As one JSON document.")
+def robots_command(
+    urls: tuple[str, ...], file: str | None, folder: Path | None, fetch: bool, agent: str | None, as_json: bool, **options: Any
+) -> ExitCode:
+    """Say of each URL whether robots.txt allows it: rule, line, group, Crawl-delay, Sitemaps. Offline, unless --fetch is given."""
+    if sum((file is not None, folder is not None, fetch)) != 1:
+        raise click.UsageError("say where robots.txt comes from: --robots FILE, --dir DIR or --fetch")
+    return run_robots(urls, file, folder, agent, as_json, options)
+
+
+def run_urls(
+    urls: Sequence[str], seeds: Sequence[str], base: str | None, as_json: bool, options: dict[str, Any], *, in_full: bool
+) -> ExitCode:
+    """Checks URLs by the pure rules. Exit code 2 when one of them is no URL."""
+    from lycosa.inspect.check import Checker, plain
+
+    checker = Checker(_config(options), seeds, time.time())
+    checks = [checker.check(url, options["depth"], base) for url in urls]
+    if as_json:
+        emit_json([{**plain(each), "would_be_crawled": each.would_be_crawled} for each in checks])
+    elif in_full:
+        for number, each in enumerate(checks):
+            if number:
+                emit("")
+            _print_url(each)
+    else:
+        for line in checker.rules():
+            emit(f"# {line}")
+        for each in checks:
+            judged = each.traps if each.scope.verdict == "in" else each.scope
+            verdict, why = ("error", each.error) if each.error else (judged.verdict, _reason(judged))
+            emit(clean(f"{verdict:<5}  {each.canonical or each.given}  {why}".rstrip()))
+    return ExitCode.USAGE if any(each.error for each in checks) else ExitCode.FINISHED
+
+
+def run_robots(
+    urls: Sequence[str], file: str | None, folder: Path | None, agent: str | None, as_json: bool, options: dict[str, Any]
+) -> ExitCode:
+    """Judges URLs by a robots.txt from a file, a crawl, or the server."""
+    from lycosa.inspect.check import check_robots, plain
+    from lycosa.url import Canonicalizer
+
+    config = _config(options)
+    body = None if file is None else _read(file)
+    find = _finder(folder, body, file, agent, config)
+    checks = []
+    for raw in urls:
+        url = Canonicalizer(config.canonical).canonical(raw)
+        record, source, token = find(url)
+        checks.append(check_robots(url, token, record, source, time.time()))
+    if as_json:
+        emit_json([plain(each) for each in checks])
+        return ExitCode.FINISHED
+    for number, each in enumerate(checks):
+        if number:
+            emit("")
+        _print_robots(each)
+    return ExitCode.FINISHED
+
+
+def _finder(
+    folder: Path | None, body: bytes | None, file: str | None, agent: str | None, config: Any
+) -> Callable[[str], tuple[Any, str, str]]:
+    """Gives for a canonical URL the robots.txt to judge by, where it comes from, and the token to judge for."""
+    from lycosa.inspect.reader import CrawlReader
+    from lycosa.inspect.robots_source import of_bytes, of_crawl, of_server
+    from lycosa.inspect.saved import load_saved
+
+    if body is not None:
+        token = agent or config.agent.product
+        record = of_bytes(body, token, time.time())
+        return lambda _: (record, "standard input" if file == "-" else str(file), token)
+    if folder is not None:
+        reader = CrawlReader(folder)
+        own = load_saved(reader).config.agent.product
+        return lambda url: (*of_crawl(reader, url, agent or own, own), agent or own)
+    token = agent or config.agent.product
+    return lambda url: (*of_server(url, token, config), token)
+
+
+def _config(options: dict[str, Any]) -> Any:
+    from lycosa.config_sources import load
+
+    names = {
+        "scope": "scope.rule",
+        "include": "scope.include",
+        "exclude": "scope.exclude",
+        "max_depth": "scope.max_depth",
+        "resolve": "dns.pins",
+        "allow_address": "fetch.allow_addresses",
+    }
+    flags = {key: options[name] for name, key in names.items() if name in options}
+    return load(options["config_file"], os.environ, options["pairs"], flags).config
+
+
+def _read(file: str) -> bytes:
+    return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+
+
+def _reason(judged: Any) -> str:
+    return f"{judged.reason}: {judged.meaning} ({judged.rule}: {judged.value})" if judged.reason else judged.meaning
+
+
+def _print_url(check: Any) -> None:
+    pairs: list[tuple[str, object]] = [("given", check.given)]
+    if check.error:
+        pairs.append(("error", check.error))
+    else:
+        pairs += [(name, getattr(check, name)) for name in ("canonical", "host", "site", "partition", "surt", "url_hash", "host_hash")]
+        for name in ("scope", "traps"):
+            judged = getattr(check, name)
+            why = _reason(judged)
+            pairs.append((name, f"{judged.verdict}: {why}" if why else judged.verdict))
+    emit_pairs(pairs)
+
+
+def _print_robots(check: Any) -> None:
+    rule = f"line {check.line}: {check.rule}" if check.line else ""
+    emit_pairs(
+        [
+            ("url", check.url),
+            ("verdict", f"{check.verdict} for {check.agent}: {check.why}"),
+            ("rule", rule),
+            ("group", f"User-agent: {check.group}" if check.group else ""),
+            ("crawl-delay", f"{check.crawl_delay_s:g}s" if check.crawl_delay_s >= 0 else ""),
+            ("sitemaps", check.sitemaps),
+            ("source", check.source),
+            ("version", check.version),
+        ]
+    )

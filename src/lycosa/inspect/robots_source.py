@@ -1,0 +1,127 @@
+"""Where ``check robots`` takes a robots.txt from: a file, a crawl's own memory of it, or the server."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import tempfile
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import msgspec
+
+from lycosa.clock import SystemClock
+from lycosa.config import Config
+from lycosa.decode import decode
+from lycosa.fetch import AiodnsQuery, CachingResolver, CurlFetcher, Guard, build_user_agent
+from lycosa.inspect.check import robots_url
+from lycosa.inspect.reader import CrawlReader
+from lycosa.kv.records import robots_key
+from lycosa.model.fetched import Fetched, FetchKind, FetchRequest, Limits
+from lycosa.politeness.robots_cache import RobotsRecord, after_fetch, answer_of
+from lycosa.politeness.robots_file import parse_robots
+from lycosa.ports import Fetcher, Resolver
+from lycosa.reasons import Reason
+from lycosa.store.reading import crawl_rows, location_of, read_record
+from lycosa.store.rows import Row
+from lycosa.url import Canonicalizer, InvalidUrl, hash8, host_of, name_of, scheme_of
+
+_HOPS = 5
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+
+class NoRobots(Exception):
+    """There is no robots.txt to judge by; the message says what to do."""
+
+
+def of_bytes(body: bytes, agent: str, now: float) -> RobotsRecord:
+    """A file at hand, as if a server had just sent it."""
+    digest = base64.b32encode(hashlib.sha1(body, usedforsecurity=False).digest()).decode()
+    return RobotsRecord(parse_robots(body, agent), digest, 200, now, now + 86400.0)
+
+
+def of_crawl(reader: CrawlReader, url: str, agent: str, own: str) -> tuple[RobotsRecord, str]:
+    """What a crawl remembers of the file of a canonical URL, and a word about it.
+
+    Rules are remembered for the crawl's ``own`` product token; for another ``agent`` the stored file itself is read again.
+    """
+    with reader.view(reader.partition_of(url)) as view:
+        value = view.get(robots_key(hash8(host_of(url)), scheme_of(url) == "https"))
+    if value is None:
+        raise NoRobots(f"the crawl in {reader.folder} has not asked for {robots_url(url)} yet; --fetch asks the server")
+    record = msgspec.msgpack.decode(value, type=RobotsRecord)
+    when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.fetched))
+    source = f"{robots_url(url)}, fetched {when} by the crawl in {reader.folder}"
+    if agent.lower() != own.lower() and record.has_file:
+        record = msgspec.structs.replace(record, rules=parse_robots(_stored_body(reader, url), agent))
+    return record, source
+
+
+def of_server(url: str, agent: str, config: Config) -> tuple[RobotsRecord, str]:
+    """The file as the server sends it now, with up to five redirects (RFC 9309 2.3.1.2). Raises ``ResolveError``, ``NoRobots``."""
+    fetched = asyncio.run(_fetch(robots_url(url), agent, config))
+    if fetched.reason in (Reason.ADDRESS_FORBIDDEN, Reason.CONNECT_REFUSED, Reason.TLS_FAILED, Reason.NETWORK_UNREACHABLE):
+        raise NoRobots(f"{fetched.url}: {fetched.reason.meaning}" + (f" ({fetched.detail})" if fetched.detail else ""))
+    body = b""
+    if 200 <= fetched.status < 300:
+        body = decode(fetched.body, fetched.header("content-encoding"), config.robots.max_bytes + 1, 1000).body
+    record = after_fetch(None, answer_of(fetched, body), agent, config.robots, time.time())
+    return record, f"{fetched.url}, fetched now with status {fetched.status}"
+
+
+def _stored_body(reader: CrawlReader, url: str) -> bytes:
+    """The newest stored robots.txt of an origin, decoded. Raises ``NoRobots``."""
+    wanted, newest = robots_url(url), None
+    for row in crawl_rows(reader.folder, reader.lengths):
+        if _is_file(row, wanted) and (newest is None or row.date_us > newest.date_us):
+            newest = row
+    if newest is None:
+        raise NoRobots(f"the crawl in {reader.folder} has no stored file for {wanted}; give one with --robots, or --fetch")
+    record = read_record(reader.folder, location_of(newest))
+    encoding = _header(record.header_block, b"content-encoding")
+    return decode(record.body, encoding, 1_000_000, 1000).body
+
+
+def _is_file(row: Row, wanted: str) -> bool:
+    return row.kind is FetchKind.ROBOTS and row.url == wanted and 200 <= row.status < 300 and not row.revisit
+
+
+def _header(block: bytes, name: bytes) -> str:
+    for line in block.split(b"\n")[1:]:
+        key, _, value = line.partition(b":")
+        if key.strip().lower() == name:
+            return value.strip().decode("latin-1")
+    return ""
+
+
+async def _fetch(url: str, agent: str, config: Config) -> Fetched:
+    clock = SystemClock()
+    user_agent = build_user_agent(agent, version("lycosa"), config.agent.contact)
+    with tempfile.TemporaryDirectory(prefix="lycosa-check-") as spool:
+        guard = Guard(config.fetch.allow_addresses)
+        fetcher: Fetcher = CurlFetcher(config.fetch, user_agent, config.agent.contact, guard, clock, Path(spool))
+        resolver: Resolver = CachingResolver(config.dns, clock, AiodnsQuery(config.dns))
+        try:
+            return await _follow(url, config, fetcher, resolver)
+        finally:
+            await fetcher.close()
+            await resolver.close()
+
+
+async def _follow(url: str, config: Config, fetcher: Fetcher, resolver: Resolver) -> Fetched:
+    size = config.robots.max_bytes + 1
+    limits = Limits(body_bytes=size, spool_bytes=size + 1)
+    canonicalizer = Canonicalizer(config.canonical)
+    fetched = Fetched(url, Reason.TOO_MANY_REDIRECTS)
+    for _ in range(_HOPS + 1):
+        address = (await resolver.resolve(name_of(host_of(url))))[0]
+        fetched = await fetcher.fetch(FetchRequest(url, address, FetchKind.ROBOTS, limits=limits))
+        if fetched.status not in _REDIRECTS:
+            return fetched
+        try:
+            url = canonicalizer.canonical(fetched.header("location"), url)
+        except InvalidUrl as error:
+            return msgspec.structs.replace(fetched, reason=Reason.BAD_REDIRECT, detail=str(error))
+    return msgspec.structs.replace(fetched, reason=Reason.TOO_MANY_REDIRECTS)
