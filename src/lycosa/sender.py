@@ -78,10 +78,14 @@ class Sender:
 
     async def _attempt(self, request: FetchRequest, rest: Rest) -> Fetched:
         clock, host = self._clock, host_of(request.url)
-        number = self._attempts.begin(host, request.address, request.url, request.kind, clock.monotonic(), clock.wall())
+        begun = clock.monotonic()
+        number = self._attempts.begin(host, request.address, request.url, request.kind, begun, clock.wall())
+        self._addresses.started(request.address, begun)
         self.in_flight += 1
         try:
             fetched = await self._fetcher.fetch(request)
+            began = clock.monotonic() - fetched.duration_s
+            self._addresses.started(request.address, began + fetched.sent_s, began + fetched.first_byte_s)
         except BaseException:
             # Cancelled: the worker stops at once. The line says that we broke it off, so it is not taken for a crash.
             self._attempts.end(number, Reason.INTERNAL, 0, 0.0, clock.monotonic(), clock.wall(), 0.0)

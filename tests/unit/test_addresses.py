@@ -332,3 +332,47 @@ def test_processes_that_hammer_the_table_and_are_killed_never_press_an_address(t
     table = AddressTable(tmp_path / "addresses", PolitenessSection(address_delay_s=0, address_slots=2), 1024)
     assert [table.take("192.0.2.0", 1e9), table.take("192.0.2.0", 1e9)] == [0, 0]
     table.close()
+
+
+def test_a_request_that_left_late_holds_back_the_next_one(place: Path | None) -> None:
+    table = AddressTable(place, SECTION)
+    assert table.take("192.0.2.1", 100.0) == 0
+    table.started("192.0.2.1", 100.3)
+    assert table.take("192.0.2.1", 100.5) == pytest.approx(0.3)
+    assert table.take("192.0.2.1", 100.8) == 0
+    table.close()
+
+
+def test_what_a_server_may_have_read_late_is_given_a_twentieth_of_the_delay(place: Path | None) -> None:
+    table = AddressTable(place, SECTION)
+    assert table.take("192.0.2.1", 100.0) == 0
+    table.started("192.0.2.1", 100.0, answered=100.01)
+    assert table.take("192.0.2.1", 100.5) == pytest.approx(0.01)
+    table.started("192.0.2.1", 100.0, answered=104.0)
+    assert table.take("192.0.2.1", 100.5) == pytest.approx(0.025)
+    table.close()
+
+
+def test_a_start_never_brings_the_next_one_nearer(place: Path | None) -> None:
+    table = AddressTable(place, UNDELAYED)
+    delayed = AddressTable(None, SECTION)
+    for number in range(2):
+        assert table.take("192.0.2.1", 100.0 + number) == 0
+    table.started("192.0.2.1", 99.0)
+    table.close()
+    assert delayed.take("192.0.2.1", 100.0) == 0
+    delayed.started("192.0.2.1", 98.0)
+    assert delayed.take("192.0.2.1", 100.1) == pytest.approx(0.4)
+    delayed.close()
+
+
+def test_each_address_has_its_own_start_also_in_full_buckets() -> None:
+    table = AddressTable(None, SECTION, entries=8)
+    names = [f"192.0.2.{number}" for number in range(12)]
+    waits = [table.take(name, 100.0) for name in names]
+    taken = [name for name, wait in zip(names, waits, strict=True) if not wait]
+    for number, name in enumerate(taken):
+        table.started(name, 100.0 + number / 100)
+    for number, name in enumerate(taken[:8]):
+        assert table.take(name, 100.0 + number / 100) == pytest.approx(0.5)
+    table.close()

@@ -187,6 +187,7 @@ class CurlFetcher:
             wall,
             max(transfer.first_byte - transfer.started, 0.0) if transfer.first_byte else 0.0,
             ended - transfer.started,
+            max(transfer.sent - transfer.started, 0.0) if transfer.sent else 0.0,
         )
 
     def _tls_version(self, url: str, transfer: Transfer) -> str:

@@ -43,6 +43,7 @@ _MAX_CELLS = 64
 _LOCK_TRIES = 20
 _LOCKED_OUT_S = 0.005
 _NO_SLOT_S = 0.05
+_SEEN_SHARE = 0.05
 _SHARED = _ENTRIES
 
 
@@ -116,6 +117,24 @@ class AddressTable:
                     return wait_s
             return self._enter(address, key, _HEADER_WORDS + bucket * self._bucket_words, now)
         finally:
+            self._locks.release(lock)
+
+    def started(self, address: str, at: float, answered: float = 0.0) -> None:
+        """The request that ``take`` allowed left at ``at``, not before, and its answer began at ``answered``: the next start counts from there.
+
+        Between ``take`` and ``at`` lie the work of a busy loop and the making of a connection, which differ from request to request; without
+        this two starts could lie that much closer together. A busy server sees a request still later, at ``answered`` at the latest;
+        a twentieth of the delay is given for that. ``KeyError`` when this table holds no slot of ``address``.
+        """
+        seen = max(at, min(answered, at + self._delay_s * _SEEN_SHARE))
+        place = self._held[address][-1] - _HEADER_WORDS
+        bucket, word = divmod(place, self._bucket_words)
+        entry = (word - 2 * (_ENTRIES + 1)) // self._cells
+        time_at = _HEADER_WORDS + bucket * self._bucket_words + _ENTRIES + 1 + entry
+        lock = STRIPE_LOCKS + bucket % STRIPES
+        # A lock that somebody keeps costs a little precision and never a wait.
+        if any(self._locks.acquire(lock) for _ in range(_LOCK_TRIES)):
+            self._times[time_at] = max(self._times[time_at], seen + self._delay_s)
             self._locks.release(lock)
 
     def release(self, address: str, now: float) -> None:
