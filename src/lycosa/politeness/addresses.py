@@ -120,11 +120,11 @@ class AddressTable:
             self._locks.release(lock)
 
     def started(self, address: str, at: float, answered: float = 0.0) -> None:
-        """The request that ``take`` allowed left at ``at``, not before, and its answer began at ``answered``: the next start counts from there.
+        """The request that ``take`` allowed left at ``at``, and its answer began at ``answered``: the next start counts from there.
 
-        Between ``take`` and ``at`` lie the work of a busy loop and the making of a connection, which differ from request to request; without
-        this two starts could lie that much closer together. A busy server sees a request still later, at ``answered`` at the latest;
-        a twentieth of the delay is given for that. ``KeyError`` when this table holds no slot of ``address``.
+        Between ``take`` and ``at`` lie the work of a busy loop and the making of a connection, which differ from request to request;
+        without this two starts could lie that much closer together. A busy server reads a request still later, at ``answered``
+        at the latest; a twentieth of the delay is given for that. ``KeyError`` when this table holds no slot of ``address``.
         """
         seen = max(at, min(answered, at + self._delay_s * _SEEN_SHARE))
         place = self._held[address][-1] - _HEADER_WORDS
