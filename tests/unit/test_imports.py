@@ -20,8 +20,8 @@ VALUES += ["url", "canonical", "url_parts", "surt", "sites", "session_ids", "que
 TOOLS = ["durable", "wire", "decode", "lock", "manifest", "commit", "attempts", "kv", "exchange"]
 STAGES = ["admit", "frontier", "politeness", "fetch", "parse", "seen", "store", "schedule"]
 JOINTS = ["intake", "robots", "sender", "pacing", "permits", "folder", "recovery"]
-ASSEMBLY = ["assembly", "real_ports", "messages", "progress", "session"]
-PROCESSES = ["supervisor", "worker_process", "crawl"]
+ASSEMBLY = ["assembly", "real_ports", "messages", "progress", "session", "delivery", "status_file", "grants"]
+PROCESSES = ["supervisor", "worker_process", "worker_handle", "crawl"]
 LAYERS = [VALUES, TOOLS, STAGES, JOINTS, ["inspect"], ["pipeline"], ["worker"], ASSEMBLY, PROCESSES, ["cli", "__main__"]]
 
 # What a stage may import beside values and itself: memory in front of the disk, and shapes of bytes.
