@@ -1,0 +1,185 @@
+"""What a page costs: CPU seconds of all processes per HTML page, Lycosa with everything on against others on the same site.
+
+``python -m bench.page_cost`` (or ``bench/page_cost``); see README.md beside this file. nginx's log says which pages each one fetched;
+those that not all of them fetched are printed, because a comparison is only fair between the same pages.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from bench import site
+from bench.measure import Cost, measure
+
+LYCOSA = [
+    *("--delay", "0s", "--set", "politeness.adaptive_factor=0", "--set", "politeness.address_delay_s=0"),
+    *("--allow-address", "127.0.0.0/8"),
+]
+_MOST_SHOWN = 10
+
+
+@dataclass
+class Contestant:
+    """A crawler: its name, what it does, its command for a start URL and a folder of its own, and what came of its runs."""
+
+    name: str
+    does: str
+    command: Callable[[str, Path], list[str]]
+    costs: list[Cost] = field(default_factory=list)
+    pages: set[str] = field(default_factory=set)
+    requests: int = 0
+    good_codes: tuple[int, ...] = (0,)
+
+    def page_ms(self) -> list[float]:
+        """CPU milliseconds a page of each run."""
+        return [cost.cpu_s * 1000 / max(len(self.pages), 1) for cost in self.costs]
+
+    def median_ms(self) -> float:
+        return statistics.median(self.page_ms())
+
+
+def _python(module: str) -> Callable[[str, Path], list[str]]:
+    return lambda url, _: [sys.executable, "-m", module, url]
+
+
+def lycosa_command(url: str, folder: Path) -> list[str]:
+    """As its users start it."""
+    return [str(Path(sys.executable).with_name("lycosa")), "crawl", url, "--dir", str(folder / "crawl"), *LYCOSA]
+
+
+def _floor(url: str, folder: Path) -> list[str]:
+    return [sys.executable, "-m", "bench.crawlers.floor", str(folder.parent / "urls")]
+
+
+def _wget2(url: str, folder: Path) -> list[str]:
+    others = "*.css,*.js,*.png,*.svg,*.gif,*.jpg,*.ico,*.zip,*.txt,*.pdf"
+    return ["wget2", "-q", "-r", "-l", "inf", "--max-threads=16", "--reject", others, "-P", str(folder), url]
+
+
+def contestants(names: Iterable[str]) -> list[Contestant]:
+    """Those that were asked for and are installed, Lycosa first: the floor needs its list of pages."""
+    known = [
+        Contestant("lycosa", "everything on: robots, state, dedup, language, WARC, CDXJ, Parquet, WET", lycosa_command),
+        Contestant("scrapy", "LinkExtractor, follows links and counts; stores nothing", _python("bench.crawlers.scrapy_links")),
+        Contestant("aiohttp", "aiohttp + selectolax on uvloop: fetches and follows links", _python("bench.crawlers.aiohttp_links")),
+        Contestant("floor", "libcurl + turbohtml alone, pages known beforehand", _floor),
+    ]
+    if shutil.which("wget2"):
+        # Its code 8 says that some URL was answered with an error, as broken links are.
+        known.append(Contestant("wget2", "wget2 -r -l inf (C): follows links, writes files", _wget2, good_codes=(0, 8)))
+    wanted = set(names)
+    if unknown := wanted - {each.name for each in known}:
+        raise SystemExit(f"not here: {', '.join(sorted(unknown))}; there are: {', '.join(each.name for each in known)}")
+    return [each for each in known if not wanted or each.name in wanted]
+
+
+def run_once(each: Contestant, server: site.Nginx, folder: Path) -> None:
+    """One run of one crawler in a folder that is deleted afterwards."""
+    own = folder / each.name
+    shutil.rmtree(own, ignore_errors=True)
+    own.mkdir()
+    server.pages_since_last_call()
+    cost = measure(each.command(server.url, own), folder / f"{each.name}.log")
+    pages, each.requests = server.pages_since_last_call()
+    if cost.code not in each.good_codes:
+        raise SystemExit(f"{each.name} ended with {cost.code}:\n{(folder / f'{each.name}.log').read_text()[-3000:]}")
+    if cost.seen_s > cost.cpu_s + 0.5:
+        raise SystemExit(f"{each.name}: /proc showed {cost.seen_s:.2f} s, more than the {cost.cpu_s:.2f} s that were accounted for")
+    if each.pages and pages != each.pages:
+        print(f"note: {each.name} fetched {len(pages)} pages this time, {len(each.pages)} before")
+    each.pages = pages
+    each.costs.append(cost)
+    if each.name == "lycosa":
+        (folder / "urls").write_text("\n".join(server.url.rstrip("/") + path for path in sorted(pages)))
+    shutil.rmtree(own)
+    print(f"  {each.name:8} {len(pages):6} pages {cost.cpu_s:7.2f} s CPU {cost.wall_s:7.2f} s", flush=True)
+
+
+def print_table(runners: list[Contestant]) -> None:
+    """Costs and ratios."""
+    base = next((each for each in runners if each.name == "lycosa"), runners[0])
+    columns = ("", 8), ("pages", 6), ("requests", 8), ("user s", 7), ("sys s", 6), ("wall s", 7), ("procs", 5), ("ms/page", 8)
+    print("\n" + " ".join(f"{title:>{width}}" for title, width in (*columns, ("spread", 13), ("of lycosa", 9))))
+    for each in runners:
+        cost = sorted(each.costs, key=lambda cost: cost.cpu_s)[len(each.costs) // 2]
+        spread = f"{min(each.page_ms()):.2f} - {max(each.page_ms()):.2f}"
+        used = f"{cost.user_s:7.2f} {cost.system_s:6.2f} {cost.wall_s:7.2f} {cost.processes:5}"
+        ratio = each.median_ms() / base.median_ms()
+        print(f"{each.name:8} {len(each.pages):6} {each.requests:8} {used} {each.median_ms():8.3f} {spread:>13} {ratio:9.2f}")
+    for each in runners:
+        print(f"  {each.name}: {each.does}")
+    for other, text in (
+        ("scrapy", "Scrapy / Lycosa: {:.2f} (wanted: at least 6, then 8)"),
+        ("floor", "Lycosa / floor: {:.2f} (wanted: at most 4)"),
+    ):
+        found = next((each for each in runners if each.name == other), None)
+        if found is not None and base.name == "lycosa":
+            ratio = found.median_ms() / base.median_ms()
+            print(text.format(ratio if other == "scrapy" else 1 / ratio))
+
+
+def print_differences(runners: list[Contestant]) -> None:
+    """Pages that one of them fetched and another did not."""
+    base = runners[0]
+    for each in runners[1:]:
+        for who, missed, by in ((base, base.pages - each.pages, each), (each, each.pages - base.pages, base)):
+            if missed:
+                shown = ", ".join(sorted(missed)[:_MOST_SHOWN]) + (" ..." if len(missed) > _MOST_SHOWN else "")
+                print(f"{len(missed)} pages of {who.name} that {by.name} did not fetch: {shown}")
+    if all(each.pages == base.pages for each in runners):
+        print("all fetched the same pages")
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="bench/page_cost", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=1, help="runs of each, one after the other in turn [1]")
+    parser.add_argument("--pages", type=int, default=0, help="a made site of so many pages of 53 KB instead of the documentation")
+    parser.add_argument("--docs", default="", help="documentation to serve: java,python,pg [all that is installed]")
+    parser.add_argument("--only", default="", help="crawlers: lycosa,scrapy,aiohttp,floor,wget2 [all that are installed]")
+    parser.add_argument("--no-gzip", action="store_true", help="nginx sends pages as they are")
+    parser.add_argument("--stages", action="store_true", help="where Lycosa's time goes, by a sampling profiler; nothing else is run")
+    return parser.parse_args()
+
+
+def make_site(root: Path, pages: int, docs: str) -> None:
+    """The documentation that is installed or was named; else made pages."""
+    names = [name for name in docs.split(",") if name] or site.available_docs()
+    if pages or not names:
+        site.make_pages_site(root, pages or 5000)
+        print(f"made site of {pages or 5000} pages")
+    else:
+        site.make_docs_site(root, names)
+        print(f"documentation: {', '.join(names)}")
+
+
+def main() -> None:
+    options = arguments()
+    os.chdir(Path(__file__).parents[1])
+    with TemporaryDirectory(prefix="page-cost-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)  # nginx's worker is another user when this is root
+        make_site(folder / "site", options.pages, options.docs)
+        with site.Nginx(folder / "site", folder / "nginx", gzip=not options.no_gzip) as server:
+            if options.stages:
+                from bench.stages import print_stages
+
+                print_stages(lycosa_command, server.url, folder)
+                return
+            runners = contestants(filter(None, options.only.split(",")))
+            for _ in range(options.runs):
+                for each in runners:
+                    run_once(each, server, folder)
+    print_table(runners)
+    print_differences(runners)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""The site that crawlers are measured on: HTML documentation of Debian packages, or made pages, served by a real nginx on loopback.
+
+nginx's access log judges who fetched what: each run of a crawler is a stretch of it.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+
+DOCS = {
+    "java": Path("/usr/share/doc/openjdk-17-jre-headless/api"),
+    "python": Path("/usr/share/doc/python3.11/html"),
+    "pg": Path("/usr/share/doc/postgresql-doc-15/html"),
+}
+"""Debian packages openjdk-17-doc, python3.11-doc and postgresql-doc-15: 11,832 pages of 28 KB on average, 53 KB without the small ones."""
+
+_PAGE_LINKS = 190
+_WORDS = 2300  # with the links some 53 KB of HTML, 17 KB of them text
+
+_CONFIGURATION = """
+worker_processes 1;
+daemon off;
+pid {folder}/nginx.pid;
+error_log {folder}/error.log;
+events {{ worker_connections 1024; }}
+http {{
+  types {{ text/html html; text/css css; application/javascript js; image/png png; image/svg+xml svg; }}
+  default_type application/octet-stream;
+  client_body_temp_path {folder}/cb; proxy_temp_path {folder}/pt; fastcgi_temp_path {folder}/ft;
+  uwsgi_temp_path {folder}/ut; scgi_temp_path {folder}/st;
+  log_format pages '$status $sent_http_content_type $request_uri';
+  access_log {folder}/access.log pages;
+  keepalive_requests 1000000;
+  gzip {gzip}; gzip_types text/css application/javascript;
+  server {{ listen 127.0.0.1:{port}; root {root}; disable_symlinks off; }}
+}}
+"""
+
+
+def available_docs() -> list[str]:
+    """Names of the documentation that is installed here."""
+    return [name for name, folder in DOCS.items() if (folder / "index.html").is_file()]
+
+
+def make_docs_site(root: Path, names: Iterable[str]) -> None:
+    """Links the documentation into ``root`` below an index page."""
+    root.mkdir(parents=True)
+    links = []
+    for name in names:
+        (root / name).symlink_to(DOCS[name])
+        links.append(f'<a href="{name}/index.html">{name}</a>')
+    (root / "index.html").write_text(f"<html><head><title>docs</title></head><body>{' '.join(links)}</body></html>")
+
+
+def make_pages_site(root: Path, pages: int, seed: int = 1) -> None:
+    """Writes ``pages`` pages of about 53 KB with 190 links each, of which some leave the site; every page is reachable."""
+    chance = random.Random(seed)
+    words = ["".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=chance.randint(2, 11))) for _ in range(20_000)]
+    root.mkdir(parents=True)
+    for number in range(pages):
+        targets = [min(5 * number + step, pages - 1) for step in range(1, 6)]  # a tree of five children, so that none is missed
+        targets += chance.choices(range(pages), k=_PAGE_LINKS - 15)
+        items = [_item(f"{_name(t)}#s{t}", chance.choice(words)) for t in targets]
+        items += [_item(f"https://other{t}.example/{chance.choice(words)}", "elsewhere") for t in range(10)]
+        paragraphs = []
+        for part in range(40):
+            text = " ".join(chance.choices(words, k=_WORDS // 40))
+            near = "".join(items[part * 4 : part * 4 + 4])
+            paragraphs.append(f'<section id="s{part}" class="section"><h2>{words[part]}</h2><p>{text}</p><ul>{near}</ul></section>')
+        body = f"<nav>{''.join(items[160:])}</nav>{''.join(paragraphs)}"
+        head = f'<meta charset="utf-8"><title>Page {number}</title><meta name="description" content="{words[number % 20_000]}">'
+        path = root / _name(number).lstrip("/")
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f'<!DOCTYPE html><html lang="en"><head>{head}</head><body>{body}</body></html>')
+
+
+def _item(url: str, text: str) -> str:
+    return f'<li class="item"><a href="{url}" title="Page"><code>{text}</code></a></li>'
+
+
+def _name(number: int) -> str:
+    return f"/{number % 97}/page-{number}.html" if number else "/index.html"
+
+
+class Nginx:
+    """Serves a folder on a free port of 127.0.0.1; a context manager."""
+
+    def __init__(self, root: Path, folder: Path, gzip: bool = True) -> None:
+        program = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
+        if program is None:
+            raise FileNotFoundError("nginx is not installed")
+        self._program, self._root, self._folder, self._gzip = program, root, folder, gzip
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port: int = free.getsockname()[1]
+        self._read = 0
+
+    @property
+    def url(self) -> str:
+        """The index page."""
+        return f"http://127.0.0.1:{self.port}/"
+
+    def __enter__(self) -> Nginx:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._folder.chmod(0o755)
+        text = _CONFIGURATION.format(folder=self._folder, root=self._root, port=self.port, gzip="on" if self._gzip else "off")
+        configuration = self._folder / "nginx.conf"
+        configuration.write_text(text)
+        command = [self._program, "-p", str(self._folder), "-c", str(configuration), "-e", str(self._folder / "error.log")]
+        self._process = subprocess.Popen(command)
+        for _ in range(200):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return self
+            if self._process.poll() is not None:
+                break
+            time.sleep(0.05)
+        raise RuntimeError(f"nginx did not start: {(self._folder / 'error.log').read_text()}")
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._process.terminate()
+        self._process.wait()
+
+    def pages_since_last_call(self) -> tuple[set[str], int]:
+        """Paths of the HTML pages that were answered with 200 since the last call, and the number of all requests."""
+        with (self._folder / "access.log").open() as log:
+            log.seek(self._read)
+            lines = log.readlines()
+            self._read = log.tell()
+        pages = set()
+        for line in lines:
+            status, media_type, path = line.rstrip("\n").split(" ", 2)
+            if status == "200" and media_type.startswith("text/html"):
+                pages.add(path)
+        return pages, len(lines)
