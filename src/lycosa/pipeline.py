@@ -258,7 +258,7 @@ class Pipeline:
         if outcome.meaning is Meaning.REDIRECTED and not target:
             outcome = Outcome(Meaning.FAILED, Reason.BAD_REDIRECT)
         elif outcome.meaning is Meaning.REDIRECTED and record.hops >= self._config.scope.max_hops:
-            outcome = Outcome(Meaning.FAILED, Reason.TOO_MANY_REDIRECTS)
+            outcome, target = Outcome(Meaning.FAILED, Reason.TOO_MANY_REDIRECTS), ""
         is_capture = fetched.status > 0 and outcome.meaning is not Meaning.RETRY
         is_page = fetched.status == 200 and parsed is not None and parsed.media_type in _HTML
         self._partition(visit).note_capture(
