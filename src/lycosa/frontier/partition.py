@@ -82,6 +82,8 @@ class Partition:
         if visit is None:
             visit = self.visits.meet(found.host8, host)
             self.counters.hosts += 1
+        elif found.kind is LinkKind.SEED and visit.record.state is HostState.RETIRED:
+            self._reopen(visit, now)
         is_parked = self._over_discovery(visit.record.usage)
         record = UrlRecord(
             state=UrlState.PARKED if is_parked else UrlState.QUEUED,
