@@ -1,0 +1,403 @@
+"""The audit finds each breach that is planted into a crawl folder, and none where there is none."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from crawling import QUICK, crawl_folder
+from lycosa.attempts import Attempt, Gap
+from lycosa.config import PolitenessSection, ScopeRule, ScopeSection
+from lycosa.inspect.audit import AuditOptions, audit
+from lycosa.inspect.audit_politeness import PolitenessChecks
+from lycosa.inspect.audit_report import Report
+from lycosa.inspect.reader import CrawlReader, UrlEntry
+from lycosa.kv.records import due_key, encode, front_key, host_key, meta_key, prefix_end, url_key
+from lycosa.kv.rocks import RocksKeyValue
+from lycosa.model.completed import UrlState
+from lycosa.model.fetched import FetchKind
+from lycosa.reasons import Reason
+from lycosa.seen.port import Hashes
+from lycosa.seen.urls_sorted import SortedSeenUrls
+from lycosa.store import journal, read_header, read_rows
+from lycosa.store.rows import Row
+from lycosa.synthetic import Faults, SyntheticResolver, SyntheticWeb, WebPlan
+
+CONFIG = msgspec.structs.replace(QUICK, scope=ScopeSection(rule=ScopeRule.ANY))
+PLAN = WebPlan(seed=5, hosts=4, pages=14, cross_links=0.2, robots=1.0, robots_variants=("section", "redirect"), duplicates=0.1)
+
+
+def crawled(folder: Path, **how: object) -> Path:
+    web = SyntheticWeb(PLAN)
+    crawl_folder(folder, web, [web.seed_url()], CONFIG, resolver=lambda clock: SyntheticResolver(web.hosts, clock), **how)  # type: ignore[arg-type]
+    return folder
+
+
+@pytest.fixture(scope="module")
+def crawls(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A finished crawl, one that was stopped half-way, one that was killed."""
+    base = tmp_path_factory.mktemp("crawls")
+    return {
+        "finished": crawled(base / "finished"),
+        "stopped": crawled(base / "stopped", stop_after_s=12.0),
+        "killed": crawled(base / "killed", faults=Faults(random.Random(0), crash_at=6, crash_point="commit:logged")),
+    }
+
+
+@pytest.fixture
+def take(crawls: dict[str, Path], tmp_path: Path) -> Callable[[str], Path]:
+    def copy(name: str) -> Path:
+        return Path(shutil.copytree(crawls[name], tmp_path / name))
+
+    return copy
+
+
+def run(folder: Path) -> Report:
+    return audit(folder, AuditOptions(sample=0))
+
+
+def breached(folder: Path) -> dict[str, list[str]]:
+    """The first breaches of each check that has some."""
+    return {check.name: check.first for check in run(folder).checks if check.breaches}
+
+
+def write(folder: Path, partition: int, writes: list[tuple[bytes, bytes | None]]) -> None:
+    table = RocksKeyValue(folder / "state" / f"p{partition:05d}")
+    table.write(writes)
+    table.close()
+
+
+def one_url(folder: Path, wanted: Callable[[UrlEntry], bool]) -> UrlEntry:
+    return next(entry for entry in CrawlReader(folder).urls() if wanted(entry))
+
+
+def is_queued(entry: UrlEntry) -> bool:
+    return entry.record.state is UrlState.QUEUED and not entry.record.due_at
+
+
+def is_linked_page(entry: UrlEntry) -> bool:
+    return entry.record.state is UrlState.FETCHED and entry.record.depth > 0
+
+
+@pytest.mark.parametrize("name", ["finished", "stopped", "killed"])
+def test_a_crawl_that_was_left_alone_holds_every_promise(crawls: dict[str, Path], name: str) -> None:
+    report = run(crawls[name])
+    assert report.first_breaches() == []
+    checked = {check.name: check.checked for check in report.checks}
+    if name == "finished":
+        assert all(checked.values()), checked
+    assert report.share == 1.0 and not report.is_running
+
+
+def test_a_sample_reads_fewer_records_and_still_counts_everything(crawls: dict[str, Path]) -> None:
+    report = audit(crawls["finished"], AuditOptions(sample=10, hosts=True))
+    checked = {check.name: check.checked for check in report.checks}
+    assert report.is_clean and 0 < report.share < 1
+    assert checked["warc"] < checked["once"]
+    assert sum(pace.requests for pace in report.hosts) > 20 and all(pace.margin_s >= 0 for pace in report.hosts)
+
+
+def test_what_a_kill_left_beyond_the_last_commit_is_not_looked_at(take: Callable[[str], Path]) -> None:
+    folder = take("killed")
+    opened = sorted(folder.glob("*/*.open"))
+    assert {path.parent.name for path in opened} == {"warc", "journal"}
+    for path in opened:
+        path.write_bytes(path.read_bytes() + b"torn")
+    assert breached(folder) == {}
+
+
+def test_an_open_file_shorter_than_committed_is_found(take: Callable[[str], Path]) -> None:
+    folder = take("killed")
+    (path,) = (folder / "warc").glob("*.open")
+    path.write_bytes(path.read_bytes()[:-20])
+    assert "were committed" in breached(folder)["warc"][0]
+
+
+# -- the state ----------------------------------------------------------------------------------------------------
+
+
+def test_a_lost_record_is_found_from_three_sides(take: Callable[[str], Path]) -> None:
+    folder = take("finished")
+    entry = one_url(folder, is_linked_page)
+    write(folder, entry.partition, [(url_key(entry.host8, entry.url8), None)])
+    found = breached(folder)
+    assert {"counters", "outlinks", "url-seen", "captures", "due"} <= set(found)
+    assert entry.url in found["outlinks"][0]
+
+
+def test_a_record_in_another_state_is_found(take: Callable[[str], Path]) -> None:
+    folder = take("finished")
+    entry = one_url(folder, is_linked_page)
+    entry.record.state = UrlState.FAILED
+    write(folder, entry.partition, [(url_key(entry.host8, entry.url8), encode(entry.record))])
+    assert set(breached(folder)) == {"counters"}
+
+
+def test_a_queued_url_that_is_in_no_queue_is_found(take: Callable[[str], Path]) -> None:
+    folder = take("stopped")
+    entry = one_url(folder, is_queued)
+    with CrawlReader(folder).view(entry.partition) as view:
+        key = next(key for key, url8 in view.scan(b"Q", prefix_end(b"Q")) if url8 == entry.url8)
+    write(folder, entry.partition, [(key, None)])
+    found = breached(folder)
+    assert set(found) == {"queues", "hosts"}
+    assert entry.url8.hex() in found["queues"][0]
+
+
+def test_a_queue_entry_of_a_fetched_url_and_one_outside_its_lane_are_found(take: Callable[[str], Path]) -> None:
+    folder = take("stopped")
+    entry = one_url(folder, is_linked_page)
+    key = b"Q" + entry.host8 + bytes([0]) + (99_999).to_bytes(6, "big")
+    write(folder, entry.partition, [(key, entry.url8)])
+    found = breached(folder)["queues"]
+    assert any("outside its lane" in text for text in found)
+    assert any("does not wait there" in text for text in found)
+
+
+def test_a_refetch_that_nobody_would_remember_is_found(take: Callable[[str], Path]) -> None:
+    folder = take("finished")
+    entry = one_url(folder, is_linked_page)
+    write(folder, entry.partition, [(due_key(entry.record.due_at, entry.host8, entry.url8), None)])
+    assert breached(folder) == {"due": [f"{entry.url} is due at {entry.record.due_at} and is not in the schedule"]}
+
+
+def test_wrong_counts_are_found(take: Callable[[str], Path]) -> None:
+    folder = take("stopped")
+    entry = one_url(folder, is_queued)
+    with CrawlReader(folder).view(entry.partition) as view:
+        counters, visit = view.counters(), view.visit(entry.host8)
+    assert visit is not None
+    counters.states[UrlState.FETCHED] += 1
+    visit.waiting += 1
+    write(folder, entry.partition, [(meta_key("counters"), encode(counters)), (host_key(entry.host8), encode(visit))])
+    found = breached(folder)
+    assert set(found) == {"counters", "hosts"}
+    assert len(found["counters"]) == 2  # the state, and the sum
+    assert "waiting by the visit state" in found["hosts"][0]
+
+
+def test_a_host_that_waits_in_no_front_queue_is_found(take: Callable[[str], Path]) -> None:
+    folder = take("stopped")
+    entry = one_url(folder, is_queued)
+    with CrawlReader(folder).view(entry.partition) as view:
+        visit = view.visit(entry.host8)
+    assert visit is not None and visit.front is not None
+    write(folder, entry.partition, [(front_key(*visit.front), None)])
+    assert "no front queue" in breached(folder)["hosts"][0]
+
+
+def test_a_hash_without_a_record_and_a_record_without_its_hash_are_found(take: Callable[[str], Path]) -> None:
+    folder = take("finished")
+    entry = one_url(folder, is_linked_page)
+    path = folder / "state" / f"seen-{entry.partition:05d}"
+    seen = SortedSeenUrls(path)
+    stamp = seen.stamp
+    hashes = [int.from_bytes(e.url8, "big") for e in CrawlReader(folder).urls() if e.partition == entry.partition and e.url8 != entry.url8]
+    changed: Hashes = np.array([*hashes, 12345], dtype=np.uint64)
+    seen.rebuild([changed], stamp)
+    seen.close()
+    found = breached(folder)
+    assert set(found) == {"url-seen"}
+    assert f"lacks {entry.url8.hex()}" in found["url-seen"][0]
+    assert "1 URLs without a record" in found["url-seen"][1]
+
+
+def test_a_record_that_points_beside_its_capture_is_found(take: Callable[[str], Path]) -> None:
+    folder = take("finished")
+    entry = one_url(folder, is_linked_page)
+    assert entry.record.history is not None
+    entry.record.history = msgspec.structs.replace(entry.record.history, offset=entry.record.history.offset + 1)
+    write(folder, entry.partition, [(url_key(entry.host8, entry.url8), encode(entry.record))])
+    found = breached(folder)
+    assert set(found) == {"captures"}
+    assert entry.url in found["captures"][0]
+
+
+# -- outputs --------------------------------------------------------------------------------------------------------
+
+
+def only(folder: Path, pattern: str) -> Path:
+    (path,) = folder.glob(pattern)
+    return path
+
+
+def rewrite_journal(folder: Path, change: Callable[[Row], Row]) -> None:
+    path = only(folder, "journal/*.jsonl.zst")
+    lines = [journal.encode_line(read_header(path)), *(journal.encode_line(change(row)) for row in read_rows(path))]
+    path.write_bytes(journal.encode_frame(lines))
+
+
+def test_a_changed_body_is_found_by_its_digests(take: Callable[[str], Path]) -> None:
+    folder = take("finished")
+    row = next(row for row in read_rows(only(folder, "journal/*.jsonl.zst")) if row.kind is FetchKind.PAGE and row.status == 200)
+    rewrite_journal(folder, lambda each: msgspec.structs.replace(each, digest="sha1:" + "A" * 32) if each.url == row.url else each)
+    found = breached(folder)
+    assert any(row.url in text and "digest" in text for text in found["warc"])
+    assert {"cdxj", "pages"} <= set(found)
+
+
+def test_a_flipped_byte_in_the_warc_is_found(take: Callable[[str], Path]) -> None:
+    folder = take("finished")
+    path = only(folder, "warc/*.warc.gz")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    path.write_bytes(data)
+    assert "warc" in breached(folder)
+
+
+def test_a_cut_warc_and_a_cut_journal_are_found(take: Callable[[str], Path]) -> None:
+    folder = take("finished")
+    path = only(folder, "warc/*.warc.gz")
+    path.write_bytes(path.read_bytes()[:-100])
+    assert any("its records end at byte" in text or "no record of" in text for text in breached(folder)["warc"])
+    path = only(folder, "journal/*.jsonl.zst")
+    path.write_bytes(path.read_bytes()[:-100])
+    assert {"warc", "captures", "once"} <= set(breached(folder))
+
+
+def test_a_missing_warc_is_found(take: Callable[[str], Path]) -> None:
+    folder = take("finished")
+    only(folder, "warc/*.warc.gz").unlink()
+    assert "is missing" in breached(folder)["warc"][0]
+
+
+def test_a_capture_stored_twice_is_found(take: Callable[[str], Path]) -> None:
+    folder = take("finished")
+    for pattern in ("warc/*.warc.gz", "journal/*.jsonl.zst", "cdxj/*", "pages/*", "links/*", "text/*"):
+        path = only(folder, pattern)
+        shutil.copy(path, path.with_name(path.name.replace("-w000-000001-", "-w001-000001-")))
+    found = breached(folder)["once"]
+    assert "and elsewhere" in found[0]
+
+
+def test_a_line_of_the_cdxj_that_is_missing_or_changed_is_found(take: Callable[[str], Path]) -> None:
+    folder = take("finished")
+    path = only(folder, "cdxj/*.cdxj")
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:3] + lines[4:]))
+    assert set(breached(folder)) == {"cdxj"}
+    path.write_bytes(b"".join([*lines[:3], lines[3].replace(b'"offset":"', b'"offset":"9'), *lines[4:]]))
+    assert "line 4" in breached(folder)["cdxj"][0]
+
+
+@pytest.mark.parametrize("kind", ["pages", "links"])
+def test_a_row_of_a_table_that_is_missing_too_much_or_changed_is_found(take: Callable[[str], Path], kind: str) -> None:
+    folder = take("finished")
+    path = only(folder, f"{kind}/*.parquet")
+    table = pq.read_table(path)
+    pq.write_table(table.slice(1), path)
+    assert set(breached(folder)) == {kind}
+    pq.write_table(pa.concat_tables([table, table.slice(0, 2)]), path)
+    assert "2 rows more" in breached(folder)[kind][0]
+    column = {"pages": "url", "links": "target_url"}[kind]
+    values = table[column].to_pylist()
+    values[2] = "http://elsewhere.test/"
+    at = table.column_names.index(column)
+    pq.write_table(table.set_column(at, table.schema.field(column), [values]), path)
+    assert "elsewhere.test" in breached(folder)[kind][0]
+
+
+def test_a_changed_text_record_is_found(take: Callable[[str], Path]) -> None:
+    folder = take("finished")
+    path = only(folder, "text/*.warc.wet.gz")
+    path.write_bytes(path.read_bytes()[:-30])
+    assert "text" in breached(folder)
+
+
+def test_a_robots_decision_that_the_stored_file_does_not_give_is_found(take: Callable[[str], Path]) -> None:
+    folder = take("finished")
+
+    def claim(row: Row) -> Row:
+        if row.robots is None or not row.robots.version:
+            return row
+        return msgspec.structs.replace(row, robots=msgspec.structs.replace(row.robots, line=7, rule="Allow: /x"))
+
+    rewrite_journal(folder, claim)
+    assert "was read as allowed by line 7 (Allow: /x)" in breached(folder)["robots"][0]
+
+
+def test_a_robots_file_that_was_not_stored_is_found(take: Callable[[str], Path]) -> None:
+    folder = take("finished")
+
+    def unknown(row: Row) -> Row:
+        if row.robots is None or not row.robots.version:
+            return row
+        return msgspec.structs.replace(row, robots=msgspec.structs.replace(row.robots, version="Z" * 32))
+
+    rewrite_journal(folder, unknown)
+    assert "is in no WARC record" in breached(folder)["robots"][0]
+
+
+# -- politeness -----------------------------------------------------------------------------------------------------
+
+
+def edit_attempts(folder: Path, change: Callable[[int, list[str]], list[str]]) -> None:
+    path = only(folder, "log/attempts-w000-*.log")
+    lines = [line.split("\t") for line in path.read_text().splitlines()]
+    path.write_text("".join("\t".join(change(number, line)) + "\n" for number, line in enumerate(lines)))
+
+
+def test_a_request_that_came_too_early_is_found(take: Callable[[str], Path]) -> None:
+    folder = take("finished")
+    last: dict[str, int] = {}
+
+    def hurry(number: int, fields: list[str]) -> list[str]:
+        if fields[0] == "B" and fields[6] in last and number > 20 and "done" not in last:
+            last["done"] = 1
+            return [*fields[:2], str(int(fields[2]) - 500_000), *fields[3:]]
+        if fields[0] == "B":
+            last[fields[6]] = number
+        return fields
+
+    edit_attempts(folder, hurry)
+    found = breached(folder)
+    assert set(found) == {"host pauses"}
+    assert "were due" in found["host pauses"][0]
+
+
+def lasting(fields: list[str], more_us: int) -> list[str]:
+    return [*fields[:2], str(int(fields[2]) + more_us), *fields[3:]] if fields[0] == "E" else fields
+
+
+def test_requests_that_overlap_are_found(take: Callable[[str], Path]) -> None:
+    folder = take("finished")
+    edit_attempts(folder, lambda number, fields: lasting(fields, 3_000_000))
+    assert any("before the end of" in text for text in breached(folder)["host pauses"])
+
+
+def test_an_address_that_was_pressed_is_found(take: Callable[[str], Path]) -> None:
+    folder = take("finished")
+
+    def press(number: int, fields: list[str]) -> list[str]:
+        return [*fields[:5], "198.18.0.77", *fields[6:]] if fields[0] == "B" else lasting(fields, 9_000_000)
+
+    edit_attempts(folder, press)
+    assert "198.18.0.77" in breached(folder)["addresses"][0]
+
+
+def test_lines_that_cannot_be_read_prove_nothing(take: Callable[[str], Path]) -> None:
+    folder = take("finished")
+    edit_attempts(folder, lambda number, fields: ["nonsense"] if number in (8, 9) else fields)
+    assert any("not proven" in text for text in breached(folder)["host pauses"])
+
+
+def test_second_addresses_after_no_connection_press_nobody() -> None:
+    checks = PolitenessChecks(PolitenessSection(), False, lambda what, done, total: None)
+    common = {"worker": 0, "run": "r", "boot": "b", "number": 1, "kind": FetchKind.PAGE, "host": "a.test", "url": "http://a.test/"}
+    times = {"started": 1.0, "started_wall": 1.0, "ended": 2.0, "ended_wall": 2.0}
+    first = Attempt(**common, **times, address="192.0.2.1", outcome=Reason.CONNECT_REFUSED, delay_s=1.0)  # type: ignore[arg-type]
+    second = Attempt(**common, **times, address="192.0.2.2")  # type: ignore[arg-type]
+    checks._judge(Gap("a.test", first, second, 0.001))
+    checks._judge(Gap("a.test", second, first, 0.001))
+    assert checks.hosts.breaches == 0
+    same = msgspec.structs.replace(second, address="192.0.2.1")
+    checks._judge(Gap("a.test", first, same, 0.001))
+    assert checks.hosts.breaches == 1

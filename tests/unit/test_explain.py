@@ -1,0 +1,218 @@
+"""What explain says of a URL in every state that it can be in, after a crawl of a web made for it."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from crawling import QUICK, Names, Pages, crawl_folder, html, moved, page, robots
+from lycosa.config import BudgetSection, ScopeSection
+from lycosa.inspect.explain import Explanation, explain, span
+from lycosa.inspect.reader import CrawlReader
+from lycosa.inspect.saved import SettingsUnreadable, load_saved
+from lycosa.reasons import Reason
+from lycosa.synthetic import EPOCH
+from lycosa.url import hash8
+
+A = "http://a.test"
+
+
+def prose(seed: int, words: int = 1500, odd: str = "") -> str:
+    chance = random.Random(seed)
+    return " ".join([odd, *(f"word{chance.randrange(4000)}" for _ in range(words))])
+
+
+WEB = {
+    f"{A}/robots.txt": robots("User-agent: lycosa", "Allow: /secret/open", "# nothing here", "Disallow: /secret/", "Crawl-delay: 2"),
+    f"{A}/": page(
+        "/one", "/two", "/near", "/old", "/secret/x", "/secret/open", "/gone", "/broken", "/loop/1", "http://other.test/",
+        "/a/a/a/a/a/a", "/private/x", "/shorturl", "http://limits.test/", head='<link rel="stylesheet" href="/style.css">',
+    ),
+    f"{A}/one": html(f"<title>One</title><p>{prose(1)}"),
+    f"{A}/two": html(f"<title>One</title><p>{prose(1)}"),
+    f"{A}/near": html(f"<title>One</title><p>{prose(1, odd='another')}"),
+    f"{A}/old": moved("/older"),
+    f"{A}/older": moved("/one"),
+    f"{A}/secret/open": page(text="Open to all"),
+    f"{A}/broken": html("<p>Out of order", 503),
+    f"{A}/loop/1": moved("/loop/1"),
+    f"{A}/shorturl": moved("http://other.test/far"),
+    "http://many.test/": page(*(f"/{number}" for number in range(12))),
+    **{f"http://many.test/{number}": page() for number in range(12)},
+}  # fmt: skip
+SEEDS = [f"{A}/", "http://many.test/", "http://dead.test/"]
+CONFIG = msgspec.structs.replace(QUICK, scope=ScopeSection(exclude=("/private/",)), budgets=BudgetSection(host_pages=9, park_s=1e6))
+NOW = EPOCH + 4000
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("explain") / "finished"
+    budget = msgspec.structs.replace(CONFIG, budgets=BudgetSection(host_pages=12, park_s=80_000))
+    crawl_folder(folder, Pages(WEB), SEEDS, budget, resolver=lambda clock: Names({"dead.test": Reason.DNS_NO_SUCH_NAME}))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("explain") / "stopped"
+    pages = {**WEB, "http://busy.test/": [html("<p>Slow down", 503)]}
+    crawl_folder(folder, Pages(pages), [*SEEDS, "http://busy.test/"], CONFIG, stop_after_s=4.0)
+    return folder
+
+
+def ask(folder: Path, url: str, now: float = NOW) -> Explanation:
+    reader = CrawlReader(folder)
+    return explain(reader, load_saved(reader), url, now)
+
+
+def facts(answer: Explanation) -> dict[str, Any]:
+    found: dict[str, Any] = answer.to_json()["facts"]
+    return found
+
+
+def test_a_fetched_page_says_when_where_and_by_which_robots_line(finished: Path) -> None:
+    answer = ask(finished, f"{A}/secret/open")
+    found = facts(answer)
+    assert answer.verdict == "fetched" and "status 200" in answer.headline
+    assert (found["robots_line"], found["robots_rule"], found["robots_group"]) == (2, "Allow: /secret/open", "lycosa")
+    assert found["robots"] == "allowed" and len(found["robots_version"]) == 32
+    assert found["warc"].startswith("warc/") and (finished / found["warc"]).exists()
+    with (finished / found["warc"]).open("rb") as file:
+        file.seek(found["offset"])
+        assert file.read(2) == b"\x1f\x8b"
+    assert (found["fetch_number"], found["found_on"], found["depth"], found["found_as"]) == (1, f"{A}/", 1, "a")
+    assert found["digest"].startswith("sha1:") and found["refetch_at"] > NOW
+
+
+def test_any_spelling_and_the_hash_find_the_same_url(finished: Path) -> None:
+    wanted = ask(finished, f"{A}/one").to_json() | {"asked": ""}
+    by_hash = hash8(f"{A}/one").hex()
+    for spelling in ("a.test/one", "HTTP://A.TEST:80/x/../one#part", f"{A}/one?utm_source=x", by_hash, by_hash.upper()):
+        assert ask(finished, spelling).to_json() | {"asked": ""} == wanted
+
+
+def test_a_duplicate_names_its_original(finished: Path) -> None:
+    both = {ask(finished, f"{A}/one").verdict, ask(finished, f"{A}/two").verdict}
+    assert both == {"fetched", "duplicate"}
+    answer = next(a for a in (ask(finished, f"{A}/one"), ask(finished, f"{A}/two")) if a.verdict == "duplicate")
+    assert facts(answer)["duplicate_of"] in (f"{A}/one", f"{A}/two")
+    assert facts(answer)["record_type"] == "revisit"
+
+
+def test_a_near_duplicate_names_the_other_and_the_distance(finished: Path) -> None:
+    answer = ask(finished, f"{A}/near")
+    assert answer.verdict == "near_duplicate"
+    assert facts(answer)["near_duplicate_of"] in (f"{A}/one", f"{A}/two")
+    assert 0 <= facts(answer)["distance_bits"] <= 3
+
+
+def test_a_redirect_gives_its_chain(finished: Path) -> None:
+    answer = ask(finished, f"{A}/old")
+    assert answer.verdict == "redirected" and f"{A}/older" in answer.headline
+    assert facts(answer)["chain"] == [f"{A}/older", f"{A}/one"]
+    assert "not admitted" in next(fact.text for fact in ask(finished, f"{A}/shorturl").facts if fact.key == "chain")
+    assert ask(finished, f"{A}/loop/1").verdict in ("redirected", "failed")
+
+
+def test_a_refusal_by_robots_names_file_line_and_rule(finished: Path) -> None:
+    answer = ask(finished, f"{A}/secret/x")
+    found = facts(answer)
+    assert answer.verdict == "refused_by_robots" and "line 4" in answer.headline and "Disallow: /secret/" in answer.headline
+    assert found["robots_version"] in found["detail"]
+    assert found["robots_fetched"] >= EPOCH
+    assert ask(finished, f"{A}/secret/never-linked").verdict == "refused_by_robots"
+
+
+def test_refusals_by_pure_rules_are_judged_again_as_they_were_found(finished: Path) -> None:
+    scope = ask(finished, "http://other.test/")
+    assert (scope.verdict, facts(scope)["rule"], facts(scope)["found_on"]) == ("refused_by_scope", "scope.rule = host", f"{A}/")
+    trap = ask(finished, f"{A}/a/a/a/a/a/a")
+    assert (trap.verdict, facts(trap)["rule"]) == ("refused_by_trap", "traps.max_repeats")
+    excluded = ask(finished, f"{A}/private/x")
+    assert (excluded.verdict, facts(excluded)["rule"], facts(excluded)["value"]) == ("refused_by_scope", "scope.exclude[0]", "/private/")
+    requisite = ask(finished, f"{A}/style.css")
+    assert (requisite.verdict, facts(requisite)["rule"]) == ("refused_by_scope", "scope.requisites")
+
+
+def test_a_dead_letter_gives_its_reason_and_every_request(finished: Path) -> None:
+    answer = ask(finished, f"{A}/broken")
+    assert answer.verdict == "failed" and "5xx" in answer.headline
+    tried = facts(answer)["attempts"]
+    assert len(tried) == 4 and all(each["status"] == 503 for each in tried)
+    assert [each["at"] for each in tried] == sorted(each["at"] for each in tried)
+    gone = ask(finished, f"{A}/gone")
+    assert gone.verdict == "failed" and facts(gone)["status"] == 404 and facts(gone)["reason"] == "http_client_error"
+
+
+def test_a_host_that_was_given_up_answers_for_its_urls(finished: Path) -> None:
+    answer = ask(finished, "http://dead.test/")
+    assert answer.verdict == "retired" and "does not exist" in answer.headline
+    assert facts(answer)["host_state"] == "retired"
+
+
+def test_a_parked_url_gives_rule_value_and_when_it_is_looked_at_again(finished: Path) -> None:
+    parked = [number for number in range(12) if ask(finished, f"http://many.test/{number}").verdict == "parked"]
+    assert parked, "the page budget of the host is smaller than its pages"
+    answer = ask(finished, f"http://many.test/{parked[0]}")
+    assert "budgets.host_pages = 12 of 12" in answer.headline
+    assert facts(answer)["reason"] == "host_page_budget" and facts(answer)["looked_at_again"] > NOW
+
+
+def test_urls_never_seen_are_told_what_would_become_of_them(finished: Path) -> None:
+    admissible = ask(finished, "http://many.test/new")
+    assert admissible.verdict == "never_seen" and "parked" in admissible.headline
+    assert ask(finished, "https://a.test/one").verdict == "refused_by_robots" or "other_scheme" in facts(
+        ask(finished, "https://a.test/one")
+    )
+    assert ask(finished, "ftp://a.test/").verdict == "not_a_url"
+    assert ask(finished, "http://").verdict == "not_a_url"
+    assert ask(finished, "0123456789abcdef").verdict == "unknown_hash"
+
+
+def test_a_queued_url_gives_its_place_and_an_honest_estimate(stopped: Path) -> None:
+    answers = [ask(stopped, f"http://many.test/{number}", EPOCH + 4) for number in range(12)]
+    waiting = [answer for answer in answers if answer.verdict == "queued"]
+    places = sorted(facts(answer)["queue_before"] for answer in waiting)
+    assert len(waiting) > 4 and places == list(range(len(waiting)))
+    last = max(waiting, key=lambda answer: int(facts(answer)["queue_before"]))
+    assert facts(last)["host_delay_s"] == pytest.approx(1.05, abs=0.01)
+    assert facts(last)["estimate_s"] >= facts(last)["queue_before"] * 1.0
+
+
+def test_a_crawl_delay_shows_in_the_estimate(stopped: Path) -> None:
+    answer = next(a for path in WEB if path.startswith(A) and (a := ask(stopped, path, EPOCH + 4)).verdict == "queued")
+    assert facts(answer)["host_delay_s"] == pytest.approx(2.1, abs=0.01)
+
+
+def test_a_url_that_waits_for_a_retry_says_why_and_until_when(stopped: Path) -> None:
+    answer = ask(stopped, "http://busy.test/", EPOCH + 4)
+    assert answer.verdict == "retrying" and "request 1 of 4" in answer.headline
+    assert facts(answer)["reason"] == "http_server_error" and facts(answer)["due_at"] > EPOCH
+    assert facts(answer)["host_delay_source"] == "backoff"
+
+
+def test_settings_that_cannot_be_read_are_named(stopped: Path, tmp_path: Path) -> None:
+    reader = CrawlReader(stopped)
+    reader.folder = tmp_path
+    (tmp_path / "settings.json").write_text('{"politeness": {"delay_s": "soon"}}')
+    with pytest.raises(SettingsUnreadable, match=r"settings\.json.*delay_s"):
+        load_saved(reader)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.2, "less than a second"),
+        (1, "1 second"),
+        (61, "1 minute 1 second"),
+        (3 * 86400 + 7200, "3 days 2 hours"),
+        (7260, "2 hours 1 minute"),
+    ],
+)
+def test_spans_read_as_people_say_them(seconds: float, words: str) -> None:
+    assert span(seconds) == words
