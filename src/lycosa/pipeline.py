@@ -39,7 +39,7 @@ from lycosa.seen.content import SeenContent
 from lycosa.seen.simhash import NearIndex
 from lycosa.sender import Sender
 from lycosa.store.segments import SegmentStore
-from lycosa.url import InvalidUrl
+from lycosa.url import InvalidUrl, name_of
 
 _DRAIN = 500  # disallowed URLs judged in one visit
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
@@ -156,6 +156,9 @@ class Pipeline:
         # The address that answered last time is kept while it is among the host's, so that a host is one entry of one group.
         if visit.record.address in addresses:
             addresses = [visit.record.address, *(a for a in addresses if a != visit.record.address)]
+        elif name_of(visit.host) not in addresses:
+            # Once per host, and again when it moved: what its name stood for is part of the record.
+            self._stages.store.append_dns(name_of(visit.host), addresses, self._clock.wall())
         visit.record.address = addresses[0]
         frontier.workbench.rejoin(visit, addresses[0])
         wait = sender.take(addresses[0])
