@@ -14,7 +14,7 @@ import msgspec
 from lycosa.admit.budgets import over_discovery
 from lycosa.admit.scope import Scope
 from lycosa.admit.traps import Traps
-from lycosa.attempts import AttemptLog, CrashCounts, boot_id, last_contacts, unfinished
+from lycosa.attempts import Attempt, AttemptLog, CrashCounts, boot_id, last_contacts
 from lycosa.commit import CommitLog
 from lycosa.config import Config, FetchSection
 from lycosa.config import SeenUrls as SeenChoice
@@ -43,7 +43,8 @@ from lycosa.sender import Sender
 from lycosa.store.records import CrawlInfo
 from lycosa.store.segments import SegmentStore
 from lycosa.store.suffixes import by_list
-from lycosa.url import CANONICAL_VERSION, Canonicalizer, Sites, surt
+from lycosa.suspects import suspects
+from lycosa.url import CANONICAL_VERSION, Canonicalizer, Sites, partition_of, surt
 from lycosa.worker import Books, End, Reach, Worker
 
 
@@ -127,7 +128,7 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
     sites = Sites(suffix_list(folder))
     addresses = AddressTable(addresses_path(folder), config.politeness)
     crashes = CrashCounts(attempts_folder(folder))
-    crashes.after_restart(_suspects(job))
+    crashes.after_restart(_suspects(job, partitions, sites))
     frontier = Frontier(partitions.values(), Workbench(config.politeness.address_slots), config.frontier.workbench)
     frontier.hold_back(_recent_hosts(job, clock))
     attempts = AttemptLog(attempts_folder(folder), job.number, clock.wall(), clock.monotonic())
@@ -216,9 +217,11 @@ def _intake(
     return intake
 
 
-def _suspects(job: Job) -> list:  # type: ignore[type-arg]
-    """Attempts that the last crash may be blamed on: those that never ended, and those that ended after the last commit."""
-    return unfinished(attempts_folder(job.folder))
+def _suspects(job: Job, partitions: Mapping[int, Partition], sites: Sites) -> list[Attempt]:
+    def owner(host: str) -> int:
+        return partition_of(sites.site_of(host), job.config.frontier.partitions)
+
+    return suspects(attempts_folder(job.folder), job.last_commit, partitions, owner)
 
 
 def _recent_hosts(job: Job, clock: Clock) -> dict[str, float]:

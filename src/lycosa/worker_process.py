@@ -1,7 +1,8 @@
 """A worker as a process of its own: ``python -m lycosa.worker_process FD``, a child of the supervisor.
 
 It talks over the socket FD, and ends when that closes: a supervisor that was killed leaves nobody behind. Ctrl-C is the supervisor's
-to handle, so it is ignored here.
+to handle, so it is ignored here. With ``LYCOSA_TEST_HOOKS=1`` in its environment it kills itself when it stores a page whose URL
+contains ``/hook-kill-worker``, so that tests can see crawls survive it.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from lycosa.messages import (
     decode_to_worker,
     encode,
 )
+from lycosa.model.page import Page
 from lycosa.permits import GrantedPermits
 from lycosa.progress import ProgressReport
 from lycosa.real_ports import real_ports
@@ -46,6 +48,7 @@ from lycosa.wire import FrameError, FrameStream
 from lycosa.worker import End
 
 _PROGRESS_S = 0.5
+_HOOKS_VARIABLE = "LYCOSA_TEST_HOOKS"
 
 
 def plugged_in(group: str) -> tuple[Any, ...]:
@@ -161,8 +164,13 @@ def _job(start: Start, folder: Path) -> Job:
         start.last_commit,
         start.places,
         rules=plugged_in("lycosa.scope_rules"),
-        sinks=plugged_in("lycosa.page_sinks"),
+        sinks=(*plugged_in("lycosa.page_sinks"), *([_kill_at_hook] if os.environ.get(_HOOKS_VARIABLE) == "1" else [])),
     )
+
+
+def _kill_at_hook(page: Page) -> None:
+    if "/hook-kill-worker" in page.url:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 async def _open_exchange(start: Start, assembled: Assembled, ports: Ports) -> SocketExchange | None:

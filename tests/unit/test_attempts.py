@@ -15,6 +15,7 @@ from lycosa.attempts import (
     Suspicion,
     address_use,
     boot_id,
+    crashed_attempts,
     gaps,
     last_boots,
     last_contacts,
@@ -125,6 +126,22 @@ def test_what_was_in_flight_at_an_end_on_purpose_is_no_crash(tmp_path: Path) -> 
     assert unfinished(tmp_path) == []
     (attempt,) = read_attempts(tmp_path)
     assert not attempt.is_finished
+
+
+def test_after_a_crash_what_had_ended_lately_is_in_question_too(tmp_path: Path) -> None:
+    Writer(tmp_path).fetch(1, 2)  # an earlier run
+    writer = Writer(tmp_path, now=9)
+    writer.fetch(10, 11, url="http://a.test/old")
+    writer.fetch(12, 13, url="http://a.test/late")
+    writer.begin(14, url="http://a.test/open")
+    assert [attempt.url for attempt in crashed_attempts(tmp_path, 1012.0)] == ["http://a.test/open", "http://a.test/late"]
+
+
+def test_after_an_end_on_purpose_nothing_is_in_question(tmp_path: Path) -> None:
+    writer = Writer(tmp_path)
+    writer.fetch(1, 2)
+    writer.close()
+    assert crashed_attempts(tmp_path, 0.0) == []
 
 
 def test_an_unfinished_attempt_ends_at_the_latest_when_the_next_run_starts(tmp_path: Path) -> None:

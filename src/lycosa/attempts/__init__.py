@@ -4,7 +4,7 @@ from lycosa.attempts.crashes import CrashCounts, Suspicion
 from lycosa.attempts.files import Attempt, boot_id
 from lycosa.attempts.gaps import AddressUse, Gap, address_use, gaps
 from lycosa.attempts.log import AttemptLog
-from lycosa.attempts.read import Contact, last_boots, last_contacts, read_attempts, unfinished
+from lycosa.attempts.read import Contact, crashed_attempts, last_boots, last_contacts, read_attempts, unfinished
 
 __all__ = [
     "AddressUse",
@@ -16,6 +16,7 @@ __all__ = [
     "Suspicion",
     "address_use",
     "boot_id",
+    "crashed_attempts",
     "gaps",
     "last_boots",
     "last_contacts",

@@ -65,6 +65,18 @@ def unfinished(folder: Path) -> list[Attempt]:
     return found
 
 
+def crashed_attempts(folder: Path, since_wall: float) -> list[Attempt]:
+    """What was in flight when each worker's last run crashed, and what had ended in it since a wall time; nothing of a run that ended
+    on purpose."""
+    found: list[Attempt] = []
+    for worker, paths in files_of(folder).items():
+        reader = _Reader(worker, _ignore)
+        ended = [attempt for attempt in reader.attempts(_last_run(paths)) if attempt.is_finished and attempt.ended_wall >= since_wall]
+        found += reader.left
+        found += [] if reader.is_over else ended
+    return found
+
+
 def last_contacts(folder: Path, since_wall: float) -> dict[str, Contact]:
     """The last contact of every host that was asked for something since a wall time (seconds since 1970)."""
     contacts: dict[str, Contact] = {}
@@ -91,6 +103,7 @@ class _Reader:
         self._head = _Head("", "", 0.0, 0.0)
         self._open: dict[int, Attempt] = {}
         self._last = (0.0, 0.0)  # monotonic and wall time of the last line
+        self.is_over = False  # the run ended on purpose
         self.left: list[Attempt] = []  # begun and never ended in runs that did not end on purpose
 
     def attempts(self, paths: Iterable[Path]) -> Iterator[Attempt]:
@@ -120,6 +133,7 @@ class _Reader:
                 self._last = (_s(fields[1]), _s(fields[2]))
                 over = list(self._broken_off(*self._last))
                 self.left.clear()
+                self.is_over = True
                 return over
         raise ValueError(fields[0])
 
@@ -131,6 +145,7 @@ class _Reader:
         over = list(self._broken_off(head.monotonic if same_boot else self._last[0], head.wall))
         self._head = head
         self.left.clear()
+        self.is_over = False
         return over
 
     def _begin(self, fields: list[str]) -> None:
