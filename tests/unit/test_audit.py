@@ -102,7 +102,7 @@ def test_a_sample_reads_fewer_records_and_still_counts_everything(crawls: dict[s
     checked = {check.name: check.checked for check in report.checks}
     assert report.is_clean and 0 < report.share < 1
     assert checked["warc"] < checked["once"]
-    assert sum(pace.requests for pace in report.hosts) > 20 and all(pace.margin_s >= 0 for pace in report.hosts)
+    assert sum(pace.requests for pace in report.hosts) > 20 and all(pace.margin_s > -2e-6 for pace in report.hosts)
 
 
 def test_what_a_kill_left_beyond_the_last_commit_is_not_looked_at(take: Callable[[str], Path]) -> None:

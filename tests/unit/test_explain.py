@@ -11,7 +11,8 @@ import pytest
 
 from crawling import QUICK, Names, Pages, crawl_folder, html, moved, page, robots
 from lycosa.config import BudgetSection, ScopeSection
-from lycosa.inspect.explain import Explanation, explain, span
+from lycosa.inspect.explain import explain
+from lycosa.inspect.explain_facts import Explanation, span
 from lycosa.inspect.reader import CrawlReader
 from lycosa.inspect.saved import SettingsUnreadable, load_saved
 from lycosa.reasons import Reason

@@ -30,7 +30,7 @@ class StateChecks:
     """The checks of the state, over all partitions."""
 
     def __init__(self, captures: CaptureIndex, committed: dict[str, int] | None, progress: Progress) -> None:
-        self.counters = Check("counters", "URLs recounted by state, against each partition's counters")
+        self.counters = Check("counters", "URLs and hosts recounted by state, against each partition's counters")
         self.queues = Check("queues", "waiting URLs: each is in its host's back queue or has a due time, and queues hold nothing else")
         self.due = Check("due", "entries of retry, refetch and parked schedules against the records they stand for, both ways")
         self.hosts = Check("hosts", "visit states against the records and queues they count, and against front queues")
@@ -48,8 +48,11 @@ class StateChecks:
     def partition(self, view: TableView, total: int) -> None:
         """Checks one partition."""
         states: dict[UrlState, int] = dict.fromkeys(UrlState, 0)
+        hosts: dict[HostState, int] = dict.fromkeys(HostState, 0)
         for host in _hosts(view):
             _HostCheck(self, view, host, states).run()
+            if host.visit is not None:
+                hosts[host.visit.state] += 1
         self._ask()
         counters = view.counters()
         recounted = sum(states.values())
@@ -58,6 +61,11 @@ class StateChecks:
         for state, number in states.items():
             told = counters.of(state)
             self.counters.expect(number == told, f"{where}: {told} {state.label} by the counters, {number} by the records")
+        told_hosts = (counters.hosts, counters.hosts_parked, counters.hosts_retired)
+        found_hosts = (sum(hosts.values()), hosts[HostState.PARKED], hosts[HostState.RETIRED])
+        self.counters.expect(
+            told_hosts == found_hosts, f"{where}: hosts, parked, retired are {told_hosts} by the counters and {found_hosts}"
+        )
         self.counters.expect(counters.is_balanced, f"{where}: the counters' own states do not add up to {counters.discovered}")
         self._schedules(view)
 

@@ -18,7 +18,7 @@ from lycosa.config import Config
 from lycosa.folder import status_path
 from lycosa.frontier.counters import Counters, count
 from lycosa.frontier.visit_state import HostState, VisitRecord
-from lycosa.inspect.explain import owed, span, steady_delay
+from lycosa.inspect.explain_facts import owed, span, steady_delay
 from lycosa.inspect.reader import CrawlReader
 from lycosa.inspect.running import is_running, lock_holder
 from lycosa.inspect.saved import Saved

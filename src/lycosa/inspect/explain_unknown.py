@@ -1,0 +1,95 @@
+"""Explains a URL that has no record: by which rule its links were refused, or what would become of it if it were found now."""
+
+from __future__ import annotations
+
+import msgspec
+
+from lycosa.admit.budgets import over_budget
+from lycosa.frontier.visit_state import HostState
+from lycosa.inspect.explain_facts import Explanation, host_facts, reason_facts, robots_facts, robots_now
+from lycosa.inspect.explain_lookup import FoundOn, found_on
+from lycosa.inspect.reader import CrawlReader, TableView
+from lycosa.inspect.saved import PureRules, Saved
+from lycosa.kv.records import site_key
+from lycosa.model.discovered import LinkKind
+from lycosa.model.usage import Usage
+from lycosa.reasons import Reason
+from lycosa.url import hash8, host_of, join_url, scheme_of, target_of
+
+_USAGE = msgspec.msgpack.Decoder(Usage)
+
+
+class Unknown:
+    """Explains a URL that has no record: what would become of it."""
+
+    def __init__(self, reader: CrawlReader, saved: Saved, view: TableView, answer: Explanation, now: float) -> None:
+        self._reader, self._saved, self._view, self._answer, self._now = reader, saved, view, answer, now
+        self._url = answer.url
+        self._host8 = hash8(host_of(answer.url))
+
+    def run(self) -> Explanation:
+        link = found_on(self._reader.folder, self._url)
+        depth, kind = self._as_found(link)
+        rules = PureRules(self._reader, self._saved)
+        refusal = rules.judge(self._url, kind, depth, self._now, bool(link and link.nofollow))
+        if link is not None:
+            self._answer.add("found_on", link.page)
+            self._answer.add("found_as", link.kind)
+        met = "Its links were" if link else "It was never found; if it were, it would be"
+        if refusal is not None:
+            self._answer.say(
+                f"refused_by_{_stage(refusal.reason)}", f"{met} refused: {refusal.reason.meaning} ({refusal.rule}: {refusal.value})."
+            )
+            reason_facts(self._answer, refusal.reason, "")
+            self._answer.add("rule", refusal.rule)
+            self._answer.add("value", refusal.value)
+            return self._answer
+        return self._state_rules(link)
+
+    def _as_found(self, link: FoundOn | None) -> tuple[int, LinkKind]:
+        """The depth and kind that the URL had when it was found; one link from a seed when it never was."""
+        if link is None:
+            return 1, LinkKind.A
+        source = self._reader.find(link.page)
+        return (source.record.depth if source else 0) + 1, LinkKind[link.kind.upper()]
+
+    def _state_rules(self, link: FoundOn | None) -> Explanation:
+        answer, visit = self._answer, self._view.visit(self._host8)
+        verdict = robots_now(self._view, self._host8, self._url)
+        if verdict is not None:
+            robots_facts(answer, verdict)
+            if not verdict.allowed:
+                return answer.say(
+                    "refused_by_robots",
+                    f"It was never found; if it were, robots.txt would disallow it (line {verdict.line}, {verdict.rule}).",
+                )
+        if visit is None:
+            answer.add("host_known", False, "no URL of this host is known")
+            return answer.say("never_seen", "It was never found; if it were, it would be crawled as far as its host's robots.txt allows.")
+        host_facts(answer, visit, self._saved.config, self._now)
+        if visit.state is HostState.RETIRED:
+            return answer.say("never_seen", f"It was never found, and its host was given up: {visit.reason.meaning}.")
+        usage = self._view.get(site_key(self._reader.sites.site_of(visit.host)))
+        budget = over_budget(self._saved.config.budgets, visit.usage, _USAGE.decode(usage) if usage else Usage())
+        if budget is not None:
+            answer.add("rule", budget.rule)
+            answer.add("value", budget.value)
+            return answer.say(
+                "never_seen", f"It was never found; if it were, it would be parked: {budget.reason.meaning} ({budget.value})."
+            )
+        self._variant()
+        if link is not None:
+            return answer.say("never_seen", f"{link.page} links to it and it has no record, although no rule is against it; run the audit.")
+        known = "" if verdict is not None else ", as far as its host's robots.txt allows"
+        return answer.say("never_seen", f"It was never found; if it were, it would be crawled{known}.")
+
+    def _variant(self) -> None:
+        """The same address by the other scheme."""
+        other = join_url("http" if scheme_of(self._url) == "https" else "https", host_of(self._url), target_of(self._url))
+        entry = self._reader.find(other)
+        if entry is not None:
+            self._answer.add("other_scheme", other, f"{other} is known: {entry.state.label}")
+
+
+def _stage(reason: Reason) -> str:
+    return "trap" if Reason.URL_TOO_LONG <= reason <= Reason.TOO_MANY_PARAMETERS else "scope"
