@@ -66,8 +66,20 @@ _EXPECTED: dict[str, tuple[ExitCode, str]] = {
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
+class _ReaderGoneError(Exception):
+    """Whoever read standard output has seen enough."""
+
+
 class _Commands(click.Group):
     """Commands that are imported when they are used."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:  # click would end with 1 here, and take a broken socket for a closed pipe
+            if _is_output_closed():
+                raise _ReaderGoneError from error
+            raise RuntimeError("a connection of the crawler itself broke") from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [name for name in _COMMANDS if importlib.util.find_spec(f"lycosa.cli.{name}")]
@@ -86,6 +98,15 @@ class _Commands(click.Group):
         if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
             raise click.UsageError(f"{args[0]!r} is no command{_near(args[0])}", ctx)
         return super().resolve_command(ctx, args)
+
+
+def _is_output_closed() -> bool:
+    """Whether standard output is a pipe that nobody reads any more."""
+    import select
+
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
@@ -118,8 +139,8 @@ def main(args: Sequence[str] | None = None) -> int:
         return ExitCode.USAGE
     except (KeyboardInterrupt, click.Abort):
         return _tell("interrupted", ExitCode.INTERRUPTED)
-    except BrokenPipeError:
-        # Whoever read standard output has seen enough; the interpreter must not complain when it flushes.
+    except (_ReaderGoneError, BrokenPipeError):
+        # The interpreter must not complain when it flushes at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.INTERRUPTED
     except Exception as error:

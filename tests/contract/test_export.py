@@ -1,0 +1,306 @@
+"""Exports and SQL over a crawl that runs: everything committed is there, once, and nothing is changed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from lycosa.cli.main import main
+from lycosa.cli.output import ExitCode
+from lycosa.inspect.export import cell, plain
+from lycosa.inspect.reader import CrawlReader
+from lycosa.inspect.sql import SqlError, ask, wanted_tables
+from lycosa.inspect.tables import TABLES, CrawlTables
+from lycosa.store.pages import COMMON_CRAWL
+from sample_crawl import HOST, SampleCrawl, content, url_record
+
+URLS = {f"https://{HOST}/queued": "queued", f"https://{HOST}/fetched": "fetched", f"https://{HOST}/failed": "failed"}
+
+
+@pytest.fixture
+def crawl(tmp_path: Path) -> Iterator[SampleCrawl]:
+    made = SampleCrawl(tmp_path / "crawl")
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def still(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SampleCrawl]:
+    """One that no test changes."""
+    made = SampleCrawl(tmp_path_factory.mktemp("still") / "crawl")
+    yield made
+    made.close()
+
+
+def run(capsys: pytest.CaptureFixture[str], *args: object) -> tuple[int, str, str]:
+    code = main([str(arg) for arg in args])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def exported(capsys: pytest.CaptureFixture[str], crawl: SampleCrawl, *args: object) -> list[dict[str, Any]]:
+    code, out, err = run(capsys, "export", crawl.folder, *args)
+    assert (code, err) == (0, "")
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def answer(crawl: SampleCrawl, statement: str) -> list[tuple[Any, ...]]:
+    with CrawlTables(CrawlReader(crawl.folder), wanted_tables(statement)) as tables:
+        return list(ask(tables, statement)[1])
+
+
+# What is there
+
+
+def test_captures_of_closed_and_open_segments_are_exported_once_each(crawl: SampleCrawl, capsys: pytest.CaptureFixture[str]) -> None:
+    assert [row["url"] for row in exported(capsys, crawl, "pages")] == crawl.captured
+
+
+def test_what_is_not_committed_is_not_exported(crawl: SampleCrawl, capsys: pytest.CaptureFixture[str]) -> None:
+    crawl.capture(6)
+    crawl.write_files()
+    assert [row["url"] for row in exported(capsys, crawl, "pages")] == crawl.captured[:5]
+    crawl.commit([])
+    assert [row["url"] for row in exported(capsys, crawl, "pages")] == crawl.captured
+
+
+def test_a_segment_whose_parquet_is_not_built_yet_is_read_from_its_journal(crawl: SampleCrawl, capsys: pytest.CaptureFixture[str]) -> None:
+    before = {kind: exported(capsys, crawl, kind) for kind in ("pages", "links")}
+    for kind in ("pages", "links"):
+        for path in (crawl.folder / kind).glob("*.parquet"):
+            path.unlink()
+    for kind, rows in before.items():
+        assert exported(capsys, crawl, kind) == rows
+
+
+def test_a_segment_closed_after_the_last_commit_was_read_is_there_once(crawl: SampleCrawl) -> None:
+    reader = CrawlReader(crawl.folder)
+    crawl.store.roll(0.0, force=True)
+    segment = next((crawl.folder / "journal").glob("*.open"))
+    segment.rename(segment.with_name(segment.name.removesuffix(".open")))
+    with CrawlTables(reader, ["pages"]) as tables:
+        _, rows = ask(tables, "SELECT url FROM pages ORDER BY fetch_time")
+        assert [url for (url,) in rows] == crawl.captured
+
+
+def test_a_crawl_without_captures_has_empty_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    crawl = SampleCrawl(tmp_path / "crawl")
+    crawl.close()
+    for folder in ("journal", "pages", "links"):
+        for path in (crawl.folder / folder).iterdir():
+            path.unlink()
+    assert exported(capsys, crawl, "pages") == []
+    assert run(capsys, "export", crawl.folder, "links", "--format", "csv")[1].startswith("source_url,source_time,")
+
+
+def test_links_know_their_page_and_segment(still: SampleCrawl, capsys: pytest.CaptureFixture[str]) -> None:
+    links = exported(capsys, still, "links")
+    pages = {row["url"]: row["warc_segment"] for row in exported(capsys, still, "pages")}
+    assert {(row["source_url"], row["warc_segment"]) for row in links} == set(pages.items())
+    assert len(links) == 15
+
+
+def test_state_that_is_in_memory_of_the_owner_is_exported(still: SampleCrawl, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = exported(capsys, still, "urls")
+    assert {row["url"]: row["state"] for row in rows} == URLS
+    failed = next(row for row in rows if row["state"] == "failed")
+    assert (failed["reason"], failed["detail"], failed["site"]) == ("http_server_error", "status 503", "example.org")
+    assert failed["via"] == f"https://{HOST}/"
+    (host,) = exported(capsys, still, "hosts")
+    assert (host["host"], host["site"], host["state"], host["waiting"]) == (HOST, "example.org", "ready", 1)
+
+
+def test_exporting_changes_nothing_in_the_folder(still: SampleCrawl, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = content(still.folder)
+    for kind in ("pages", "links", "urls", "hosts"):
+        for form in ("jsonl", "csv", "parquet"):
+            assert run(capsys, "export", still.folder, kind, "-o", tmp_path / f"{kind}.{form}")[0] == 0
+    assert run(capsys, "sql", still.folder, "SELECT count(*) FROM pages, urls")[0] == 0
+    assert content(still.folder) == before
+
+
+# Forms
+
+
+@pytest.mark.parametrize("kind", ["pages", "links", "urls", "hosts"])
+@pytest.mark.parametrize("where", ["", "true"])
+def test_all_forms_hold_the_same_rows(
+    still: SampleCrawl, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, where: str
+) -> None:
+    for form in ("jsonl", "csv", "parquet"):
+        code, _, err = run(capsys, "export", still.folder, kind, "--output", tmp_path / f"x.{form}", "--where", where)
+        assert (code, "rows of" in err) == (0, True)
+    lines = [json.loads(line) for line in (tmp_path / "x.jsonl").read_text().splitlines()]
+    columnar = pq.read_table(tmp_path / "x.parquet").to_pylist()
+    assert [{name: plain(value) for name, value in row.items()} for row in columnar] == lines
+    with (tmp_path / "x.csv").open(newline="") as file:
+        assert list(csv.DictReader(file)) == [{name: cell(value) for name, value in row.items()} for row in lines]
+
+
+def test_parquet_goes_to_standard_output_whole(still: SampleCrawl, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main(["export", str(still.folder), "hosts", "--format", "parquet"]) == 0
+    assert pq.read_table(io.BytesIO(capfdbinary.readouterr().out)).num_rows == 1
+
+
+def test_values_are_as_json_and_csv_have_them() -> None:
+    assert (plain(b"\x01\xff"), plain(float("nan")), plain([b"a"])) == ("01ff", None, ["61"])
+    assert (cell(None), cell(True), cell(["a", "b"]), cell({"a": 1})) == ("", "true", "a b", '{"a": 1}')
+
+
+def test_what_was_written_is_told_as_json(still: SampleCrawl, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "x.csv"
+    _, out, _ = run(capsys, "export", still.folder, "urls", "-o", path, "--json")
+    assert json.loads(out) == {"output": str(path), "table": "urls", "format": "csv", "rows": 3}
+
+
+# Conditions
+
+
+@pytest.mark.parametrize("kind", ["urls", "hosts", "pages"])
+def test_a_condition_chooses_rows(still: SampleCrawl, capsys: pytest.CaptureFixture[str], kind: str) -> None:
+    condition = {"urls": "state = 'failed' -- dead", "hosts": "host LIKE 'www.%'", "pages": "url LIKE '%/2' OR url LIKE '%/5'"}[kind]
+    assert len(exported(capsys, still, kind, "--where", condition)) == {"urls": 1, "hosts": 1, "pages": 2}[kind]
+
+
+@pytest.mark.parametrize("condition", ["no_such = 1", "state =", "true) UNION SELECT (1", "true; DROP VIEW urls", "state = 'x"])
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_a_wrong_condition_is_told_and_leaves_no_file(
+    still: SampleCrawl, tmp_path: Path, capsys: pytest.CaptureFixture[str], condition: str, form: str
+) -> None:
+    code, out, err = run(capsys, "export", still.folder, "urls", "--where", condition, "--format", form, "-o", tmp_path / "out")
+    assert (code, out) == (ExitCode.USAGE, "")
+    assert err.startswith("lycosa: ") and "Traceback" not in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_cannot_be_written_is_told(still: SampleCrawl, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, "export", still.folder, "urls", "-o", tmp_path / "none" / "x.csv")
+    assert code == ExitCode.USAGE
+    assert "No such file or directory; check the path" in err
+
+
+@pytest.mark.parametrize("command", [("export", "{}", "pages"), ("sql", "{}", "SELECT 1")])
+def test_a_folder_that_is_no_crawl_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]) -> None:
+    code, out, err = run(capsys, *(part.format(tmp_path) for part in command))
+    assert (code, out) == (ExitCode.USAGE, "")
+    assert err.startswith(f"lycosa: {tmp_path} is not a crawl") and err.count("\n") == 1
+
+
+# SQL
+
+
+def test_tables_join(still: SampleCrawl) -> None:
+    query = "SELECT count(*) FROM pages p JOIN links l ON l.source_url = p.url AND l.warc_segment = p.warc_segment"
+    assert answer(still, query) == [(15,)]
+    assert answer(still, "SELECT state, count(*) FROM urls GROUP BY ALL ORDER BY 1") == [("failed", 1), ("fetched", 1), ("queued", 1)]
+    assert answer(still, 'SELECT h.host FROM "HOSTS" h JOIN urls u USING (host) GROUP BY ALL') == [(HOST,)]
+
+
+def test_a_query_for_common_crawl_runs_as_it_is(still: SampleCrawl) -> None:
+    query = """SELECT url_host_registered_domain, COUNT(*) AS n FROM ccindex WHERE subset = 'warc' AND crawl IS NOT NULL
+               AND content_mime_type = 'text/html' AND fetch_time > TIMESTAMP '2020-01-01' GROUP BY 1"""
+    assert answer(still, query) == [("example.org", 5)]
+    names = [row[0] for row in answer(still, "DESCRIBE ccindex")]
+    assert names == [column[0] for column in COMMON_CRAWL]
+
+
+def test_all_tables_are_known_whatever_is_asked(still: SampleCrawl) -> None:
+    assert {name for (name,) in answer(still, "SHOW TABLES")} == set(TABLES)
+    assert wanted_tables("SELECT 1") == []
+    assert wanted_tables("DESCRIBE urls") == []
+    assert wanted_tables('select * from "Pages" join hosts on true') == ["pages", "hosts"]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "COPY (SELECT 1) TO '/tmp/never'",
+        "CREATE TABLE t (a INT)",
+        "DROP VIEW pages",
+        "ATTACH 'never.db'",
+        "SET memory_limit = '1GB'",
+        "INSTALL httpfs",
+        "SELECT 1; SELECT 2",
+        "",
+    ],
+)
+def test_what_is_no_question_is_refused(still: SampleCrawl, statement: str) -> None:
+    with pytest.raises(SqlError):
+        answer(still, statement)
+
+
+def test_an_unknown_name_is_answered_with_tables_and_columns(still: SampleCrawl, capsys: pytest.CaptureFixture[str]) -> None:
+    for statement in ("SELECT no_such FROM pages", "SELECT * FROM page"):
+        code, out, err = run(capsys, "sql", still.folder, statement)
+        assert (code, out) == (ExitCode.USAGE, "")
+        first, *others = err.splitlines()
+        assert "LINE" not in err and first.startswith("lycosa: ")
+        assert {line.removeprefix("lycosa: table ").partition(":")[0] for line in others} == set(TABLES)
+    assert 'Did you mean "pages"?' in first
+
+
+def test_errors_while_rows_come_are_told_too(still: SampleCrawl, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, "sql", still.folder, "SELECT CAST(url AS INT) FROM pages")
+    assert (code, err.count("\n")) == (ExitCode.USAGE, 1)
+    assert "Conversion Error" in err
+
+
+def test_forms_of_an_answer(still: SampleCrawl, capsys: pytest.CaptureFixture[str]) -> None:
+    query = "SELECT url, depth, fetch_time FROM pages ORDER BY url LIMIT 1"
+    url = f"https://{HOST}/page/1"
+    assert run(capsys, "sql", still.folder, query)[1] == (
+        f"url                             depth  fetch_time\n{url}  2      2026-09-21T14:13:21.250000Z\n"
+    )
+    assert json.loads(run(capsys, "sql", still.folder, query, "--json")[1]) == [
+        {"url": url, "depth": 2, "fetch_time": "2026-09-21T14:13:21.250000Z"}
+    ]
+    assert run(capsys, "sql", still.folder, query, "--format", "csv")[1] == f"url,depth,fetch_time\n{url},2,2026-09-21T14:13:21.250000Z\n"
+    assert json.loads(run(capsys, "sql", still.folder, "SELECT 1 WHERE false", "--json")[1]) == []
+
+
+def test_a_long_answer_is_cut_on_the_screen_only(still: SampleCrawl, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, err = run(capsys, "sql", still.folder, "SELECT * FROM range(5000)")
+    assert (len(out.splitlines()), "only the first 1000 rows" in err) == (1001, True)
+    assert len(run(capsys, "sql", still.folder, "SELECT * FROM range(5000)", "--format", "csv")[1].splitlines()) == 5001
+
+
+def test_memory_is_bounded(still: SampleCrawl, capsys: pytest.CaptureFixture[str]) -> None:
+    query = "SELECT current_setting('memory_limit')"
+    assert "488" in run(capsys, "sql", still.folder, query)[1]  # 512 MB in MiB
+    assert run(capsys, "sql", still.folder, query, "--memory", "much")[0] == ExitCode.USAGE
+
+
+def test_control_characters_of_pages_do_not_reach_the_terminal(still: SampleCrawl, capsys: pytest.CaptureFixture[str]) -> None:
+    out = run(capsys, "sql", still.folder, "SELECT chr(27) || '[2J' || chr(10) || 'x' AS title")[1]
+    assert out == "title\n\ufffd[2J\ufffdx\n"
+
+
+def test_a_host_of_many_urls_streams(crawl: SampleCrawl, capsys: pytest.CaptureFixture[str]) -> None:
+    crawl.commit([url_record(f"https://{HOST}/{number}") for number in range(12_000)])
+    code, out, _ = run(capsys, "export", crawl.folder, "urls", "--format", "csv")
+    assert (code, out.count("\n")) == (0, 12_004)
+
+
+def test_no_temporary_file_remains(still: SampleCrawl, tmp_path: Path) -> None:
+    for arguments in (("export", still.folder, "pages"), ("sql", still.folder, "SELECT broken FROM pages, urls")):
+        subprocess.run([sys.executable, "-m", "lycosa", *map(str, arguments)], env={"TMPDIR": str(tmp_path)}, capture_output=True)
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_a_reader_who_stops_reading_is_no_error(still: SampleCrawl) -> None:
+    command = [sys.executable, "-m", "lycosa", "sql", str(still.folder), "--format", "csv", "SELECT * FROM range(1000000)"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout is not None and running.stderr is not None
+        assert running.stdout.readline() == b"range\n"
+        running.stdout.close()
+        assert running.stderr.read() == b""
+    assert running.returncode == ExitCode.INTERRUPTED
