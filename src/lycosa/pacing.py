@@ -21,19 +21,29 @@ class Rest:
     def __init__(self, visit: VisitState, section: PolitenessSection, clock: Clock, chance: random.Random) -> None:
         self._visit = visit
         self._section = section
+        self._clock = clock
         self._chance = chance
         longest = longest_delay(section)
-        self.until = clock.monotonic() + longest
-        self.wall_until = clock.wall() + longest
+        self._ended = (clock.monotonic(), clock.wall())
+        self.until, self.wall_until = (ended + longest for ended in self._ended)
         self.is_asked = False
+
+    def of(self, visit: VisitState) -> Rest:
+        """The rest of another host, whose request begins now."""
+        return Rest(visit, self._section, self._clock, self._chance)
 
     def __call__(self, fetched: Fetched, now: float, wall: float) -> float:
         """Takes the answer into the host's pace; gives the delay in seconds."""
         record = self._visit.record
         pace = clamp(record.pace, self._section, wall)
         record.pace = after_exchange(pace, self._section, fetched.status, fetched.header("retry-after"), fetched.duration_s, wall)
-        delay = delay_s(record.pace, self._section, wall, self._chance)
-        self.until, self.wall_until = now + delay.seconds, wall + delay.seconds
+        self._ended = (now, wall)
+        return self.decide()
+
+    def decide(self) -> float:
+        """The delay in seconds by the pace as it is now: again when the answer itself, a robots.txt, asked for one."""
+        delay = delay_s(self._visit.record.pace, self._section, self._ended[1], self._chance)
+        self.until, self.wall_until = (ended + delay.seconds for ended in self._ended)
         self.is_asked = delay.source in ("retry-after", "backoff")
         return delay.seconds
 

@@ -17,20 +17,22 @@ from lycosa.config import RobotsSection
 from lycosa.decode import decode
 from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.partition import Partition
-from lycosa.frontier.visit_state import VisitState
+from lycosa.frontier.visit_state import VisitRecord, VisitState
 from lycosa.kv.records import encode, robots_key
 from lycosa.model.capture import Capture, RobotsDecision
 from lycosa.model.discovered import LinkKind
 from lycosa.model.fetched import Fetched, FetchKind, FetchRequest
+from lycosa.pacing import Rest
 from lycosa.politeness.robots_cache import RobotsRecord, RobotsState, after_fetch, answer_of, decision, robots_state
 from lycosa.politeness.robots_rules import Matcher
 from lycosa.ports import Clock, ResolveError
 from lycosa.reasons import Reason
 from lycosa.schedule.outcome import REDIRECTS
-from lycosa.sender import Rest, Sender
+from lycosa.sender import Sender
 from lycosa.url import InvalidUrl, hash8, host_of
 
 _HOPS = 5
+_LONGEST_WAIT_S = 120.0  # for a host that robots.txt redirects to; one that rests for longer counts as unreachable for now
 _MATCHERS = 20_000
 _DECODER = msgspec.msgpack.Decoder(RobotsRecord)
 
@@ -108,50 +110,63 @@ class Robots:
         partition.table.put(robots_key(visit.host8, secure), encode(record))
         self._keep(robots_key(visit.host8, secure), record)
         visit.record.pace = msgspec.structs.replace(visit.record.pace, crawl_delay_s=record.rules.crawl_delay_s)
+        rest.decide()
         partition.visits.touch(visit)
         return captures
 
     async def _follow(self, fetched: Fetched, visit: VisitState, rest: Rest, captures: list[Capture]) -> Fetched:
         """Up to five hops (RFC 9309 §2.3.1.2), each through names, guard and address table, and no host pressed by them."""
-        for _ in range(_HOPS):
-            try:
-                url = self._resolve_url(fetched.header("location"), fetched.url)
-            except InvalidUrl as error:
-                return msgspec.structs.replace(fetched, reason=Reason.BAD_REDIRECT, detail=str(error))
-            fetched = await self._hop(url, visit, rest)
-            if fetched.status:
-                captures.append(_capture(fetched, visit))
-            if fetched.status not in REDIRECTS:
-                return fetched
-        return msgspec.structs.replace(fetched, reason=Reason.TOO_MANY_REDIRECTS)
+        self._frontier.lend(visit.host8, rest.until)
+        try:
+            for _ in range(_HOPS):
+                location = fetched.header("location")
+                try:
+                    url = self._resolve_url(location, fetched.url)
+                except InvalidUrl as error:
+                    return msgspec.structs.replace(fetched, reason=Reason.BAD_REDIRECT, detail=str(error))
+                if not location:
+                    return msgspec.structs.replace(fetched, reason=Reason.BAD_REDIRECT)
+                fetched = await self._hop(url, rest)
+                if fetched.status:
+                    captures.append(_capture(fetched, visit))
+                if fetched.status not in REDIRECTS:
+                    return fetched
+            return msgspec.structs.replace(fetched, reason=Reason.TOO_MANY_REDIRECTS)
+        finally:
+            self._frontier.end_lending(visit.host8)
 
-    async def _hop(self, url: str, visit: VisitState, rest: Rest) -> Fetched:
+    async def _hop(self, url: str, rest: Rest) -> Fetched:
+        """One request to a host outside its visits, which then rests by its own pace."""
         host = host_of(url)
         host8, partition = hash8(host), self._partition_of(host)
         try:
             address = (await self._sender.resolve(host))[0]
         except ResolveError as error:
             return Fetched(url, error.reason, str(error))
-        if host == visit.host:
-            # The same host again: it gets its delay between the two, as between any two requests.
-            await self._pause_own(rest)
-        else:
-            await self._until_free(lambda: self._frontier.borrow(partition, host8, self._clock.monotonic()))
+        clock = self._clock
+        if not await self._is_free(lambda: self._frontier.borrow(partition, host, host8, clock.monotonic(), clock.wall())):
+            return Fetched(url, Reason.TOTAL_TIMEOUT, f"{host} may not be asked now")
+        other = self._frontier.known(partition, host8)
+        rest = rest.of(other if other is not None else VisitState(partition, host8, VisitRecord(host), 1))
+        until = clock.monotonic()
         try:
-            await self._until_free(lambda: self._sender.take(address))
-            return await self._sender.send(self._request(url, address), rest)
+            if not await self._is_free(lambda: self._sender.take(address)):
+                return Fetched(url, Reason.TOTAL_TIMEOUT, f"{address} may not be asked now")
+            until = rest.until
+            fetched = await self._sender.send(self._request(url, address), rest)
+            until = rest.until
+            return fetched
         finally:
-            if host != visit.host:
-                self._frontier.return_borrowed(host8, getattr(rest, "until", self._clock.monotonic()))
+            self._frontier.return_borrowed(host8, until)
 
-    async def _pause_own(self, rest: Rest) -> None:
-        until: float = getattr(rest, "until", 0.0)
-        while (wait := until - self._clock.monotonic()) > 0:
-            await self._clock.sleep(wait)
-
-    async def _until_free(self, take: Callable[[], float]) -> None:
+    async def _is_free(self, take: Callable[[], float]) -> bool:
+        """Waits until a host or an address is taken; not for long."""
+        start = self._clock.monotonic()
         while (wait := take()) > 0:
+            if self._clock.monotonic() + wait > start + _LONGEST_WAIT_S:
+                return False
             await self._clock.sleep(wait)
+        return True
 
     def _request(self, url: str, address: str) -> FetchRequest:
         return self._sender.robots_request(url, address, self._section.max_bytes + 1)

@@ -45,7 +45,8 @@ class Frontier:
         self._turns = cycle(self.partitions.values())
         self._visits: dict[bytes, int] = {}
         self._not_before: dict[str, float] = {}
-        self._borrowed: dict[bytes, float] = {}
+        self._borrowed: dict[bytes, float] = {}  # until when, on the monotonic clock; infinite while the request goes on
+        self._lent: dict[bytes, float] = {}  # hosts in process that may be borrowed, and from when
         self.in_process: dict[bytes, VisitState] = {}
         self.on_benched: Callable[[str], None] = lambda _: None  # told the hosts that come to the workbench, to look up their names
 
@@ -66,22 +67,40 @@ class Frontier:
             self.partitions[visit.partition].wake(visit)
         return visit
 
-    def borrow(self, partition: int, host8: bytes, now: float) -> float:
+    def borrow(self, partition: int, host: str, host8: bytes, now: float, wall: float) -> float:
         """A request to a host outside its own visits (a robots.txt redirect leads there): 0 when it may start now, else seconds to wait.
 
         Until ``return_borrowed`` no visit of the host begins.
         """
-        visit = self.partitions[partition].visits.find(host8) if partition in self.partitions else None
-        if host8 in self.in_process or self._borrowed.get(host8, 0.0) > now:
+        if host8 in self.in_process and host8 not in self._lent:
             return _BUSY_S
-        if visit is not None and visit.next_time > now:
-            return visit.next_time - now
+        until = max(self._borrowed.get(host8, 0.0), self._not_before.get(host, 0.0), self._lent.get(host8, 0.0))
+        visit = self.known(partition, host8)
+        if visit is not None and host8 not in self._lent:
+            until = max(until, visit.next_time, now + visit.record.next_at - wall)
+        if until > now:
+            return min(until - now, _LONGEST_WAIT_S) if until < inf else _BUSY_S
         self._borrowed[host8] = inf
         return 0.0
 
     def return_borrowed(self, host8: bytes, next_time: float) -> None:
         """The request is over; the host may be fetched from ``next_time``."""
         self._borrowed[host8] = next_time
+
+    def lend(self, host8: bytes, next_time: float) -> None:
+        """The visit of this host sends nothing to it for now, so others may borrow it from ``next_time``.
+
+        Without that two hosts whose robots.txt redirect to each other would wait for each other for ever.
+        """
+        self._lent[host8] = next_time
+
+    def end_lending(self, host8: bytes) -> None:
+        """No more; a request that goes on keeps the host from its next visit."""
+        del self._lent[host8]
+
+    def known(self, partition: int, host8: bytes) -> VisitState | None:
+        """The state of a host that was met and is owned here."""
+        return self.partitions[partition].visits.find(host8) if partition in self.partitions else None
 
     def _take_ready(self, now: float) -> VisitState | None:
         while (visit := self.workbench.acquire(now)) is not None:
