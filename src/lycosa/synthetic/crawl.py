@@ -1,0 +1,156 @@
+"""A whole crawl of a synthetic web in virtual time: the crawler that runs on the real web, with other ports.
+
+Only clock, offload, fetcher, resolver and parser differ (``assembly.Ports``), so what is seen here is what the crawler does: how long a
+crawl takes, what waits for what, what is left over. Files are real, so the folder can be looked at afterwards like any other. Time goes on
+from run to run, so a crawl can be stopped, killed and resumed, and a month of crawling takes as long as its work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import msgspec
+
+from lycosa.assembly import Assembled, Ports, assemble
+from lycosa.config import Config
+from lycosa.frontier.counters import Counters, count
+from lycosa.kv.memory import MemoryStores
+from lycosa.kv.port import Opener
+from lycosa.parse.inline import InlineParser
+from lycosa.parse.parser_config import ParserConfig
+from lycosa.ports import Fetcher, Resolver
+from lycosa.session import Session
+from lycosa.synthetic.clock import VirtualClock, VirtualOffload, run_virtual
+from lycosa.synthetic.faults import Faults, FaultyFetcher, FaultyOffload
+from lycosa.synthetic.fetcher import SyntheticFetcher
+from lycosa.synthetic.request_log import RequestLog
+from lycosa.synthetic.resolver import SyntheticResolver
+from lycosa.synthetic.web import Responder, SyntheticWeb
+from lycosa.url import InvalidUrl
+from lycosa.worker import End
+
+Meanwhile = Callable[[Assembled], None]
+
+
+class VirtualRun(msgspec.Struct, frozen=True):
+    """How one run ended: why, after how many virtual seconds, the counters of all partitions together, and seeds that were refused with
+    the reason."""
+
+    end: End
+    duration_s: float
+    counters: Counters
+    refused: list[tuple[str, str]]
+
+
+class VirtualCrawl:
+    """One crawl folder and the web it is about.
+
+    ``log`` is the web's own record of all requests of all runs. ``now`` is the virtual time in seconds; set it forward between two runs
+    to let time pass. ``answers``, ``resolver`` and ``wrap`` may be replaced before a run: what answers requests (the web itself), what
+    resolves names, and a wrapper around the fetcher. A run that takes more than ``longest_s`` ends with ``TimeoutError``.
+    """
+
+    def __init__(self, folder: Path, web: SyntheticWeb, config: Config | None = None, open_table: Opener | None = None) -> None:
+        self.folder = folder
+        self.web = web
+        self.config = config or Config()
+        self.log = RequestLog()
+        self.clock = VirtualClock()
+        self.now = 0.0
+        self.answers: Responder = web
+        self.resolver: Resolver = SyntheticResolver(web.hosts, self.clock)
+        self.wrap: Callable[[Fetcher], Fetcher] = lambda fetcher: fetcher
+        self.open_table: Opener = open_table or MemoryStores()
+        self.longest_s = 366 * 86400.0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._runs = 0
+
+    def __repr__(self) -> str:
+        return f"<VirtualCrawl {self.folder.name} now={self.now:.3f} {self.log!r}>"
+
+    def run(
+        self, seeds: Iterable[str] = (), faults: Faults | None = None, meanwhile: Callable[[Assembled], None] | None = None
+    ) -> VirtualRun:
+        """One run to its end. ``faults`` reaches its points at the worker's ports and commits, and at every turn of the loop.
+        ``meanwhile`` is called once, before the worker starts, with what was put together.
+
+        Raises ``Crash`` when a fault plan says so, ``Deadlock``, ``TimeoutError``, and what the worker raises.
+        """
+        self._runs += 1
+        try:
+            return run_virtual(
+                self._main(list(seeds), faults, meanwhile),
+                seed=self.config.seed * 1000 + self._runs,
+                start=self.now,
+                on_turn=faults.turn if faults else None,
+            )
+        finally:
+            if self._loop is not None:
+                self.now = self._loop.time()
+
+    async def _main(self, seeds: list[str], faults: Faults | None, meanwhile: Meanwhile | None) -> VirtualRun:
+        self._loop = asyncio.get_running_loop()
+        began = self.clock.monotonic()
+        with Session(self.folder, self.config, self.open_table, self.clock) as session:
+            job = session.job(0, tuple(range(self.config.frontier.partitions)))
+            assembled = assemble(job, self._ports(faults))
+            try:
+                refused = [(seed, why) for seed in seeds if (why := _give(assembled, seed))]
+                if meanwhile is not None:
+                    meanwhile(assembled)
+                async with asyncio.timeout(self.longest_s):
+                    end = await assembled.worker.run()
+            except Exception:  # not a crash: nobody closes anything then
+                assembled.close()
+                raise
+            assembled.close()
+        counters = sum_of(partition.counters for partition in assembled.worker.frontier.partitions.values())
+        return VirtualRun(end, self.clock.monotonic() - began, counters, refused)
+
+    def _ports(self, faults: Faults | None) -> Ports:
+        clock, chance = self.clock, random.Random(f"{self.config.seed}:{self._runs}")
+        fetcher: Fetcher = self.wrap(SyntheticFetcher(self.answers, clock, self.log, spool_dir=self.folder / "spool"))
+        parser = InlineParser(ParserConfig(self.config.parse, self.config.canonical, self.config.agent.product))
+        offload = VirtualOffload(chance, 0.005)
+        if faults is None:
+            return Ports(clock, offload, fetcher, self.resolver, parser, self.open_table, lambda _: None)
+        return Ports(
+            clock,
+            FaultyOffload(offload, clock, faults),
+            FaultyFetcher(fetcher, clock, faults),
+            self.resolver,
+            parser,
+            self.open_table,
+            faults.reach,
+        )
+
+
+def virtual_crawl(folder: Path, web: SyntheticWeb, seeds: Iterable[str], config: Config | None = None) -> VirtualRun:
+    """Crawls a synthetic web into ``folder``, with tables in memory; the shortest way to see how long a crawl would take."""
+    return VirtualCrawl(folder, web, config).run(seeds)
+
+
+def sum_of(counters: Iterable[Counters]) -> Counters:
+    """Several partitions' counters as one."""
+    total = Counters()
+    for each in counters:
+        for name in Counters.__struct_fields__:
+            value = getattr(each, name)
+            if isinstance(value, dict):
+                for key, number in value.items():
+                    count(getattr(total, name), key, number)
+            else:
+                setattr(total, name, getattr(total, name) + value)
+    return total
+
+
+def _give(assembled: Assembled, seed: str) -> str:
+    """Why a seed is refused, or the empty string."""
+    try:
+        refusal = assembled.intake.seed(seed)
+    except InvalidUrl as error:
+        return str(error)
+    return str(refusal) if refusal else ""

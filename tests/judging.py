@@ -1,0 +1,192 @@
+"""What whole crawls are judged by: the web's request log, the committed state, the files that were left."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pyarrow.parquet as pq
+from warcio.archiveiterator import ArchiveIterator
+
+from lycosa.config import Config, FrontierSection, ParseSection, PolitenessSection, ScopeRule, ScopeSection
+from lycosa.folder import table_folder
+from lycosa.frontier.counters import Counters
+from lycosa.frontier.visit_state import HostState, VisitRecord, decode_visit
+from lycosa.kv.port import KeyValue
+from lycosa.kv.records import UrlRecord, decode_url, meta_key, prefix_end
+from lycosa.model.completed import UrlState
+from lycosa.model.fetched import FetchKind
+from lycosa.reasons import Reason
+from lycosa.store.reading import crawl_rows
+from lycosa.store.rows import Row
+from lycosa.synthetic import RequestLog, SyntheticWeb, Verdict
+from lycosa.synthetic.crawl import VirtualCrawl, sum_of
+from lycosa.url import join_url
+
+SUFFIXES = "com\nexample\ntest\n"
+
+
+def quick_config(**sections: object) -> Config:
+    """Settings for whole crawls of a small web: all hosts in scope, few partitions, no language identification."""
+    plain: dict[str, object] = {
+        "scope": ScopeSection(rule=ScopeRule.ANY),
+        "frontier": FrontierSection(partitions=3, bands=4, head=6),
+        "parse": ParseSection(language=False),
+    }
+    return Config(**{**plain, **sections})  # type: ignore[arg-type]
+
+
+def new_folder(path: Path) -> Path:
+    """A crawl folder to be, with a suffix list of three lines: the whole one takes longer to read than the crawl takes."""
+    path.mkdir()
+    (path / "public_suffix_list.dat").write_text(SUFFIXES)
+    return path
+
+
+def asked(log: RequestLog) -> list[str]:
+    """The URLs that were requested, robots.txt files left out, with repeats."""
+    return [url for url in log.urls() if not url.split("/", 3)[3].startswith("robots")]
+
+
+def is_polite(log: RequestLog, politeness: PolitenessSection) -> None:
+    """No host was asked before its delay was over, or twice at once; no address beyond its delay and slots."""
+    for host in log.hosts():
+        least = min(log.gaps(host), default=politeness.delay_s)
+        assert least >= politeness.delay_s - 1e-6, (host, least)
+    for address in log.addresses():
+        assert log.max_parallel(address) <= politeness.address_slots, address
+        least = min(log.start_gaps(address), default=politeness.address_delay_s)
+        assert least >= politeness.address_delay_s - 1e-6, (address, least)
+
+
+# -- state ----------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def tables(crawl: VirtualCrawl) -> Iterator[list[KeyValue]]:
+    """The partitions' tables of a crawl that does not run."""
+    numbers = range(crawl.config.frontier.partitions)
+    opened = [crawl.open_table(table_folder(crawl.folder, n)) for n in numbers]
+    try:
+        yield opened
+    finally:
+        for table in opened:
+            table.close()
+
+
+def hosts_of(table: KeyValue) -> dict[bytes, VisitRecord]:
+    """Visit states by host8."""
+    return {key[1:]: decode_visit(value) for key, value in table.scan(b"H", prefix_end(b"H"))}
+
+
+def urls_of(table: KeyValue) -> Iterator[tuple[VisitRecord, bytes, UrlRecord]]:
+    """Every URL with its host."""
+    hosts = hosts_of(table)
+    for key, value in table.scan(b"U", prefix_end(b"U")):
+        yield hosts[key[1:9]], key[9:], decode_url(value)
+
+
+def state_of(host: VisitRecord, record: UrlRecord) -> UrlState:
+    """The state that a URL counts as: queued ones go with their host."""
+    if record.state is not UrlState.QUEUED:
+        return record.state
+    return {HostState.PARKED: UrlState.PARKED, HostState.RETIRED: UrlState.RETIRED}.get(host.state, UrlState.QUEUED)
+
+
+def counters_of(table: KeyValue) -> Counters:
+    """The counters as committed."""
+    value = table.get(meta_key("counters"))
+    return msgspec.msgpack.decode(value, type=Counters) if value else Counters()
+
+
+def is_balanced(table: KeyValue) -> None:
+    """The committed counters add up, and a recount of everything in the table gives the same."""
+    counters = counters_of(table)
+    assert counters.is_balanced, counters
+    counted: Counter[int] = Counter()
+    waiting: Counter[str] = Counter()
+    for host, _, record in urls_of(table):
+        counted[state_of(host, record)] += 1
+        if record.state is UrlState.QUEUED and not record.due_at:
+            waiting[host.host] += 1
+        elif record.state is UrlState.QUEUED:
+            waiting["retrying " + host.host] += 1
+    assert {k: n for k, n in counters.states.items() if n} == dict(counted)
+    assert counters.discovered == sum(counted.values())
+    for host in hosts_of(table).values():
+        assert (host.waiting, host.retrying) == (waiting[host.host], waiting["retrying " + host.host]), host
+    entries = Counter(key[1:9] for key, _ in table.scan(b"Q", prefix_end(b"Q")))
+    assert entries == Counter({h8: n for h8, h in hosts_of(table).items() if (n := h.waiting + h.parked)})
+
+
+def are_balanced(crawl: VirtualCrawl) -> Counters:
+    """All partitions balanced; gives the sum of their counters."""
+    with tables(crawl) as opened:
+        for table in opened:
+            is_balanced(table)
+        return sum_of(counters_of(table) for table in opened)
+
+
+def outcomes(crawl: VirtualCrawl) -> dict[str, tuple[UrlState, Reason]]:
+    """What every known URL came to."""
+    found = {}
+    with tables(crawl) as opened:
+        for table in opened:
+            for host, _, record in urls_of(table):
+                url = join_url("https" if record.secure else "http", host.host, record.target)
+                found[url] = (state_of(host, record), record.reason)
+    return found
+
+
+def host_states(crawl: VirtualCrawl) -> dict[str, VisitRecord]:
+    """All hosts by name."""
+    with tables(crawl) as opened:
+        return {host.host: host for table in opened for host in hosts_of(table).values()}
+
+
+# -- output ---------------------------------------------------------------------------------------------------------
+
+
+def stored_rows(folder: Path) -> list[Row]:
+    """The rows of all journals, after checking that every other file says the same and that no capture is there twice."""
+    rows = list(crawl_rows(folder))
+    numbered = Counter((row.url, row.fetch_number) for row in rows if row.kind is FetchKind.PAGE)
+    assert not {key: n for key, n in numbered.items() if n > 1}
+    assert len({row.record_id for row in rows}) == len(rows)
+    assert not list(folder.glob("*/*.open")) and not list(folder.glob("*/.*.tmp")), "the last run closed every segment"
+    for stem in {row.segment for row in rows}:
+        _segment_agrees(folder, stem, [row for row in rows if row.segment == stem])
+    assert {row.segment for row in rows} == {path.name.removesuffix(".warc.gz") for path in (folder / "warc").iterdir()}
+    return rows
+
+
+def _segment_agrees(folder: Path, stem: str, rows: list[Row]) -> None:
+    wanted = [(row.offset, row.record_id.removeprefix("urn:uuid:"), row.url, "revisit" if row.revisit else "response") for row in rows]
+    found = []
+    with (folder / "warc" / f"{stem}.warc.gz").open("rb") as file:
+        iterator = ArchiveIterator(file, check_digests="raise")
+        for record in iterator:
+            record.content_stream().read()
+            if record.rec_type in ("response", "revisit"):
+                uri = record.rec_headers["WARC-Target-URI"]
+                found.append((iterator.get_record_offset(), record.rec_headers["WARC-Record-ID"][10:-1], uri, record.rec_type))
+    assert [(i.removeprefix("urn:uuid:"), *rest) for _, i, *rest in found] == [
+        (i.removeprefix("urn:uuid:"), *rest) for _, i, *rest in wanted
+    ]
+    assert [each[0] for each in found] == [each[0] for each in wanted]
+    lines = (folder / "cdxj" / f"{stem}.cdxj").read_text().splitlines()
+    entries = [json.loads(line.split(" ", 2)[2]) for line in lines]
+    assert Counter((e["url"], int(e["offset"])) for e in entries) == Counter((row.url, row.offset) for row in rows)
+    table = pq.read_table(folder / "pages" / f"{stem}.parquet", columns=["url", "warc_record_offset"])
+    assert Counter(zip(table["url"].to_pylist(), table["warc_record_offset"].to_pylist(), strict=True)) == Counter(
+        (row.url, row.offset) for row in rows
+    )
+
+
+def no_disallowed(web: SyntheticWeb, log: RequestLog) -> None:
+    """Nothing was requested that robots.txt forbids."""
+    assert not {url for url in asked(log) if web.verdict(url) is Verdict.DISALLOWED}
