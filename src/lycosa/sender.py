@@ -67,16 +67,19 @@ class Sender:
         """Sends, with the slot of ``request.address`` already taken; the slot is given back.
 
         ``rest`` is asked once per attempt, when it has ended, how long the host then rests. When no connection comes about, one of the
-        ``others`` (further addresses of the host) is tried, if its slot is free.
+        ``others`` (further addresses of the host) is tried, if its slot is free: after the host's rest, as any other request.
         """
-        fetched = await self._attempt(request, rest)
+        fetched, delay_s = await self._attempt(request, rest)
         for address in [a for a in others if a != request.address][: _MOST_ADDRESSES - 1]:
-            if fetched.reason not in _NEXT_ADDRESS or self.take(address) > 0:
+            if fetched.reason not in _NEXT_ADDRESS:
                 break
-            fetched = await self._attempt(msgspec.structs.replace(request, address=address), rest)
+            await self._clock.sleep(delay_s)
+            if self.take(address) > 0:
+                break
+            fetched, delay_s = await self._attempt(msgspec.structs.replace(request, address=address), rest)
         return fetched
 
-    async def _attempt(self, request: FetchRequest, rest: Rest) -> Fetched:
+    async def _attempt(self, request: FetchRequest, rest: Rest) -> tuple[Fetched, float]:
         clock, host = self._clock, host_of(request.url)
         begun = clock.monotonic()
         number = self._attempts.begin(host, request.address, request.url, request.kind, begun, clock.wall())
@@ -94,8 +97,9 @@ class Sender:
             self.in_flight -= 1
             self._addresses.release(request.address, clock.monotonic())
         now, wall = clock.monotonic(), clock.wall()
-        self._attempts.end(number, fetched.reason, fetched.status, fetched.duration_s, now, wall, rest(fetched, now, wall))
-        return fetched
+        delay_s = rest(fetched, now, wall)
+        self._attempts.end(number, fetched.reason, fetched.status, fetched.duration_s, now, wall, delay_s)
+        return fetched, delay_s
 
     def robots_request(self, url: str, address: str, max_bytes: int) -> FetchRequest:
         """A request for robots.txt: small, never spooled."""
