@@ -109,7 +109,10 @@ class Robots:
         record = after_fetch(known[0] if known else None, answer_of(fetched, body), self._product, self._section, self._clock.wall())
         partition.table.put(robots_key(visit.host8, secure), encode(record))
         self._keep(robots_key(visit.host8, secure), record)
-        visit.record.pace = msgspec.structs.replace(visit.record.pace, crawl_delay_s=record.rules.crawl_delay_s)
+        other = self._load(partition, visit, not secure)
+        # The delay is the host's, the file an origin's: where http and https ask for different ones, the longer holds.
+        crawl_delay_s = max(record.rules.crawl_delay_s, other[0].rules.crawl_delay_s if other else -1.0)
+        visit.record.pace = msgspec.structs.replace(visit.record.pace, crawl_delay_s=crawl_delay_s)
         rest.decide()
         partition.visits.touch(visit)
         return captures
