@@ -127,7 +127,7 @@ class Partition:
             return
         if is_seed and visit.record.state is HostState.RETIRED:
             self._reopen(visit, now)
-        if record.state is UrlState.QUEUED and found.depth < record.depth:
+        if record.state in (UrlState.QUEUED, UrlState.PARKED) and found.depth < record.depth:
             record.depth = found.depth
             self._put(found.host8, found.url8, record)
         elif is_seed and record.state in (UrlState.FAILED, UrlState.REFUSED, UrlState.RETIRED):
