@@ -113,6 +113,8 @@ class Crawl:
             self.stop()
             self.resume()
             await asyncio.wait([running])
+            if not running.cancelled():
+                running.exception()  # the program broke off; what it would have been told is not its concern any more
 
     async def _run(self, session: Session) -> Report:
         job = msgspec.structs.replace(session.job(0, tuple(range(self._config.frontier.partitions))), rules=self._rules, sinks=self._sinks)
