@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -49,7 +50,7 @@ from lycosa.worker import Books, End, Reach, Worker
 
 
 class Ports(msgspec.Struct, frozen=True):
-    """Everything that takes time or depends on chance."""
+    """Everything that takes time or depends on chance, and the room that the disk has."""
 
     clock: Clock
     offload: Offload
@@ -58,6 +59,7 @@ class Ports(msgspec.Struct, frozen=True):
     parser: Parser
     open_table: Opener
     reach: Reach
+    free_bytes: Callable[[], int] = lambda: sys.maxsize
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -167,7 +169,7 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
         body_bytes = sum(p.counters.body_bytes for p in partitions.values())
         permits = LocalPermits(config.limits, captures, body_bytes, lambda: worker.stop(End.LIMIT))
     pipeline = Pipeline(stages, config, clock, Pacing(config.politeness, clock, chance), permits, crashes.suspicion)
-    books = Books(tables, CommitLog(log_folder(folder), job.number), attempts, crashes, store, job.manifest.runs)
+    books = Books(tables, CommitLog(log_folder(folder), job.number), attempts, crashes, store, job.manifest.runs, ports.free_bytes)
     worker = Worker(config, frontier, pipeline, books, clock, ports.offload, ports.reach)
     if want_permits is not None:
         worker.is_alone, worker.mail = False, delivery

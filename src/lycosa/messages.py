@@ -125,6 +125,7 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     memory_bytes: int = 0
     commits: int = 0
     is_idle: bool = False
+    lacks_room: bool = False
 
 
 class Ended(msgspec.Struct, frozen=True, tag=True):
@@ -164,6 +165,7 @@ def total(reports: list[Progress]) -> Progress:
         next_in_s=min(waits, default=-1.0),
         slowest=slowest[:5],
         is_idle=all(report.is_idle for report in reports),
+        lacks_room=any(report.lacks_room for report in reports),
     )
 
 

@@ -72,6 +72,7 @@ class ProgressReport:
             memory_bytes=memory_bytes(),
             commits=self._worker.commits,
             is_idle=self._worker.is_idle,
+            lacks_room=self._worker.lacks_room,
         )
 
     def _look(self, now: float) -> list[HostNote]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from lycosa.assembly import Ports
@@ -28,4 +29,5 @@ def real_ports(folder: Path, config: Config, user_agent: str, open_table: Opener
         parser=ChildParser(ParserConfig(config.parse, config.canonical, config.agent.product), clock),
         open_table=open_table or rocks_opener(),
         reach=reach,
+        free_bytes=lambda: shutil.disk_usage(folder).free,
     )

@@ -58,8 +58,10 @@ class StatusFile:
 
 def waiting_for(progress: Progress) -> str:
     """One line on what keeps the crawl from going on."""
+    if progress.lacks_room:
+        return "room on the disk (store.min_free_bytes); it goes on by itself when there is more"
     if progress.running:
-        return f"{progress.running} requests in flight"
+        return f"{progress.running} request{'s' if progress.running > 1 else ''} in flight"
     if progress.next_in_s >= 0 and progress.slowest:
         note = min(progress.slowest, key=lambda note: note.next_in_s)
         why = f" ({note.reason})" if note.reason else ""

@@ -47,10 +47,12 @@ _PROBE_S = 0.1
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """How a crawl's run ended: ``end`` as in ``worker.End``, the last counts, refused seeds with reasons, worker deaths, seconds."""
+    """How a crawl's run ended: ``end`` as in ``worker.End``, the last counts, captures of this run alone, refused seeds with reasons,
+    worker deaths, seconds."""
 
     end: str
     progress: Progress
+    captured: int
     refused_seeds: list[tuple[str, str]]
     deaths: int
     duration_s: float
@@ -127,7 +129,9 @@ class Supervisor:
             if self._sockets is not None:
                 shutil.rmtree(self._sockets, ignore_errors=True)
         end = self._end or next((End(end) for end in ends if end != End.FINISHED.value), End.FINISHED)
-        return Outcome(end.value, self._total(), self._refused, self._deaths, time.monotonic() - began)
+        progress = self._total()
+        captured = progress.captures - sum(self._session.recovered.captures.values())
+        return Outcome(end.value, progress, captured, self._refused, self._deaths, time.monotonic() - began)
 
     async def _keep(self, handle: WorkerHandle) -> str:
         """One worker to its end, however often it dies."""

@@ -33,6 +33,7 @@ from lycosa.store.segments import SegmentStore
 
 _FLUSH_RECORDS = 300  # commits after which tables are flushed and the log is dropped up to there
 _IDLE_S = 1.0
+_DISK_S = 1.0  # between looks at the room that the disk has
 _BUFFER_BYTES = 32_000_000  # of records that wait in memory, at which a commit does not wait for its time
 
 
@@ -76,6 +77,7 @@ class Books(msgspec.Struct, frozen=True):
     crashes: CrashCounts
     store: SegmentStore
     epoch: int
+    free_bytes: Callable[[], int]
 
 
 class Worker:
@@ -113,6 +115,8 @@ class Worker:
         self.expects_more = False  # seeds are still being given, so an empty frontier is not the end
         self.is_alone = True  # it ends by itself; with others, it is told when all have nothing left
         self.is_idle = False
+        self.lacks_room = False  # the disk has less than ``store.min_free_bytes``: nothing new is started until it has more
+        self._looked_at_disk = -_DISK_S
         self.waiters: list[asyncio.Future[None]] = []
         self.mail: Mail = NoMail()
 
@@ -174,6 +178,9 @@ class Worker:
         self._news.clear()
         self._raise_failure()
         now, wall = self._clock.monotonic(), self._clock.wall()
+        if now - self._looked_at_disk >= _DISK_S:
+            self._looked_at_disk = now
+            self.lacks_room = self._books.free_bytes() < self._config.store.min_free_bytes
         for partition in self.frontier.partitions.values():
             partition.wake_due(wall)
         if self._stop is not None:
@@ -184,14 +191,14 @@ class Worker:
                 break
             self._start(visit)
         self._start_commit_when_due(now)
-        is_free = not (self._running or self._solo_waiting or self._is_paused or self.expects_more)
+        is_free = not (self._running or self._solo_waiting or self._is_paused or self.expects_more or self.lacks_room)
         self.is_idle = is_free and self._is_finished(now, wall)
         return End.FINISHED if self.is_idle and self.is_alone else None
 
     @property
     def _may_start(self) -> bool:
         has_slot = len(self._running) < self._config.fetch.slots
-        return has_slot and not self._solo_waiting and not self._is_paused and self._pipeline.may_start
+        return has_slot and not (self._solo_waiting or self._is_paused or self.lacks_room) and self._pipeline.may_start
 
     def _is_finished(self, now: float, wall: float) -> bool:
         """Nothing is leased and nothing will be due within ``finish_wait``."""

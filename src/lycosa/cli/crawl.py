@@ -146,7 +146,7 @@ def _exit_code(outcome: Any) -> ExitCode:
         return ExitCode.INTERRUPTED
     if outcome.end == "limit":
         return ExitCode.LIMIT
-    return ExitCode.FINISHED if progress.captures else ExitCode.NOTHING_FETCHED
+    return ExitCode.FINISHED if progress.states.get("fetched") else ExitCode.NOTHING_FETCHED
 
 
 class _Seeds:

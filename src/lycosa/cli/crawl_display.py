@@ -39,6 +39,10 @@ class Display:
         self._state = "crawling"
         what = "crawling into" if is_new else "resuming"
         self._console.print(f"{what} {folder}", highlight=False)
+        delay, address_delay = config.politeness.delay_s, config.politeness.address_delay_s
+        if delay < address_delay:
+            text = f"note: an address rests {address_delay:.3g} s between requests, longer than the delay; see politeness.address_delay_s"
+            self._console.print(text, highlight=False)
         if not config.agent.contact:
             self._console.print("tip: --contact URL|EMAIL tells site owners whom to ask", style="dim", highlight=False)
 
@@ -145,6 +149,7 @@ def summary_values(folder: Path, outcome: Outcome, code: ExitCode) -> dict[str, 
         "discovered": progress.discovered,
         "states": progress.states,
         "captures": progress.captures,
+        "captures_this_run": outcome.captured,
         "pages": progress.pages,
         "requests": progress.requests,
         "body_bytes": progress.body_bytes,
@@ -170,7 +175,7 @@ def summary_lines(folder: Path, outcome: Outcome, code: ExitCode) -> list[str]:
     lines = [f"lycosa: seed refused: {seed}: {reason}" for seed, reason in outcome.refused_seeds[:10]]
     if len(outcome.refused_seeds) > 10:
         lines.append(f"lycosa: and {len(outcome.refused_seeds) - 10} more seeds refused")
-    rate = progress.captures / max(outcome.duration_s, 0.001)
+    rate = outcome.captured / max(outcome.duration_s, 0.001)
     lines.append(
         f"{_ENDS[outcome.end]} after {human_duration(outcome.duration_s)}: {progress.captures} captures ({progress.pages} pages, "
         f"{human_bytes(progress.body_bytes)}), {rate:.1f} a second"

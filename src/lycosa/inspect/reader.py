@@ -32,6 +32,7 @@ from lycosa.url import Sites, hash8, host_of, join_url, partition_of
 
 _TRIES = 20
 _COUNTERS = meta_key("counters")
+_NO_HOST = "unknown.invalid"  # of a URL whose host's record is lost, which only damage can bring about
 
 
 class UrlEntry(NamedTuple):
@@ -121,7 +122,7 @@ class TableView:
                 last8 = key[1:9]
                 visit = self.visit(last8)
             record = decode_url(value)
-            url = join_url("https" if record.secure else "http", visit.host if visit else "", record.target)
+            url = join_url("https" if record.secure else "http", visit.host if visit else _NO_HOST, record.target)
             yield UrlEntry(self.number, url, last8, key[9:], record, _state_of(record, visit))
 
     def close(self) -> None:
@@ -141,11 +142,12 @@ class CrawlReader:
     """A crawl folder, for reading.
 
     ``lengths`` gives the committed bytes of each open output file (path relative to the folder), ``last_commit`` the wall time of the
-    last commit (0 = never). Raises a ``ManifestError`` when the folder is not a crawl, ``LogDamaged``, ``StoreDamaged``, ``OSError``.
+    last commit (0 = never). Logs up to ``keep_bytes`` are kept whole. Raises a ``ManifestError`` when the folder is not a crawl, ``LogDamaged``, ``StoreDamaged``, ``OSError``.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, keep_bytes: int = 16 << 20) -> None:
         self.folder = folder
+        self._keep_bytes = keep_bytes
         self.manifest = manifests.load(folder)
         self.partitions = self.manifest.identity.partitions
         self.lengths: Mapping[str, int] = {}
@@ -201,19 +203,27 @@ class CrawlReader:
         return ReadOnlyTable(self.folder / "state" / f"p{partition:05d}", self._cache)
 
     def _read_logs(self) -> None:
-        """Keeps of the logs what the tables lack. The tables' marks only grow, so asking for them first keeps too much at worst."""
-        marks = {}
+        for tried in range(_TRIES):
+            try:
+                return self._take_logs(self._marks())
+            except FileNotFoundError:  # its owner flushed and dropped a log: what it held is in the tables now
+                if tried == _TRIES - 1:
+                    raise
+        return None
+
+    def _marks(self) -> dict[int, Mark]:
+        """What the tables contain, so that of large logs only the rest is kept; of small ones all is, which is quicker.
+
+        Marks only grow, so asking for them before the logs are read keeps too much at worst.
+        """
+        if sum(path.stat().st_size for path in (self.folder / "log").glob("commit-*.log")) <= self._keep_bytes:
+            return {}
+        marks: dict[int, Mark] = {}
         for number in range(self.partitions):
             table = self._table(number)
             marks[number] = Mark.unpack(table.get(MARK_KEY))
             table.close()
-        for tried in range(_TRIES):
-            try:
-                return self._take_logs(marks)
-            except FileNotFoundError:  # its owner flushed and dropped it: what it held is in the tables now
-                if tried == _TRIES - 1:
-                    raise
-        return None
+        return marks
 
     def _take_logs(self, marks: Mapping[int, Mark]) -> None:
         batches: dict[int, list[tuple[Mark, PartitionBatch]]] = {}

@@ -18,7 +18,7 @@ from lycosa.assembly import Assembled, Ports, assemble
 from lycosa.config import Config
 from lycosa.frontier.counters import Counters, count
 from lycosa.kv.memory import MemoryStores
-from lycosa.kv.port import Opener
+from lycosa.kv.port import KeyValue, Opener
 from lycosa.parse.inline import InlineParser
 from lycosa.parse.parser_config import ParserConfig
 from lycosa.ports import Fetcher, Resolver
@@ -29,7 +29,6 @@ from lycosa.synthetic.fetcher import SyntheticFetcher
 from lycosa.synthetic.request_log import RequestLog
 from lycosa.synthetic.resolver import SyntheticResolver
 from lycosa.synthetic.web import Responder, SyntheticWeb
-from lycosa.url import InvalidUrl
 from lycosa.worker import End
 
 Meanwhile = Callable[[Assembled], None]
@@ -63,7 +62,7 @@ class VirtualCrawl:
         self.answers: Responder = web
         self.resolver: Resolver = SyntheticResolver(web.hosts, self.clock)
         self.wrap: Callable[[Fetcher], Fetcher] = lambda fetcher: fetcher
-        self.open_table: Opener = open_table or MemoryStores()
+        self.open_table: Opener = open_table or in_memory(MemoryStores())
         self.longest_s = 366 * 86400.0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._runs = 0
@@ -75,7 +74,7 @@ class VirtualCrawl:
         self, seeds: Iterable[str] = (), faults: Faults | None = None, meanwhile: Callable[[Assembled], None] | None = None
     ) -> VirtualRun:
         """One run to its end. ``faults`` reaches its points at the worker's ports and commits, and at every turn of the loop.
-        ``meanwhile`` is called once, before the worker starts, with what was put together.
+        ``meanwhile`` is called once with what was put together, before seeds are given.
 
         Raises ``Crash`` when a fault plan says so, ``Deadlock``, ``TimeoutError``, and what the worker raises.
         """
@@ -98,9 +97,9 @@ class VirtualCrawl:
             job = session.job(0, tuple(range(self.config.frontier.partitions)))
             assembled = assemble(job, self._ports(faults))
             try:
-                refused = [(seed, why) for seed in seeds if (why := _give(assembled, seed))]
                 if meanwhile is not None:
                     meanwhile(assembled)
+                refused = assembled.intake.seeds(seeds)
                 async with asyncio.timeout(self.longest_s):
                     end = await assembled.worker.run()
             except Exception:  # not a crash: nobody closes anything then
@@ -133,6 +132,16 @@ def virtual_crawl(folder: Path, web: SyntheticWeb, seeds: Iterable[str], config:
     return VirtualCrawl(folder, web, config).run(seeds)
 
 
+def in_memory(stores: MemoryStores) -> Opener:
+    """Tables in memory, with a folder each: recovery looks for partitions by their folders."""
+
+    def open_table(folder: Path) -> KeyValue:
+        folder.mkdir(parents=True, exist_ok=True)
+        return stores(folder)
+
+    return open_table
+
+
 def sum_of(counters: Iterable[Counters]) -> Counters:
     """Several partitions' counters as one."""
     total = Counters()
@@ -145,12 +154,3 @@ def sum_of(counters: Iterable[Counters]) -> Counters:
             else:
                 setattr(total, name, getattr(total, name) + value)
     return total
-
-
-def _give(assembled: Assembled, seed: str) -> str:
-    """Why a seed is refused, or the empty string."""
-    try:
-        refusal = assembled.intake.seed(seed)
-    except InvalidUrl as error:
-        return str(error)
-    return str(refusal) if refusal else ""
