@@ -142,7 +142,8 @@ class CrawlReader:
     """A crawl folder, for reading.
 
     ``lengths`` gives the committed bytes of each open output file (path relative to the folder), ``last_commit`` the wall time of the
-    last commit (0 = never). Logs up to ``keep_bytes`` are kept whole. Raises a ``ManifestError`` when the folder is not a crawl, ``LogDamaged``, ``StoreDamaged``, ``OSError``.
+    last commit (0 = never). Logs up to ``keep_bytes`` are kept whole. Raises a ``ManifestError`` when the folder is not a crawl,
+    ``LogDamaged``, ``StoreDamaged``, ``OSError``.
     """
 
     def __init__(self, folder: Path, keep_bytes: int = 16 << 20) -> None:
