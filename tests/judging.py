@@ -170,7 +170,7 @@ def _segment_agrees(folder: Path, stem: str, rows: list[Row]) -> None:
     with (folder / "warc" / f"{stem}.warc.gz").open("rb") as file:
         iterator = ArchiveIterator(file, check_digests="raise")
         for record in iterator:
-            record.content_stream().read()
+            record.raw_stream.read()
             if record.rec_type in ("response", "revisit"):
                 uri = record.rec_headers["WARC-Target-URI"]
                 found.append((iterator.get_record_offset(), record.rec_headers["WARC-Record-ID"][10:-1], uri, record.rec_type))

@@ -1,0 +1,204 @@
+"""Seeded histories of crawls that die again and again: at commits, between their steps, at any turn of the loop.
+
+Each history crawls one synthetic web twice, undisturbed and with crashes, and must come to the same. A crash leaves what ``kill -9`` would
+leave: the folder as it is at that instant, and tables without what was not flushed. ``LYCOSA_SEEDS=200`` runs more histories; the seed of a
+failing one is in its name, and ``pytest -k 'seed-17]'`` repeats it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from judging import are_balanced, asked, is_balanced, is_polite, new_folder, no_disallowed, outcomes, quick_config, stored_rows
+from lycosa.assembly import Assembled
+from lycosa.config import Config, FrontierSection, PolitenessSection, StoreSection
+from lycosa.kv.memory import MemoryStores
+from lycosa.kv.port import KeyValue
+from lycosa.kv.rocks import RocksKeyValue, SharedCache
+from lycosa.model.completed import UrlState
+from lycosa.synthetic import Crash, Faults, Misbehaviour, Outcome, SyntheticWeb, WebPlan
+from lycosa.synthetic.crawl import VirtualCrawl
+from lycosa.worker import End
+
+SEEDS = range(int(os.environ.get("LYCOSA_SEEDS", "20")))
+POINTS = {  # how often each is reached in a run, about
+    "commit:cut": 60,
+    "commit:begin": 40,
+    "commit:stored": 40,
+    "commit:logged": 40,
+    "commit:applied": 80,
+    "commit:settled": 40,
+    "flush:done": 2,
+    "before:fetch": 120,
+    "after:fetch": 120,
+    "before:offload": 60,
+    "after:offload": 60,
+    "turn": 4000,
+}
+_SLOW = {"many-links", "many-attributes", "parser-bomb", "deep-nesting", "huge-title", "gzip-bomb", "br-bomb", "zstd-bomb", "endless-body"}
+_SLOW |= {"endless-chunks", "endless-headers", "huge-header-line"}
+HARMFUL = [each.value for each in Misbehaviour if each.outcome is not Outcome.ENDLESS and each.value not in _SLOW]
+
+
+def web_of(seed: int) -> SyntheticWeb:
+    """A small web with a few kinds of trouble."""
+    chance = random.Random(seed)
+    return SyntheticWeb(
+        WebPlan(
+            seed=seed,
+            hosts=chance.randint(10, 16),
+            pages=chance.randint(15, 25),
+            distribution=chance.choice(("fixed", "fixed", "lognormal")),
+            page_bytes=2000,
+            links=8,
+            cross_links=0.2,
+            redirects=0.08,
+            gone=0.04,
+            duplicates=0.06,
+            error_rate=chance.choice((0.0, 0.1)),
+            dead_hosts=0.1,
+            robots=0.5,
+            robots_variants=("section", "wildcard", "delay", "closed", "redirect", "flaky", "redirect-loop", "absent"),
+            misbehaviours=dict.fromkeys(chance.sample(HARMFUL, 6), 0.03),
+        )
+    )
+
+
+def settings(seed: int) -> Config:
+    """Short waits, small segments, few hosts at a time."""
+    return quick_config(
+        seed=seed,
+        frontier=FrontierSection(partitions=3, bands=3, head=3),
+        politeness=PolitenessSection(backoff_s=2.0, max_backoff_s=20.0, adaptive_factor=2.0),
+        store=StoreSection(segment_bytes=100_000, segment_age_s=60.0),
+    )
+
+
+class Tables:
+    """The partitions' tables over crashes: in memory, where a crash loses what was not flushed, or RocksDB, of which the files stay."""
+
+    def __init__(self, is_rocks: bool) -> None:
+        self.stores = MemoryStores()
+        self._cache = SharedCache(8 << 20, 4 << 20)
+        self._is_rocks = is_rocks
+
+    def __call__(self, folder: Path) -> KeyValue:
+        folder.mkdir(parents=True, exist_ok=True)
+        if self._is_rocks:
+            return RocksKeyValue(folder, self._cache)
+        return self.stores(Path(folder.name))  # the crawl's folder changes its place
+
+
+class Death(Faults):
+    """Copies the folder at the instant of the crash: what happens to it while the harness winds up is not part of the history."""
+
+    def __init__(self, crawl: VirtualCrawl, image: Path, chance: random.Random, point: str, at: int) -> None:
+        super().__init__(chance, crash_at=at, crash_point=point)
+        self._crawl, self._image = crawl, image
+
+    def reach(self, point: str) -> None:
+        was_dead = self.is_dead
+        try:
+            super().reach(point)
+        except Crash:
+            if not was_dead:
+                shutil.copytree(self._crawl.folder, self._image)
+            raise
+
+
+class History:
+    """One crawl with crashes."""
+
+    def __init__(self, seed: int, path: Path, is_rocks: bool = False) -> None:
+        self.tables = Tables(is_rocks)
+        self.web = web_of(seed)
+        self.crawl = VirtualCrawl(new_folder(path / "crawl-0"), self.web, settings(seed), self.tables)
+        self.crashes: list[str] = []
+        self._chance = random.Random(seed)
+        self._path = path
+
+    def live(self, most: int = 6) -> None:
+        """Runs, dies and is started again, ``most`` times at most, and then comes to its end."""
+        chance = self._chance
+        while len(self.crashes) < most:
+            point = chance.choice(list(POINTS))
+            image = self._path / f"crawl-{len(self.crashes) + 1}"
+            death = Death(self.crawl, image, chance, point, chance.randint(1, max(POINTS[point] // 2, 1)))
+            try:
+                self.run(death)
+                return
+            except Crash as crash:
+                self.crashes.append(f"{crash.point} at {self.crawl.now:.3f}")
+                self._start_over(image)
+        self.run(None)
+
+    def run(self, faults: Faults | None) -> None:
+        run = self.crawl.run([self.web.seed_url(0), self.web.seed_url(1)], faults, _check_start)
+        assert run.end is End.FINISHED
+
+    def _start_over(self, image: Path) -> None:
+        shutil.rmtree(self.crawl.folder)
+        self.crawl.folder = image
+        self.tables.stores.crash()
+        self.crawl.now += self._chance.choice((0.0, 0.5, 20.0))
+        self._acquit()
+
+    def _acquit(self) -> None:
+        """These crashes are nobody's fault, so no URL may be condemned for being in flight at three of them."""
+        counts = self.crawl.folder / "log" / "crashes.json"
+        if counts.exists():
+            stored = json.loads(counts.read_bytes())
+            counts.write_text(json.dumps({**stored, "crashes": {}}))
+
+
+def _check_start(assembled: Assembled) -> None:
+    """What recovery left adds up, after every crash."""
+    for partition in assembled.worker.frontier.partitions.values():
+        is_balanced(partition.table)
+
+
+def undisturbed(seed: int, path: Path) -> VirtualCrawl:
+    """The same crawl without a crash."""
+    web = web_of(seed)
+    crawl = VirtualCrawl(new_folder(path), web, settings(seed))
+    crawl.run([web.seed_url(0), web.seed_url(1)])
+    return crawl
+
+
+def ends(crawl: VirtualCrawl) -> dict[str, UrlState]:
+    return {url: state for url, (state, _) in outcomes(crawl).items()}
+
+
+@pytest.mark.parametrize("seed", SEEDS, ids=lambda seed: f"seed-{seed}")
+def test_a_crawl_that_dies_often_comes_to_the_same_as_one_that_does_not(seed: int, tmp_path: Path) -> None:
+    reference = undisturbed(seed, tmp_path / "undisturbed")
+    history = History(seed, tmp_path, is_rocks=seed % 4 == 3)
+    history.live()
+    crawl = history.crawl
+    print(f"seed {seed}: {len(crawl.log)} requests, {len(set(asked(crawl.log)))} URLs, crashes: {'; '.join(history.crashes)}")
+    assert ends(crawl) == ends(reference)
+    are_balanced(crawl)
+    is_polite(crawl.log, crawl.config.politeness)
+    no_disallowed(history.web, crawl.log)
+    rows, wanted = stored_rows(crawl.folder), stored_rows(reference.folder)
+    fetched = {row.url for row in rows if row.kind == 0}
+    assert fetched == {row.url for row in wanted if row.kind == 0}
+    assert max(Counter((row.url, row.fetch_number) for row in rows if row.kind == 0).values()) == 1
+
+
+def test_one_seed_gives_one_history_crashes_included(tmp_path: Path) -> None:
+    told = []
+    for attempt in range(2):
+        (tmp_path / str(attempt)).mkdir()
+        history = History(5, tmp_path / str(attempt))
+        history.live()
+        told.append((history.crashes, [(each.start, each.end, each.host, each.path, each.status) for each in history.crawl.log.exchanges]))
+    assert told[0] == told[1]
+    assert told[0][0]
