@@ -49,6 +49,9 @@ from lycosa.url import CANONICAL_VERSION, Canonicalizer, Sites, partition_of, su
 from lycosa.worker import Books, End, Reach, Worker
 
 
+_COMMIT_MARGIN_S = 60.0
+
+
 class Ports(msgspec.Struct, frozen=True):
     """Everything that takes time or depends on chance, and the room that the disk has."""
 
@@ -227,17 +230,19 @@ def _suspects(job: Job, partitions: Mapping[int, Partition], sites: Sites) -> li
 
 
 def _recent_hosts(job: Job, clock: Clock) -> dict[str, float]:
-    """Hosts contacted a short while ago, with the monotonic time from which they may be fetched again.
+    """Hosts contacted since shortly before the last commit, with the monotonic time from which they may be fetched again.
 
-    One whose request never ended waits its longest delay from now, and so does every one after the machine itself went down.
+    What came before is in the committed visit states. One whose request never ended waits the longest ordinary delay from now, and so
+    does every one after the machine itself went down.
     """
     now, wall, longest = clock.monotonic(), clock.wall(), longest_delay(job.config.politeness)
+    since = min(job.last_commit or wall, wall - longest) - _COMMIT_MARGIN_S
     held: dict[str, float] = {}
-    for host, contact in last_contacts(attempts_folder(job.folder), wall - longest - 60.0).items():
+    for host, contact in last_contacts(attempts_folder(job.folder), since).items():
         if contact.is_unfinished or contact.boot != boot_id():
-            held[host] = now + longest
+            held[host] = now + max(longest, contact.delay_s)
         else:
-            held[host] = min(max(contact.monotonic + contact.delay_s, now), now + longest)
+            held[host] = min(contact.monotonic, now) + contact.delay_s
     return held
 
 

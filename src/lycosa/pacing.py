@@ -37,15 +37,19 @@ class Rest:
         record = self._visit.record
         pace = clamp(record.pace, self._section, wall)
         record.pace = after_exchange(pace, self._section, fetched.status, fetched.header("retry-after"), fetched.duration_s, wall)
-        self._ended = (now, wall)
+        self._ended = self.until, self.wall_until = now, wall
         return self.decide()
 
     def decide(self) -> float:
-        """The delay in seconds by the pace as it is now: again when the answer itself, a robots.txt, asked for one."""
+        """The delay in seconds by the pace as it is now: again when the answer itself, a robots.txt, asked for one.
+
+        Jitter is drawn anew, so a second decision only lengthens: the attempt log has the first one already.
+        """
         delay = delay_s(self._visit.record.pace, self._section, self._ended[1], self._chance)
-        self.until, self.wall_until = (ended + delay.seconds for ended in self._ended)
+        self.until = max(self.until, self._ended[0] + delay.seconds)
+        self.wall_until = max(self.wall_until, self._ended[1] + delay.seconds)
         self.is_asked = delay.source in ("retry-after", "backoff")
-        return delay.seconds
+        return self.until - self._ended[0]
 
 
 class Pacing:
