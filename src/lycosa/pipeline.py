@@ -192,7 +192,7 @@ class Pipeline:
         finally:
             self._release(visit, rest.until, rest.wall_until)
         for capture in captures:
-            self._stages.store.append(capture)
+            self._stages.store.append(msgspec.structs.replace(capture, site=self._stages.intake.site_of(capture.host)))
         self._stages.intake.sitemaps(visit, robots.sitemaps(partition, visit, secure))
         state = robots.state(partition, visit, secure, self._clock.wall())
         if state.wait_until:

@@ -196,7 +196,7 @@ def _capture(fetched: Fetched, visit: VisitState) -> Capture:
         fetched=fetched,
         kind=FetchKind.ROBOTS,
         host=host_of(fetched.url),
-        site=visit.record.site,
+        site="",
         depth=0,
         via="",
         link_kind=LinkKind.OTHER,

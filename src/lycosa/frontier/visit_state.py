@@ -63,7 +63,6 @@ class VisitRecord(msgspec.Struct, array_like=True):
     importance: float = 0.0
     refused: dict[int, int] = {}
     address: str = ""
-    site: str = ""
     last_error: Reason = Reason.NONE
 
 
