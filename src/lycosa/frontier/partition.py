@@ -93,7 +93,7 @@ class Partition:
             priority=round(priority * 255),
             kind=found.kind,
             found_at=int(now),
-            via=_shorten(found.via, host),
+            via=_shorten(found.via, found.url, host),
             hops=found.hops,
             reason=Reason.DISCOVERY_RATE if is_parked else Reason.NONE,
         )
@@ -367,6 +367,6 @@ def _count_discovered(visit: VisitState) -> None:
     visit.record.usage = msgspec.structs.replace(usage, discovered=usage.discovered + 1)
 
 
-def _shorten(via: str, host: str) -> str:
-    """A page on the same host is kept as its path and query."""
-    return target_of(via) if via and host_of(via) == host else via
+def _shorten(via: str, url: str, host: str) -> str:
+    """A page of the same origin is kept as its path and query."""
+    return target_of(via) if via and host_of(via) == host and scheme_of(via) == scheme_of(url) else via
