@@ -12,8 +12,9 @@ from typing import Any
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
-from lycosa.cli.output import ExitCode, human_bytes, human_count, human_duration
+from lycosa.cli.output import ExitCode, clean, human_bytes, human_count, human_duration
 from lycosa.config import Config
 from lycosa.messages import Progress
 from lycosa.reasons import Reason
@@ -123,7 +124,7 @@ class Display:
         if estimate := estimate_of(progress):
             rows.append(("estimate", estimate))
         for name, value in rows:
-            table.add_row(f"[bold]{name}[/bold]", value)
+            table.add_row(Text(name, style="bold"), Text(clean(value)))
         return table
 
 
