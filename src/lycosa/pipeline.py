@@ -32,7 +32,7 @@ from lycosa.model.parsed import Document, Parsed
 from lycosa.pacing import Pacing
 from lycosa.ports import Clock, Parser, ResolveError
 from lycosa.reasons import Reason
-from lycosa.robots import Robots
+from lycosa.robots import OriginState, Robots, robots_url
 from lycosa.schedule.outcome import Meaning, Outcome, is_connection_failure, judge, wait_s
 from lycosa.schedule.refetch import next_interval
 from lycosa.seen.content import SeenContent
@@ -101,9 +101,8 @@ class Pipeline:
             frontier.give_back(visit)
             return
         state = self._stages.robots.state(partition, visit, lease.record.secure, self._clock.wall())
-        if state.wait_until:
+        if self._is_barred(visit, state, robots_url(visit.host, lease.record.secure)):
             partition.restore(lease)
-            self._snooze(visit, state.wait_until, Reason.ROBOTS_UNREACHABLE, state.detail)
             frontier.give_back(visit)
             return
         addresses = await self._reach(visit, lease)
@@ -114,6 +113,16 @@ class Pipeline:
             await self._fetch_robots(visit, lease.record.secure, addresses[0])
         else:
             await self._fetch_page(visit, lease, state.decide(lease.record.target), addresses)
+
+    def _is_barred(self, visit: VisitState, state: OriginState, url: str) -> bool:
+        """Whether the host cannot be visited because of its robots.txt, which stands at ``url``: it waits for that, or is given up."""
+        if state.wait_until:
+            self._snooze(visit, state.wait_until, Reason.ROBOTS_UNREACHABLE, state.detail)
+        elif state.is_needed and self._suspicion(url) is Suspicion.HOPELESS:
+            self._partition(visit).retire(visit, Reason.CRASHED_WORKER, "each time its robots.txt was fetched")
+        else:
+            return False
+        return True
 
     def _next_lease(self, visit: VisitState) -> Lease | None:
         """The host's first URL that may be requested; those that may not are ended on the way. Parks the host when it is over a budget."""
@@ -191,6 +200,7 @@ class Pipeline:
             captures = await robots.fetch(partition, visit, secure, address, rest)
         finally:
             self._release(visit, rest.until, rest.wall_until)
+        self.settled.append(robots_url(visit.host, secure))
         for capture in captures:
             self._stages.store.append(msgspec.structs.replace(capture, site=self._stages.intake.site_of(capture.host)))
         self._stages.intake.sitemaps(visit, robots.sitemaps(partition, visit, secure))

@@ -97,8 +97,7 @@ class Robots:
 
         The slot of ``address`` is taken; ``rest`` decides the host's rest.
         """
-        url = f"{'https' if secure else 'http'}://{visit.host}/robots.txt"
-        fetched = await self._sender.send(self._request(url, address), rest)
+        fetched = await self._sender.send(self._request(robots_url(visit.host, secure), address), rest)
         captures = [_capture(fetched, visit)] if fetched.status else []
         if fetched.status in REDIRECTS:
             fetched = await self._follow(fetched, visit, rest, captures)
@@ -188,6 +187,11 @@ class Robots:
         if len(self._known) > _MATCHERS:
             self._known.popitem(last=False)
         return known
+
+
+def robots_url(host: str, secure: bool) -> str:
+    """Where an origin's robots.txt stands."""
+    return f"{'https' if secure else 'http'}://{host}/robots.txt"
 
 
 def _capture(fetched: Fetched, visit: VisitState) -> Capture:

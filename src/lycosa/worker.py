@@ -27,6 +27,7 @@ from lycosa.frontier.visit_state import VisitState
 from lycosa.kv.port import KeyValue
 from lycosa.pipeline import Pipeline
 from lycosa.ports import Clock, Offload
+from lycosa.robots import robots_url
 from lycosa.store.closing import ClosedSegment
 from lycosa.store.pending import PendingWrite
 from lycosa.store.segments import SegmentStore
@@ -244,13 +245,14 @@ class Worker:
             await self._pipeline.visit(visit)
 
     def _is_suspect(self, visit: VisitState) -> bool:
-        """Whether the host's next URL was in flight when the worker last died."""
+        """Whether the host's next URL, or its robots.txt, was in flight when the worker last died."""
         partition = self.frontier.partitions[visit.partition]
         lease = partition.lease(visit)
         if lease is None:
             return False
         partition.restore(lease)
-        return self._books.crashes.suspicion(lease.url) is not Suspicion.NONE
+        urls = (lease.url, robots_url(visit.host, lease.record.secure))
+        return any(self._books.crashes.suspicion(url) is not Suspicion.NONE for url in urls)
 
     async def _visit_alone(self, visit: VisitState) -> None:
         """With nothing else in flight and its end committed: if the worker dies now, it is known who killed it."""

@@ -21,6 +21,7 @@ from lycosa.kv.memory import MemoryStores
 from lycosa.kv.port import KeyValue, Opener
 from lycosa.parse.inline import InlineParser
 from lycosa.parse.parser_config import ParserConfig
+from lycosa.pipeline import PageSink
 from lycosa.ports import Fetcher, Resolver
 from lycosa.session import Session
 from lycosa.synthetic.clock import VirtualClock, VirtualOffload, run_virtual
@@ -48,8 +49,9 @@ class VirtualCrawl:
     """One crawl folder and the web it is about.
 
     ``log`` is the web's own record of all requests of all runs. ``now`` is the virtual time in seconds; set it forward between two runs
-    to let time pass. ``answers``, ``resolver`` and ``wrap`` may be replaced before a run: what answers requests (the web itself), what
-    resolves names, and a wrapper around the fetcher. A run that takes more than ``longest_s`` ends with ``TimeoutError``.
+    to let time pass. ``answers``, ``resolver``, ``wrap`` and ``sinks`` may be replaced before a run: what answers requests (the web
+    itself), what resolves names, a wrapper around the fetcher, and who gets the pages. A run that takes more than ``longest_s`` ends
+    with ``TimeoutError``.
     """
 
     def __init__(self, folder: Path, web: SyntheticWeb, config: Config | None = None, open_table: Opener | None = None) -> None:
@@ -62,6 +64,7 @@ class VirtualCrawl:
         self.answers: Responder = web
         self.resolver: Resolver = SyntheticResolver(web.hosts, self.clock)
         self.wrap: Callable[[Fetcher], Fetcher] = lambda fetcher: fetcher
+        self.sinks: tuple[PageSink, ...] = ()
         self.open_table: Opener = open_table or in_memory(MemoryStores())
         self.longest_s = 366 * 86400.0
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -95,7 +98,7 @@ class VirtualCrawl:
         began = self.clock.monotonic()
         with Session(self.folder, self.config, self.open_table, self.clock) as session:
             job = session.job(0, tuple(range(self.config.frontier.partitions)))
-            assembled = assemble(job, self._ports(faults))
+            assembled = assemble(msgspec.structs.replace(job, sinks=self.sinks), self._ports(faults))
             try:
                 if meanwhile is not None:
                     meanwhile(assembled)
