@@ -90,8 +90,11 @@ class Sender:
             began = clock.monotonic() - fetched.duration_s
             self._addresses.started(request.address, began + fetched.sent_s, began + fetched.first_byte_s)
         except BaseException:
-            # Cancelled: the worker stops at once. The line says that we broke it off, so it is not taken for a crash.
-            self._attempts.end(number, Reason.INTERNAL, 0, 0.0, clock.monotonic(), clock.wall(), 0.0)
+            # Cancelled: the worker stops at once. The line says that we broke it off, so it is not taken for a crash. The host
+            # was asked for something all the same, and the next run keeps its rest.
+            now, wall = clock.monotonic(), clock.wall()
+            broken = Fetched(request.url, Reason.INTERNAL, "broken off", address=request.address, duration_s=now - begun)
+            self._attempts.end(number, broken.reason, 0, broken.duration_s, now, wall, rest(broken, now, wall))
             raise
         finally:
             self.in_flight -= 1
