@@ -4,12 +4,13 @@ A lane is a band's range of dense sequence numbers: ``cursor`` is the first that
 out. New entries go to the end, so a refill is a range of keys that starts at a number we know, and never a seek past
 the tombstones of what was finished (measured: 25 to 120 us a pop that way and rising, 0.6 us from a cursor).
 
-Invariant: an entry stays in the table until its lease has ended, and ``cursor`` never passes a lease that is open, so
-a crash leaves every URL that was in flight still queued.
+Invariant: an entry stays in the table until its lease has ended, and ``cursor`` passes neither a lease that is open nor an
+entry that waits, so a crash leaves every URL that was in flight still queued.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 
 import msgspec
@@ -101,9 +102,10 @@ class BackQueue:
         self._close(entry)
 
     def restore(self, entry: Entry) -> None:
-        """The lease was given back unused: the entry is first again."""
+        """The lease was given back unused: the entry is at its old place again."""
         self._open.discard((entry.band, entry.seq))
-        self._memory.setdefault(entry.band, deque()).appendleft(entry)
+        memory = self._memory.setdefault(entry.band, deque())
+        memory.insert(bisect_left(memory, entry.seq, key=_seq_of), entry)
         self._advance(entry.band)
 
     def _close(self, entry: Entry) -> None:
@@ -113,7 +115,7 @@ class BackQueue:
     def _advance(self, band: int) -> None:
         memory = self._memory.get(band)
         first = memory[0].seq if memory else self._loaded[band]
-        self.lanes[band].cursor = min((seq for at, seq in self._open if at == band), default=first)
+        self.lanes[band].cursor = min([first, *(seq for at, seq in self._open if at == band)])
         assert self.lanes[band].cursor <= self.lanes[band].next
 
     def _refill(self, table: Overlay, band: int) -> None:
@@ -129,3 +131,7 @@ class BackQueue:
         if not memory:
             del self._memory[band]
             self._advance(band)
+
+
+def _seq_of(entry: Entry) -> int:
+    return entry.seq
