@@ -1,0 +1,160 @@
+"""The workbench: nobody before its time, one visit a host, slots of an address kept, no host lost."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from lycosa.frontier.visit_state import VisitRecord, VisitState
+from lycosa.frontier.workbench import Workbench
+
+SLOTS = 2
+
+
+def visit_of(number: int, address: str = "", next_time: float = 0.0) -> VisitState:
+    visit = VisitState(0, number.to_bytes(8, "big"), VisitRecord(f"h{number}.example"), 4)
+    visit.record.address, visit.next_time = address, next_time
+    return visit
+
+
+def test_hosts_come_in_the_order_of_their_times() -> None:
+    bench = Workbench(SLOTS)
+    for number, time in enumerate((3.0, 1.0, 2.0)):
+        bench.put(visit_of(number, f"198.18.0.{number}", time))
+    assert bench.acquire(0.5) is None
+    assert bench.next_time() == 1.0
+    times = [visit.next_time for _ in range(3) if (visit := bench.acquire(5.0)) is not None]
+    assert times == [1.0, 2.0, 3.0]
+    assert len(bench) == 0 and bench.next_time() is None
+
+
+def test_an_address_gives_no_more_visits_than_it_has_slots() -> None:
+    bench = Workbench(SLOTS)
+    for number in range(4):
+        bench.put(visit_of(number, "198.18.0.1"))
+    held = [bench.acquire(0.0) for _ in range(4)]
+    assert [visit is not None for visit in held] == [True, True, False, False]
+    assert bench.next_time() is None
+    assert held[0] is not None
+    bench.leave(held[0])
+    assert bench.acquire(0.0) is not None
+
+
+def test_an_address_at_its_limit_that_is_postponed_comes_back_at_the_later_time() -> None:
+    bench = Workbench(1)
+    first, second = visit_of(1, "198.18.0.1"), visit_of(2, "198.18.0.1")
+    bench.put(first)
+    bench.put(second)
+    held = bench.acquire(0.0)
+    assert held is first
+    bench.postpone("198.18.0.1", 5.0)
+    assert bench.acquire(10.0) is None
+    bench.leave(held)
+    assert bench.acquire(4.9) is None
+    assert bench.acquire(5.0) is second
+
+
+def test_a_host_whose_address_becomes_known_takes_its_slot_along() -> None:
+    bench = Workbench(1)
+    known, unknown = visit_of(1, "198.18.0.1"), visit_of(2)
+    bench.put(known)
+    bench.put(unknown)
+    held = [bench.acquire(0.0), bench.acquire(0.0)]
+    assert None not in held
+    bench.leave(known)
+    bench.put(known)
+    bench.rejoin(unknown, "198.18.0.1")
+    assert bench.acquire(1.0) is None
+    bench.leave(unknown)
+    assert bench.acquire(1.0) is known
+
+
+class WorkbenchMachine(RuleBasedStateMachine):
+    """Against a model that knows each host's time and address."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bench = Workbench(SLOTS)
+        self.now = 0.0
+        self.waiting: list[VisitState] = []
+        self.held: list[VisitState] = []
+        self.not_before: dict[str, float] = {}
+        self.made = 0
+
+    @rule(address=st.integers(0, 3), delay=st.floats(0, 5))
+    def put_new(self, address: int, delay: float) -> None:
+        visit = visit_of(self.made, f"198.18.0.{address}" if address else "", self.now + delay)
+        self.made += 1
+        self.bench.put(visit)
+        self.waiting.append(visit)
+
+    @rule()
+    def acquire(self) -> None:
+        visit = self.bench.acquire(self.now)
+        if visit is None:
+            assert not [each for each in self.waiting if self._is_ready(each)]
+            return
+        assert self._is_ready(visit), "before its time, or beyond the slots"
+        assert visit in self.waiting
+        self.waiting.remove(visit)
+        self.held.append(visit)
+
+    def _is_ready(self, visit: VisitState) -> bool:
+        free = sum(each.group == visit.group for each in self.held) < SLOTS
+        return free and visit.next_time <= self.now and self.not_before.get(visit.group, 0.0) <= self.now
+
+    @precondition(lambda self: self.held)
+    @rule(which=st.integers(0, 9), delay=st.floats(0, 5), again=st.booleans())
+    def leave(self, which: int, delay: float, again: bool) -> None:
+        visit = self.held.pop(which % len(self.held))
+        self.bench.leave(visit)
+        if again:
+            visit.next_time = self.now + delay
+            self.bench.put(visit)
+            self.waiting.append(visit)
+        else:
+            visit.benched = False
+        self._forget_empty()
+
+    @precondition(lambda self: self.held)
+    @rule(which=st.integers(0, 9), address=st.integers(1, 3))
+    def rejoin(self, which: int, address: int) -> None:
+        visit = self.held[which % len(self.held)]
+        visit.record.address = f"198.18.0.{address}"
+        self.bench.rejoin(visit, visit.record.address)
+        self._forget_empty()
+
+    @rule(address=st.integers(1, 3), delay=st.floats(0, 3))
+    def postpone(self, address: int, delay: float) -> None:
+        key = f"198.18.0.{address}"
+        self.bench.postpone(key, self.now + delay)
+        if any(each.group == key for each in (*self.waiting, *self.held)):
+            self.not_before[key] = max(self.not_before.get(key, 0.0), self.now + delay)
+
+    def _forget_empty(self) -> None:
+        """What the bench says too: an address that nobody uses is forgotten, its time is in the address table."""
+        groups = {each.group for each in (*self.waiting, *self.held)}
+        self.not_before = {key: time for key, time in self.not_before.items() if key in groups}
+
+    @rule(seconds=st.floats(0, 4))
+    def time_passes(self, seconds: float) -> None:
+        self.now += seconds
+
+    @invariant()
+    def holds_exactly_who_waits(self) -> None:
+        assert len(self.bench) == len(self.waiting)
+        assert {id(each) for each in self.bench.hosts()} == {id(each) for each in self.waiting}
+        assert all(not each.in_process and each.benched for each in self.waiting)
+        assert all(each.in_process for each in self.held)
+
+    @invariant()
+    def says_when_the_next_is_ready(self) -> None:
+        free = [each for each in self.waiting if sum(h.group == each.group for h in self.held) < SLOTS]
+        wanted = min((max(each.next_time, self.not_before.get(each.group, 0.0)) for each in free), default=None)
+        found = self.bench.next_time()
+        assert found == wanted
+
+
+TestWorkbenchMachine = WorkbenchMachine.TestCase
+TestWorkbenchMachine.settings = settings(deadline=None, max_examples=150, stateful_step_count=40)
