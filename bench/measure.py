@@ -44,20 +44,20 @@ class Cost:
 
 
 def measure(command: Sequence[str], log: Path, env: dict[str, str] | None = None) -> Cost:
-    """Runs a command to its end, output to the file ``log``. A code other than 0 is the caller's to judge."""
+    """Runs a command to its end, ``env`` added to its environment, output to the file ``log``. The code is the caller's to judge."""
     with TemporaryDirectory() as folder, log.open("wb") as output:
         report = Path(folder) / "report"
-        reaper = [sys.executable, "-m", "bench.measure", str(report), *command]
-        subprocess.run(reaper, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env={**os.environ, **(env or {})}, check=True)
+        reaper = [sys.executable, "-m", "bench.measure", str(report), json.dumps(env or {}), *command]
+        subprocess.run(reaper, stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=True)
         return Cost(**json.loads(report.read_text()))
 
 
-def _main(report: str, command: list[str]) -> None:
+def _main(report: str, env: dict[str, str], command: list[str]) -> None:
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     watch = _Watch()
     began = time.monotonic()
-    first = os.posix_spawnp(command[0], command, os.environ, setsigdef=[signal.SIGINT])
+    first = os.posix_spawnp(command[0], command, {**os.environ, **env}, setsigdef=[signal.SIGINT])
     watch.start()
     user = system = 0.0
     code = 0
@@ -119,4 +119,4 @@ class _Watch(threading.Thread):
 
 
 if __name__ == "__main__":
-    _main(sys.argv[1], sys.argv[2:])
+    _main(sys.argv[1], json.loads(sys.argv[2]), sys.argv[3:])

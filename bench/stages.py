@@ -1,12 +1,12 @@
-"""Where a crawl's CPU time goes, by stage: py-spy samples of all its processes, scaled to the CPU time that was accounted for.
+"""Where a crawl's CPU time goes, by stage: samples of CPU time of all its Python processes (``sampler/sitecustomize.py``).
 
-A sample belongs to the stage of its innermost frame that is ours; what a library does for a stage counts there. py-spy sees Python
-threads only: the rest of the time (RocksDB's and Arrow's own threads, py-spy's own disturbance) is a line of its own.
+A sample belongs to the stage of its innermost frame that is ours; what a library does for a stage counts there. Time of threads that
+libraries started for themselves (RocksDB's compaction) is a line of its own.
 """
 
 from __future__ import annotations
 
-import re
+import os
 import shutil
 import sys
 from collections import Counter
@@ -14,9 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.measure import Cost, measure
-
-_RATE = 250
-_FRAME = re.compile(r"^(.*) \((.*?)(?::\d+)?\)$")
 
 # Longest prefix decides. Modules are written as in imports.
 STAGES = {
@@ -71,74 +68,80 @@ STAGES = {
     "lycosa.cli": "supervisor",
     "lycosa.progress": "supervisor",
     "<imports>": "imports",
+    "(threads-of-libraries)": "threads of libraries",
     "": "event loop and the rest",
 }
 
 
 def print_stages(command: Callable[[str, Path], list[str]], url: str, folder: Path) -> None:
-    """Runs the crawl twice: alone, for its cost, and under py-spy, for the shares."""
+    """Runs the crawl twice: alone, for its cost, and sampled, for the shares."""
     plain = measure(command(url, folder / "plain"), folder / "plain.log")
     shutil.rmtree(folder / "plain")
-    stacks = folder / "stacks"
-    spy = [str(Path(sys.executable).with_name("py-spy")), "record", "--subprocesses", "-r", str(_RATE), "-f", "raw", "-o", str(stacks)]
-    measure([*spy, "--", *command(url, folder / "spied")], folder / "spy.log")
-    samples, functions = read_stacks(stacks)
-    print_table(plain, samples, functions)
+    samples = folder / "samples"
+    samples.mkdir()
+    paths = [str(Path(__file__).with_name("sampler")), *filter(None, [os.environ.get("PYTHONPATH")])]
+    env = {"PAGE_COST_SAMPLES": str(samples), "PYTHONPATH": os.pathsep.join(paths)}
+    sampled = measure(command(url, folder / "sampled"), folder / "sampled.log", env)
+    print_table(plain, sampled, samples)
 
 
-def read_stacks(path: Path) -> tuple[Counter[str], Counter[str]]:
-    """Samples by stage, and by innermost frame of ours."""
+def read_stacks(folder: Path) -> tuple[Counter[str], Counter[str]]:
+    """Seconds by stage, and by innermost function of ours."""
     stages: Counter[str] = Counter()
     functions: Counter[str] = Counter()
-    for line in path.read_text().splitlines():
-        stack, _, count = line.rpartition(" ")
-        module, function = _owner(stack.split(";"))
-        stages[_stage(module)] += int(count)
-        functions[f"{module}.{function}"] += int(count)
+    for path in folder.glob("*.stacks"):
+        for line in path.read_text().splitlines():
+            stack, _, ns = line.rpartition(" ")
+            module, function = owner(stack.split(";"))
+            stages[stage_of(module)] += int(ns)
+            functions[f"{module}.{function}"] += int(ns)
     return stages, functions
 
 
-def print_table(cost: Cost, samples: Counter[str], functions: Counter[str]) -> None:
-    """Seconds and shares of the samples, scaled to the whole cost."""
-    total = sum(samples.values())
-    sampled_s = total / _RATE
-    print(f"\nlycosa alone: {cost.cpu_s:.2f} s CPU ({cost.user_s:.2f} user, {cost.system_s:.2f} system); {sampled_s:.2f} s in samples")
-    print(f"{'stage':42} {'share':>6} {'s':>7}")
-    for stage, count in samples.most_common():
-        print(f"{stage:42} {count / total:6.1%} {cost.cpu_s * count / total:7.2f}")
-    print(f"\n{'innermost function of ours':62} {'share':>6}")
-    for function, count in functions.most_common(45):
-        print(f"{function:62} {count / total:6.1%}")
+def print_table(plain: Cost, sampled: Cost, folder: Path) -> None:
+    """Shares of the samples, and seconds scaled to the cost of the run that was not disturbed."""
+    stages, functions = read_stacks(folder)
+    total = stages.total()
+    print(f"\nalone: {plain.cpu_s:.2f} s CPU ({plain.user_s:.2f} user, {plain.system_s:.2f} system)")
+    print(
+        f"sampled: {sampled.cpu_s:.2f} s CPU, {total / 1e9:.2f} s of them in samples; the rest is sampling itself, and interpreters' starts"
+    )
+    print(f"\n{'stage':42} {'share':>6} {'s':>7}")
+    for stage, ns in stages.most_common():
+        print(f"{stage:42} {ns / total:6.1%} {plain.cpu_s * ns / total:7.2f}")
+    print(f"\n{'innermost function of ours':70} {'share':>6}")
+    for function, ns in functions.most_common(40):
+        print(f"{function:70} {ns / total:6.1%}")
 
 
-def _owner(frames: list[str]) -> tuple[str, str]:
+def owner(frames: list[str]) -> tuple[str, str]:
     """Module and function that a stack belongs to: its innermost frame that decides a stage."""
     for frame in reversed(frames):
-        found = _FRAME.match(frame)
-        if found is None:
-            continue
-        function, path = found.groups()
-        if path.startswith("<frozen importlib"):
+        if frame.startswith("("):  # not a frame but a remark
+            return frame, ""
+        path, _, function = frame.rsplit(":", 2)
+        if path.startswith("<frozen_importlib"):
             return "<imports>", function
         if module := _module(path):
             return module, function
-    return "", frames[-1]
+    return "", frames[-1].rpartition("/")[2]
 
 
 def _module(path: str) -> str:
     for package in ("lycosa", "pycurl", "aiodns"):
-        _, mark, rest = path.rpartition(f"{package}/")
+        _, mark, rest = path.rpartition(f"/{package}/")
         if mark and rest.endswith(".py"):
             return f"{package}.{rest.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}"
     return ""
 
 
-def _stage(module: str) -> str:
+def stage_of(module: str) -> str:
+    """The stage of a module: of the longest prefix that is in the table."""
     while module not in STAGES:
         module = module.rpartition(".")[0]
     return STAGES[module]
 
 
 if __name__ == "__main__":
-    for number in sys.argv[1:]:
-        print_table(Cost(0, 0, 0, 0, 0, 0), *read_stacks(Path(number)))
+    none = Cost(0, 0, 0, 0, 0, 0)
+    print_table(none, none, Path(sys.argv[1]))
