@@ -132,7 +132,7 @@ class Partition:
             self._put(found.host8, found.url8, record)
         elif is_seed and record.state in (UrlState.FAILED, UrlState.REFUSED, UrlState.RETIRED):
             self._change(record, UrlState.QUEUED)
-            record.reason, record.detail, record.tries, record.depth = Reason.NONE, "", 0, 0
+            record.reason, record.detail, record.tries, record.depth, record.due_at = Reason.NONE, "", 0, 0, 0
             self._put(found.host8, found.url8, record)
             self._enqueue(visit, found.url8, record)
 
@@ -185,15 +185,15 @@ class Partition:
         lease.visit.queue.restore(lease.entry)
 
     def complete(self, lease: Lease, done: Completed) -> bool:
-        """The lease ended. Gives ``False`` when it is out of date and was ignored."""
+        """The lease ended. Gives ``False`` when ``done`` is of an earlier fetch and was ignored: the lease is open still."""
+        if done.number < lease.number:
+            return False
         visit, record = lease.visit, lease.record
         visit.queue.finish(self.table, lease.entry)
         visit.record.waiting -= 1
         self.visits.touch(visit)
         if not visit.benched and visit.record.waiting == 0:
             self.settle_host(visit)
-        if done.number < lease.number:
-            return False
         before = _host_url_state(visit.record.state)
         record.reason, record.detail, record.due_at = done.reason, done.detail, done.due_at
         record.tries = 0 if done.history is not None and done.state is not UrlState.QUEUED else record.tries + 1
