@@ -205,8 +205,14 @@ class Pipeline:
             self._stages.store.append(msgspec.structs.replace(capture, site=self._stages.intake.site_of(capture.host)))
         self._stages.intake.sitemaps(visit, robots.sitemaps(partition, visit, secure))
         state = robots.state(partition, visit, secure, self._clock.wall())
-        if state.wait_until:
-            self._snooze(visit, state.wait_until, Reason.ROBOTS_UNREACHABLE, state.detail)
+        error = visit.record.last_error
+        if error is Reason.ADDRESS_FORBIDDEN and not captures:
+            # Ours to change, not the server's: waiting would not help.
+            robots.forget(partition, visit, secure)
+            partition.retire(visit, error, f"address {address}")
+        elif state.wait_until:
+            why = f": {error.meaning}" if error is not Reason.NONE else ""
+            self._snooze(visit, state.wait_until, Reason.ROBOTS_UNREACHABLE, state.detail + why)
         frontier.give_back(visit)
 
     # -- pages --------------------------------------------------------------------------------------------------

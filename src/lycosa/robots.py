@@ -101,6 +101,7 @@ class Robots:
         captures = [_capture(fetched, visit)] if fetched.status else []
         if fetched.status in REDIRECTS:
             fetched = await self._follow(fetched, visit, rest, captures)
+        visit.record.last_error = fetched.reason
         body = b""
         if 200 <= fetched.status < 300:
             body = decode(fetched.body, fetched.header("content-encoding"), self._section.max_bytes + 1, 1000).body
@@ -169,6 +170,11 @@ class Robots:
                 return False
             await self._clock.sleep(wait)
         return True
+
+    def forget(self, partition: Partition, visit: VisitState, secure: bool) -> None:
+        """What was learnt of the origin does not count: nobody was asked."""
+        partition.table.delete(robots_key(visit.host8, secure))
+        self._known.pop(robots_key(visit.host8, secure), None)
 
     def _request(self, url: str, address: str) -> FetchRequest:
         return self._sender.robots_request(url, address, self._section.max_bytes + 1)

@@ -28,6 +28,7 @@ from lycosa.kv.port import KeyValue
 from lycosa.pipeline import Pipeline
 from lycosa.ports import Clock, Offload
 from lycosa.robots import robots_url
+from lycosa.schedule.outcome import is_unreached
 from lycosa.store.closing import ClosedSegment
 from lycosa.store.pending import PendingWrite
 from lycosa.store.segments import SegmentStore
@@ -207,9 +208,15 @@ class Worker:
         ready = self.frontier.next_time()
         if self.frontier.waiting_in_front() and (ready is None or ready > now):
             return False
-        if ready is not None and ready <= now + wait:
+        if ready is not None and ready <= now + (wait if self._reaches_anybody() else 0.0):
             return False
         return all(partition.next_due() > wall + wait for partition in self.frontier.partitions.values())
+
+    def _reaches_anybody(self) -> bool:
+        """False when nothing was ever fetched and no host that waits could be reached: the operator should hear of that now."""
+        if not self.is_alone or any(partition.counters.captures for partition in self.frontier.partitions.values()):
+            return True
+        return not all(is_unreached(visit.record.last_error) for visit in self.frontier.workbench.hosts())
 
     async def _pause(self) -> None:
         """Until something happens or becomes due."""

@@ -19,7 +19,7 @@ _REAP_S = 10.0
 
 
 class WorkerFailed(Exception):
-    """A worker cannot go on; ``kind`` is the class of its error and ``trace`` its traceback."""
+    """A worker cannot go on; ``kind`` is the full name of its error's class and ``trace`` its traceback."""
 
     def __init__(self, kind: str, text: str, trace: str = "") -> None:
         super().__init__(text)

@@ -8,6 +8,7 @@ contains ``/hook-kill-worker``, so that tests can see crawls survive it.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import socket
@@ -22,6 +23,7 @@ from typing import Any
 import uvloop
 
 from lycosa.assembly import Assembled, Job, Ports, assemble
+from lycosa.durable import DiskFull
 from lycosa.exchange import SocketExchange
 from lycosa.messages import (
     Ended,
@@ -75,7 +77,7 @@ class WorkerProcess:
         except (ConnectionError, FrameError):
             return  # the supervisor is gone; the next start recovers
         except Exception as error:
-            failed = Failed(type(error).__name__, str(error) or repr(error), traceback.format_exc())
+            failed = Failed(_kind_of(error), str(error) or repr(error), traceback.format_exc())
             with suppress(ConnectionError):
                 await self._stream.send(encode(failed))
 
@@ -166,6 +168,13 @@ def _job(start: Start, folder: Path) -> Job:
         rules=plugged_in("lycosa.scope_rules"),
         sinks=(*plugged_in("lycosa.page_sinks"), *([_kill_at_hook] if os.environ.get(_HOOKS_VARIABLE) == "1" else [])),
     )
+
+
+def _kind_of(error: Exception) -> str:
+    """Full name of its class; every way in which a disk can be full, RocksDB's and Parquet's too, has one name."""
+    is_full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+    kind = DiskFull if is_full or "No space left on device" in str(error) else type(error)
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _kill_at_hook(page: Page) -> None:

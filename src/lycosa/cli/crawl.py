@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 import sys
 from collections.abc import Iterable, Iterator
@@ -13,8 +14,9 @@ from urllib.parse import urlsplit
 
 import click
 
-from lycosa.cli.output import ExitCode
+from lycosa.cli.output import ExitCode, clean
 
+_OTHER_SCHEME = re.compile(r"[a-z][a-z0-9+-]*:(?!\d)", re.IGNORECASE)  # mailto:..., and not host:port
 _EPILOG = """
 \b
 Examples:
@@ -64,7 +66,7 @@ def command(seeds: tuple[str, ...], seed_file: str | None, folder: Path | None, 
 
 def run(seeds: _Seeds, folder: Path, options: dict[str, Any], as_json: bool) -> ExitCode:
     """Runs the crawl; gives the exit code."""
-    from lycosa.cli.crawl_display import Display, summary_lines, summary_values
+    from lycosa.cli.crawl_display import Display, refused_lines, summary_lines, summary_values
     from lycosa.clock import SystemClock
     from lycosa.kv.rocks import rocks_opener
     from lycosa.manifest import exists
@@ -81,7 +83,14 @@ def run(seeds: _Seeds, folder: Path, options: dict[str, Any], as_json: bool) -> 
         click.echo(json.dumps(summary_values(session.folder, outcome, code), indent=2))
     else:
         for line in summary_lines(session.folder, outcome, code):
-            click.echo(line, err=False)
+            click.echo(line)
+    for line in refused_lines(outcome):
+        click.echo(line, err=True)
+    if code is ExitCode.NOTHING_FETCHED:
+        from lycosa.cli.crawl_failures import failure_lines
+
+        for line in failure_lines(session.folder):
+            click.echo(clean(line), err=True)
     return code
 
 
@@ -181,7 +190,7 @@ def _lines(file: IO[str]) -> Iterator[str]:
 
 def _with_scheme(seed: str) -> str:
     """``example.org`` means ``http://example.org/``, as in other tools; where that redirects belongs to the crawl."""
-    return seed if "://" in seed else f"http://{seed}"
+    return seed if "://" in seed or _OTHER_SCHEME.match(seed) else f"http://{seed}"
 
 
 def _default_folder(seeds: tuple[str, ...]) -> Path:

@@ -170,17 +170,22 @@ def summary_values(folder: Path, outcome: Outcome, code: ExitCode) -> dict[str, 
 _ENDS = {"finished": "finished", "limit": "stopped by a limit", "stopped": "interrupted"}
 
 
+def refused_lines(outcome: Outcome) -> list[str]:
+    """Seeds that were not taken, with the reason, for standard error."""
+    lines = [clean(f"lycosa: seed refused: {seed}: {reason}") for seed, reason in outcome.refused_seeds[:10]]
+    if len(outcome.refused_seeds) > 10:
+        lines.append(f"lycosa: and {len(outcome.refused_seeds) - 10} more seeds refused")
+    return lines
+
+
 def summary_lines(folder: Path, outcome: Outcome, code: ExitCode) -> list[str]:
     """The summary for people."""
     progress, states = outcome.progress, outcome.progress.states
-    lines = [f"lycosa: seed refused: {seed}: {reason}" for seed, reason in outcome.refused_seeds[:10]]
-    if len(outcome.refused_seeds) > 10:
-        lines.append(f"lycosa: and {len(outcome.refused_seeds) - 10} more seeds refused")
     rate = outcome.captured / max(outcome.duration_s, 0.001)
-    lines.append(
+    lines = [
         f"{_ENDS[outcome.end]} after {human_duration(outcome.duration_s)}: {progress.captures} captures ({progress.pages} pages, "
         f"{human_bytes(progress.body_bytes)}), {rate:.1f} a second"
-    )
+    ]
     rest = [f"{number} {name}" for name, number in states.items() if number and name != "fetched"]
     lines.append(f"{progress.discovered} URLs discovered: {states.get('fetched', 0)} fetched" + (", " + ", ".join(rest) if rest else ""))
     worst = sorted(progress.reasons.items(), key=lambda item: -item[1])
@@ -188,7 +193,7 @@ def summary_lines(folder: Path, outcome: Outcome, code: ExitCode) -> list[str]:
     if remarks:
         lines += ["reasons:", *remarks[:8]]
     if code is ExitCode.NOTHING_FETCHED:
-        lines.append("nothing could be fetched; `lycosa explain` tells why for each URL")
+        lines.append("nothing could be fetched; the same command tries again")
     elif outcome.end != "finished":
         lines.append(f"the same folder goes on: lycosa crawl --dir {folder}")
     lines += [

@@ -63,6 +63,7 @@ _EXPECTED: dict[str, tuple[ExitCode, str]] = {
     "lycosa.inspect.robots_source.NoRobots": (ExitCode.NOTHING_FETCHED, ""),
     "lycosa.ports.ResolveError": (ExitCode.NOTHING_FETCHED, "check the name and the network"),
 }
+_MAKE_ROOM = "nothing stored is lost: make room and give the same command again"
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
@@ -158,6 +159,11 @@ def _explain(error: Exception, debug: bool) -> ExitCode:
         if found := _EXPECTED.get(f"{kind.__module__}.{kind.__qualname__}"):
             code, advice = found
             return _tell(f"{error}; {advice}" if advice else str(error), code)
+    told_kind = str(getattr(error, "kind", ""))  # a worker's error, which it told by name
+    if told_kind == "lycosa.durable.DiskFull":
+        return _tell(f"{error}; {_MAKE_ROOM}", ExitCode.INTERRUPTED)
+    if told_kind in _EXPECTED:
+        return _tell(str(error), _EXPECTED[told_kind][0])
     if isinstance(error, ExceptionGroup):  # a task group's: the first one is the cause of the others
         return _explain(error.exceptions[0], debug)
     if isinstance(error, OSError) and error.errno is not None and (told := _tell_system(error)) is not None:
@@ -169,7 +175,7 @@ def _tell_system(error: OSError) -> ExitCode | None:
     """Errors of disks, permissions and paths; ``None`` for others."""
     where = f"{error.filename}: " if error.filename else ""
     if error.errno in _FULL:
-        what = f"{where}no room left on the disk ({error.strerror}); nothing stored is lost: make room and give the same command again"
+        what = f"{where}no room left on the disk ({error.strerror}); {_MAKE_ROOM}"
         return _tell(what, ExitCode.INTERRUPTED)
     if error.filename is None:
         return None
@@ -200,6 +206,7 @@ def _unexpected(error: Exception) -> str:
     try:
         with tempfile.NamedTemporaryFile("w", prefix="lycosa-error-", suffix=".txt", delete=False, encoding="utf-8") as file:
             traceback.print_exception(error, file=file)
+            file.write(getattr(error, "trace", ""))  # a worker's own
     except OSError:
         return f"{what}; run it again as `lycosa --debug ...` for the traceback"
     return f"{what}; the traceback is in {file.name}"

@@ -16,6 +16,7 @@ _FINAL = frozenset({Reason.ADDRESS_FORBIDDEN, Reason.HEADERS_TOO_LARGE, Reason.M
 _CONNECTION = frozenset(
     {Reason.CONNECT_REFUSED, Reason.CONNECT_TIMEOUT, Reason.TLS_FAILED, Reason.NETWORK_UNREACHABLE, Reason.ADDRESS_FORBIDDEN}
 )
+_NAMES = frozenset({Reason.DNS_NO_SUCH_NAME, Reason.DNS_FAILED, Reason.DNS_TIMEOUT})
 
 
 class Meaning(Enum):
@@ -58,6 +59,11 @@ def wait_s(tries: int, section: RetrySection) -> float:
 def is_connection_failure(reason: Reason) -> bool:
     """Whether the reason speaks of the host and not of one URL."""
     return reason in _CONNECTION
+
+
+def is_unreached(reason: Reason) -> bool:
+    """Whether the host was not even reached: no name, no connection."""
+    return reason in _CONNECTION or reason in _NAMES
 
 
 def _failure(fetched: Fetched, conditional: bool) -> Reason | None:

@@ -1,0 +1,50 @@
+"""Why nothing could be fetched, one line for each seed, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import islice
+from pathlib import Path
+
+from lycosa.inspect.reader import CrawlReader, UrlEntry
+from lycosa.model.discovered import LinkKind
+from lycosa.reasons import Reason
+
+_MOST = 10
+_LOOK = 1000
+_ADVICE: Mapping[Reason, str] = {
+    Reason.DNS_NO_SUCH_NAME: "check the name",
+    Reason.DNS_FAILED: "check the network and its name servers",
+    Reason.DNS_TIMEOUT: "check the network and its name servers",
+    Reason.ADDRESS_FORBIDDEN: "if you mean it, allow it with --allow-address CIDR",
+    Reason.CONNECT_REFUSED: "nobody listens there: check the port",
+    Reason.CONNECT_TIMEOUT: "check the address and the network",
+    Reason.NETWORK_UNREACHABLE: "check the network",
+    Reason.TLS_FAILED: "check the certificate; --set fetch.ca_file=FILE trusts an authority of your own",
+    Reason.ROBOTS_DISALLOWED: "only the site's owner can change that",
+    Reason.ROBOTS_UNREACHABLE: "try again later",
+}
+
+
+def failure_lines(folder: Path) -> list[str]:
+    """From the folder of a crawl that has ended without a capture. Raises what ``CrawlReader`` raises."""
+    reader = CrawlReader(folder)
+    lines = []
+    for entry in islice(reader.urls(), _LOOK):
+        if entry.record.kind in (LinkKind.SEED, LinkKind.REDIRECT):
+            lines.append(_line(reader, entry))
+            if len(lines) == _MOST:
+                break
+    return lines
+
+
+def _line(reader: CrawlReader, entry: UrlEntry) -> str:
+    with reader.view(entry.partition) as view:
+        visit = view.visit(entry.host8)
+    reason, detail = entry.record.reason, entry.record.detail
+    if reason is Reason.NONE and visit is not None:
+        reason = visit.last_error if visit.last_error is not Reason.NONE else visit.reason
+        detail = visit.detail
+    what = detail if reason.meaning in detail else f"{reason.meaning} ({detail})" if detail else reason.meaning
+    advice = _ADVICE.get(reason, f"`lycosa explain {reader.folder} {entry.url}` tells more")
+    return f"lycosa: {entry.url}: {what}; {advice}"
