@@ -43,7 +43,7 @@ _MAX_CELLS = 64
 _LOCK_TRIES = 20
 _LOCKED_OUT_S = 0.005
 _NO_SLOT_S = 0.05
-_SEEN_SHARE = 0.05
+_SEEN_SHARE = 0.5
 _SHARED = _ENTRIES
 
 
@@ -124,7 +124,7 @@ class AddressTable:
 
         Between ``take`` and ``at`` lie the work of a busy loop and the making of a connection, which differ from request to request;
         without this two starts could lie that much closer together. A busy server reads a request still later, at ``answered``
-        at the latest; a twentieth of the delay is given for that. ``KeyError`` when this table holds no slot of ``address``.
+        at the latest; up to half a delay is given for that. ``KeyError`` when this table holds no slot of ``address``.
         """
         seen = max(at, min(answered, at + self._delay_s * _SEEN_SHARE))
         place = self._held[address][-1] - _HEADER_WORDS
