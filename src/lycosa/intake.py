@@ -105,13 +105,20 @@ class Intake:
     def join(self, urls: Iterable[str]) -> None:
         """Places that belong to the crawl, found in an earlier run or by another worker, which remembers them."""
         for url in urls:
-            self.admission.scope.joins(url)
+            self._widen(url)
 
     def _join(self, url: str, witness: Partition | None) -> None:
         """A place belongs to the crawl; ``witness`` is the partition that remembers it."""
-        if self.admission.scope.joins(url) and witness is not None:
+        if self._widen(url) and witness is not None:
             witness.table.put(joined_key(url), b"")
             self.joined.append(url)
+
+    def _widen(self, url: str) -> bool:
+        """Whether the place is new to the scope. Links that were refused a moment ago may be in it now."""
+        is_new = self.admission.scope.joins(url)
+        if is_new:
+            self._recent.clear()
+        return is_new
 
     def seeds(self, raws: Iterable[str]) -> list[tuple[str, str]]:
         """Takes seeds; gives those that were refused, with the reason in words."""

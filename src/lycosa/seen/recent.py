@@ -38,6 +38,10 @@ class RecentHashes:
         self._young.discard(url8)
         self._old.discard(url8)
 
+    def clear(self) -> None:
+        """Forgets everything: what was refused before may be judged otherwise now."""
+        self._young, self._old = set(), set()
+
     def __len__(self) -> int:
         return len(self._young | self._old)
 
