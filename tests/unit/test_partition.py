@@ -51,13 +51,13 @@ def found(url: str, depth: int = 1, kind: LinkKind = LinkKind.A) -> Discovered:
     return Discovered(url, hash8(host_of(url)), hash8(url), kind, depth)
 
 
-def open_partition(store: MemoryKeyValue, limit: int = DISCOVERIES) -> Partition:
+def open_partition(store: MemoryKeyValue, limit: int = DISCOVERIES, number: int = 0) -> Partition:
     known = {int.from_bytes(key[9:], "big") for key, _ in store.scan(b"U", prefix_end(b"U"))}
 
     def over_discovery(usage: Usage) -> bool:
         return usage.discovered > limit + usage.pages
 
-    return Partition(0, Overlay(store), SetSeen(known), SECTION, over_discovery)  # type: ignore[arg-type]
+    return Partition(number, Overlay(store), SetSeen(known), SECTION, over_discovery)  # type: ignore[arg-type]
 
 
 def commit(store: MemoryKeyValue, partition: Partition) -> None:

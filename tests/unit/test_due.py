@@ -1,0 +1,80 @@
+"""What is due at a time: taken in order, once, and never looked for before."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lycosa.frontier.due import DueQueue
+from lycosa.kv.memory import MemoryKeyValue
+from lycosa.kv.overlay import Overlay
+
+
+def suffix(number: int) -> bytes:
+    return number.to_bytes(16, "big")
+
+
+def test_nothing_is_due_before_its_second() -> None:
+    queue = DueQueue(Overlay(MemoryKeyValue()), b"D")
+    queue.add(100, suffix(1))
+    assert queue.take(99.9, 10) == []
+    assert queue.take(100.0, 10) == [suffix(1)]
+    assert queue.take(1000.0, 10) == []
+
+
+def test_a_limit_leaves_the_rest_for_the_next_time() -> None:
+    queue = DueQueue(Overlay(MemoryKeyValue()), b"D")
+    for number in range(5):
+        queue.add(100 - number, suffix(number))
+    assert queue.take(200.0, 3) == [suffix(4), suffix(3), suffix(2)]
+    assert queue.earliest == 99
+    assert queue.take(200.0, 3) == [suffix(1), suffix(0)]
+
+
+def test_two_prefixes_do_not_see_each_other() -> None:
+    table = Overlay(MemoryKeyValue())
+    retries, parked = DueQueue(table, b"D"), DueQueue(table, b"P")
+    retries.add(1, suffix(1))
+    parked.add(2, suffix(2)[:8])
+    assert retries.take(10.0, 10) == [suffix(1)]
+    assert parked.take(10.0, 10) == [suffix(2)[:8]]
+
+
+def test_times_beyond_the_range_are_cut() -> None:
+    queue = DueQueue(Overlay(MemoryKeyValue()), b"D")
+    queue.add(-5, suffix(1))
+    queue.add(2**40, suffix(2))
+    assert queue.take(0.0, 10) == [suffix(1)]
+    assert queue.take(float(2**32 - 2), 10) == [suffix(2)]
+
+
+steps = st.lists(st.tuples(st.sampled_from(["add", "take", "remove", "reopen"]), st.integers(0, 30)), max_size=50)
+
+
+@given(steps)
+@settings(deadline=None, max_examples=200)
+def test_everything_is_taken_once_when_it_is_due_also_over_restarts(operations: list[tuple[str, int]]) -> None:
+    store = MemoryKeyValue()
+    table = Overlay(store)
+    queue = DueQueue(table, b"D")
+    waiting: dict[bytes, int] = {}
+    now = made = 0
+    for step, argument in operations:
+        if step == "add":
+            queue.add(now + argument, suffix(made))
+            waiting[suffix(made)] = now + argument
+            made += 1
+        elif step == "take":
+            now += argument
+            taken = queue.take(float(now), 1000)
+            assert sorted(taken) == sorted(each for each, due in waiting.items() if due <= now)
+            assert [waiting[each] for each in taken] == sorted(waiting[each] for each in taken)
+            waiting = {each: due for each, due in waiting.items() if due > now}
+        elif step == "remove" and waiting:
+            each = list(waiting)[argument % len(waiting)]
+            queue.remove(waiting.pop(each), each)
+        elif step == "reopen":
+            store.write(table.freeze())
+            table.settle()
+            queue = DueQueue(table, b"D")
+        assert not waiting or queue.earliest <= min(waiting.values())
