@@ -15,7 +15,7 @@ import msgspec
 from lycosa.admit.budgets import over_discovery
 from lycosa.admit.scope import Scope
 from lycosa.admit.traps import Traps
-from lycosa.attempts import Attempt, AttemptLog, CrashCounts, boot_id, last_contacts
+from lycosa.attempts import Attempt, AttemptLog, CrashCounts, Settling, boot_id, last_contacts
 from lycosa.commit import CommitLog
 from lycosa.config import Config, FetchSection
 from lycosa.config import SeenUrls as SeenChoice
@@ -133,10 +133,11 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
     sites = Sites(suffix_list(folder))
     addresses = AddressTable(addresses_path(folder), config.politeness)
     crashes = CrashCounts(attempts_folder(folder))
-    crashes.after_restart(_suspects(job, partitions, sites))
+    crashes.after_restart(_suspects(job, sites))
     frontier = Frontier(partitions.values(), Workbench(config.politeness.address_slots), config.frontier.workbench)
     frontier.hold_back(_recent_hosts(job, clock))
     attempts = AttemptLog(attempts_folder(folder), job.number, clock.wall(), clock.monotonic())
+    settling = Settling(attempts_folder(folder), job.number)
     sender = Sender(ports.fetcher, ports.resolver, addresses, attempts, clock, limits_of(config.fetch))
     frontier.on_benched = sender.prefetch
     addressing = Addressing(Canonicalizer(config.canonical), sites, config.frontier.partitions)
@@ -162,6 +163,7 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
         near=NearIndex(lambda key: partitions[_share(key, numbers)].table),
         store=store,
         intake=intake,
+        settling=settling,
         sinks=job.sinks,
     )
     permits: LocalPermits | GrantedPermits
@@ -179,6 +181,7 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
 
     def close() -> None:
         books.log.close()
+        settling.close()
         addresses.close()
         for number, table in tables.items():
             partitions[number].seen.close()
@@ -222,11 +225,11 @@ def _intake(
     return intake
 
 
-def _suspects(job: Job, partitions: Mapping[int, Partition], sites: Sites) -> list[Attempt]:
-    def owner(host: str) -> int:
-        return partition_of(sites.site_of(host), job.config.frontier.partitions)
+def _suspects(job: Job, sites: Sites) -> list[Attempt]:
+    def owns_host(host: str) -> bool:
+        return partition_of(sites.site_of(host), job.config.frontier.partitions) in job.owned
 
-    return suspects(attempts_folder(job.folder), job.last_commit, partitions, owner)
+    return suspects(attempts_folder(job.folder), owns_host)
 
 
 def _recent_hosts(job: Job, clock: Clock) -> dict[str, float]:

@@ -17,7 +17,7 @@ from typing import Protocol
 import msgspec
 
 from lycosa.admit.budgets import over_budget, park_s
-from lycosa.attempts import Suspicion
+from lycosa.attempts import Settling, Suspicion
 from lycosa.config import Config
 from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.lease import Lease
@@ -41,6 +41,7 @@ from lycosa.sender import Sender
 from lycosa.store.segments import SegmentStore
 from lycosa.url import InvalidUrl, name_of
 
+_MOST_PARSING = 4000
 _DRAIN = 500  # disallowed URLs judged in one visit
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 
@@ -69,6 +70,7 @@ class Stages(msgspec.Struct, frozen=True):
     near: NearIndex
     store: SegmentStore
     intake: Intake
+    settling: Settling
     sinks: tuple[PageSink, ...] = ()
 
 
@@ -84,12 +86,14 @@ class Pipeline:
         self._pacing = pacing
         self._permits = permits
         self._suspicion = suspicion
+        self.parsing = 0  # visits whose exchange is over and whose document waits for the parser: they hold no fetch slot
+        self._parsing_bytes = 0
         self.settled: list[str] = []  # URLs whose lease ended since the worker last took this list
 
     @property
     def may_start(self) -> bool:
-        """Whether a visit could end in a capture."""
-        return self._permits.may_take()
+        """Whether a visit could end in a capture, and the parser keeps up as far as memory asks for it."""
+        return self._permits.may_take() and self.parsing < _MOST_PARSING and self._parsing_bytes < self._config.fetch.open_bytes // 4
 
     # -- one visit ----------------------------------------------------------------------------------------------
 
@@ -237,7 +241,9 @@ class Pipeline:
         self._note_health(visit, fetched, rest.is_asked)
         frontier.give_back(visit)
         parsed = await self._parse(fetched)
+        self._stages.settling.begin(lease.url)
         self._settle(lease, fetched, parsed, decision)
+        self._stages.settling.end()
 
     def _request(self, lease: Lease, address: str) -> FetchRequest:
         history = lease.record.history
@@ -265,7 +271,13 @@ class Pipeline:
     async def _parse(self, fetched: Fetched) -> Parsed | None:
         if fetched.status != 200 or not fetched.body_bytes:
             return None
-        return await self._stages.parser.parse(Document(fetched.url, fetched.status, fetched.headers(), fetched.body, fetched.spool))
+        self.parsing += 1
+        self._parsing_bytes += len(fetched.body)
+        try:
+            return await self._stages.parser.parse(Document(fetched.url, fetched.status, fetched.headers(), fetched.body, fetched.spool))
+        finally:
+            self.parsing -= 1
+            self._parsing_bytes -= len(fetched.body)
 
     # -- what came of it: no await from here on -------------------------------------------------------------------
 

@@ -199,7 +199,7 @@ class Worker:
 
     @property
     def _may_start(self) -> bool:
-        has_slot = len(self._running) < self._config.fetch.slots
+        has_slot = len(self._running) - self._pipeline.parsing < self._config.fetch.slots
         return has_slot and not (self._solo_waiting or self._is_paused or self.lacks_room) and self._pipeline.may_start
 
     def _is_finished(self, now: float, wall: float) -> bool:

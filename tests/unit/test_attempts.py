@@ -128,20 +128,21 @@ def test_what_was_in_flight_at_an_end_on_purpose_is_no_crash(tmp_path: Path) -> 
     assert not attempt.is_finished
 
 
-def test_after_a_crash_what_had_ended_lately_is_in_question_too(tmp_path: Path) -> None:
-    Writer(tmp_path).fetch(1, 2)  # an earlier run
+def test_after_a_crash_what_was_being_stored_is_in_question_too(tmp_path: Path) -> None:
+    Writer(tmp_path).fetch(1, 2, url="http://a.test/stored")  # an earlier run
     writer = Writer(tmp_path, now=9)
     writer.fetch(10, 11, url="http://a.test/old")
-    writer.fetch(12, 13, url="http://a.test/late")
+    writer.fetch(12, 13, url="http://a.test/stored")
     writer.begin(14, url="http://a.test/open")
-    assert [attempt.url for attempt in crashed_attempts(tmp_path, 1012.0)] == ["http://a.test/open", "http://a.test/late"]
+    found = crashed_attempts(tmp_path, {0: "http://a.test/stored", 1: "http://a.test/old"})
+    assert [(attempt.url, attempt.started) for attempt in found] == [("http://a.test/open", 14.0), ("http://a.test/stored", 12.0)]
 
 
 def test_after_an_end_on_purpose_nothing_is_in_question(tmp_path: Path) -> None:
     writer = Writer(tmp_path)
-    writer.fetch(1, 2)
+    writer.fetch(1, 2, url="http://a.test/stored")
     writer.close()
-    assert crashed_attempts(tmp_path, 0.0) == []
+    assert crashed_attempts(tmp_path, {0: "http://a.test/stored"}) == []
 
 
 def test_an_unfinished_attempt_ends_at_the_latest_when_the_next_run_starts(tmp_path: Path) -> None:

@@ -1,80 +1,77 @@
-"""Whom a crash may be blamed on: what was on the wire, and what had arrived and was not settled."""
+"""Whom a crash may be blamed on: what was on the wire, and what was just being stored."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
-from lycosa.attempts import Attempt, AttemptLog
-from lycosa.config import FrontierSection
-from lycosa.frontier.partition import Partition
-from lycosa.kv.memory import MemoryKeyValue
-from lycosa.kv.overlay import Overlay
-from lycosa.kv.records import UrlRecord, encode, url_key
-from lycosa.model.completed import UrlState
-from lycosa.model.discovered import LinkKind
+import pytest
+
+from lycosa.attempts import AttemptLog, Settling, left_settling
 from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
-from lycosa.seen.urls_sorted import SortedSeenUrls
 from lycosa.suspects import suspects
-from lycosa.url import hash8
 
-HOST = "a.test"
-
-
-def url_of(name: str) -> str:
-    return f"http://{HOST}/{name}"
+STORED, OPEN = "http://a.test/stored", "http://a.test/open"
 
 
-class Crashed:
-    """A worker that died: its attempt log, and its partition as the last commit left it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.log = AttemptLog(folder, 0, 1000.0, 0.0, boot="b")
-        self.partition = Partition(0, Overlay(MemoryKeyValue()), SortedSeenUrls(folder / "seen"), FrontierSection())
-
-    def attempt(self, name: str, ends: bool = True, kind: FetchKind = FetchKind.PAGE) -> None:
-        number = self.log.begin(HOST, "192.0.2.1", url_of(name), kind, 1.0, 1001.0)
-        if ends:
-            self.log.end(number, Reason.NONE, 200, 0.1, 1.1, 1001.1, 1.0)
-
-    def record(self, name: str, state: UrlState, due_at: int = 0) -> None:
-        record = UrlRecord(state, False, f"/{name}", 0, 0, LinkKind.A, 1000, due_at=due_at)
-        self.partition.table.put(url_key(hash8(HOST), hash8(url_of(name))), encode(record))
-
-    def suspects(self, owned: bool = True) -> set[str]:
-        partitions = {0: self.partition} if owned else {}
-        found: list[Attempt] = suspects(self.folder, 1001.0, partitions, lambda host: 0)
-        return {attempt.url.rpartition("/")[2] for attempt in found}
+def crash(folder: Path, stored: str) -> None:
+    """A worker that had two pages, was storing one and waited for a third when it died."""
+    log, settling = AttemptLog(folder, 0, 1000.0, 0.0, boot="b"), Settling(folder, 0)
+    for url in (STORED, "http://a.test/waits", OPEN):
+        number = log.begin("a.test", "192.0.2.1", url, FetchKind.PAGE, 1.0, 1001.0)
+        if url != OPEN:
+            log.end(number, Reason.NONE, 200, 0.1, 1.1, 1001.1, 1.0)
+    settling.begin("http://a.test/before")
+    settling.end()
+    if stored:
+        settling.begin(stored)
 
 
-def test_what_was_on_the_wire_is_suspect(tmp_path: Path) -> None:
-    crashed = Crashed(tmp_path)
-    crashed.record("open", UrlState.QUEUED)
-    crashed.attempt("open", ends=False)
-    assert crashed.suspects() == {"open"}
+def blamed(folder: Path, owns: bool = True) -> set[str]:
+    return {attempt.url for attempt in suspects(folder, lambda host: owns)}
 
 
-def test_a_page_that_arrived_and_is_not_settled_is_suspect(tmp_path: Path) -> None:
-    crashed = Crashed(tmp_path)
-    crashed.record("queued", UrlState.QUEUED)
-    for name in ("queued", "never-committed"):
-        crashed.attempt(name)
-    assert crashed.suspects() == {"queued", "never-committed"}
+def test_what_was_on_the_wire_and_what_was_being_stored_are_suspects_and_what_waited_is_not(tmp_path: Path) -> None:
+    crash(tmp_path, STORED)
+    assert blamed(tmp_path) == {STORED, OPEN}
 
 
-def test_what_came_of_a_request_and_is_committed_is_above_suspicion(tmp_path: Path) -> None:
-    crashed = Crashed(tmp_path)
-    crashed.record("fetched", UrlState.FETCHED)
-    crashed.record("failed", UrlState.FAILED)
-    crashed.record("tried-again", UrlState.QUEUED, due_at=2000)
-    for name in ("fetched", "failed", "tried-again"):
-        crashed.attempt(name)
-    crashed.attempt("robots.txt", kind=FetchKind.ROBOTS)
-    assert crashed.suspects() == set()
+def test_when_nothing_was_being_stored_only_the_wire_is_suspect(tmp_path: Path) -> None:
+    crash(tmp_path, "")
+    assert blamed(tmp_path) == {OPEN}
 
 
 def test_what_belongs_to_another_worker_is_for_that_one_to_judge(tmp_path: Path) -> None:
-    crashed = Crashed(tmp_path)
-    crashed.attempt("open", ends=False)
-    assert crashed.suspects(owned=False) == set()
+    crash(tmp_path, STORED)
+    assert blamed(tmp_path, owns=False) == set()
+
+
+def test_a_new_run_forgets_what_an_earlier_one_left(tmp_path: Path) -> None:
+    crash(tmp_path, STORED)
+    assert left_settling(tmp_path) == {0: STORED}
+    Settling(tmp_path, 0).close()
+    assert left_settling(tmp_path) == {}
+
+
+@pytest.mark.parametrize("url", ["http://a.test/" + "x" * 9000, "http://a.test/\N{SNOWMAN}", "http://a.test/\udcff"])
+def test_no_url_breaks_the_file(tmp_path: Path, url: str) -> None:
+    settling = Settling(tmp_path, 12)
+    settling.begin(url)
+    assert left_settling(tmp_path)[12].startswith("http://a.test/")
+    settling.begin("http://a.test/short")
+    assert left_settling(tmp_path) == {12: "http://a.test/short"}
+    settling.close()
+
+
+def test_a_killed_process_leaves_its_name(tmp_path: Path) -> None:
+    program = f"""
+import os, signal
+from pathlib import Path
+from lycosa.attempts import Settling
+Settling(Path({str(tmp_path)!r}), 3).begin({STORED!r})
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert subprocess.run([sys.executable, "-c", program]).returncode == -9
+    assert left_settling(tmp_path) == {3: STORED}

@@ -5,6 +5,7 @@ from lycosa.attempts.files import Attempt, boot_id
 from lycosa.attempts.gaps import AddressUse, Gap, address_use, gaps
 from lycosa.attempts.log import AttemptLog
 from lycosa.attempts.read import Contact, crashed_attempts, last_boots, last_contacts, read_attempts, unfinished
+from lycosa.attempts.settling import Settling, left_settling
 
 __all__ = [
     "AddressUse",
@@ -13,6 +14,7 @@ __all__ = [
     "Contact",
     "CrashCounts",
     "Gap",
+    "Settling",
     "Suspicion",
     "address_use",
     "boot_id",
@@ -20,6 +22,7 @@ __all__ = [
     "gaps",
     "last_boots",
     "last_contacts",
+    "left_settling",
     "read_attempts",
     "unfinished",
 ]

@@ -7,7 +7,7 @@ loss a part of the last file may be missing. What follows must not stop a crawl 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -65,15 +65,17 @@ def unfinished(folder: Path) -> list[Attempt]:
     return found
 
 
-def crashed_attempts(folder: Path, since_wall: float) -> list[Attempt]:
-    """What was in flight when each worker's last run crashed, and what had ended in it since a wall time; nothing of a run that ended
-    on purpose."""
+def crashed_attempts(folder: Path, settling: Mapping[int, str]) -> list[Attempt]:
+    """What was in flight when each worker's last run crashed, and what had ended in it and was being stored.
+
+    ``settling`` is the URL of the latter by worker. Nothing of a run that ended on purpose.
+    """
     found: list[Attempt] = []
     for worker, paths in files_of(folder).items():
-        reader = _Reader(worker, _ignore)
-        ended = [attempt for attempt in reader.attempts(_last_run(paths)) if attempt.is_finished and attempt.ended_wall >= since_wall]
+        reader, url = _Reader(worker, _ignore), settling.get(worker)
+        ended = [attempt for attempt in reader.attempts(_last_run(paths)) if attempt.is_finished and attempt.url == url]
         found += reader.left
-        found += [] if reader.is_over else ended
+        found += [] if reader.is_over else ended[-1:]
     return found
 
 

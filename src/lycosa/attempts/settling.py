@@ -1,0 +1,55 @@
+"""What a worker is just taking in: the URL whose page it stores at this moment, where a kill cannot take it away.
+
+After its attempt has ended a page can still kill its worker, while its record is made or its links are judged. Hundreds of pages may wait
+for that, and one is to blame; this names it. The name stands in a mapped file, so it costs a copy in memory and survives
+``kill -9`` (not a power loss, which no page causes).
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from pathlib import Path
+
+_BYTES = 4096
+_HEAD = 2
+
+
+class Settling:
+    """The file of one worker. Opening it forgets what an earlier run left, so read that before. Raises ``OSError``."""
+
+    def __init__(self, folder: Path, worker: int) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        fd = os.open(folder / f"settling-w{worker:03d}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            os.pwrite(fd, bytes(_BYTES), 0)  # written, not only made long: a full disk is an error here and not a SIGBUS later
+            self._memory = mmap.mmap(fd, _BYTES)
+        finally:
+            os.close(fd)
+
+    def begin(self, url: str) -> None:
+        """The page of this URL is being stored."""
+        data = url.encode("utf-8", "backslashreplace")[: _BYTES - _HEAD]
+        self._memory[_HEAD : _HEAD + len(data)] = data
+        self._memory[:_HEAD] = len(data).to_bytes(_HEAD, "big")
+
+    def end(self) -> None:
+        """It is done."""
+        self._memory[:_HEAD] = bytes(_HEAD)
+
+    def close(self) -> None:
+        self._memory.close()
+
+    def __repr__(self) -> str:
+        return f"Settling({_url(self._memory[:]) or 'nothing'})"
+
+
+def left_settling(folder: Path) -> dict[int, str]:
+    """What each worker was storing when it ended, by the worker's number; nothing of one that was not storing."""
+    found = {int(path.name[10:]): _url(path.read_bytes()) for path in folder.glob("settling-w*") if path.name[10:].isdigit()}
+    return {worker: url for worker, url in found.items() if url}
+
+
+def _url(data: bytes) -> str:
+    length = int.from_bytes(data[:_HEAD], "big")
+    return data[_HEAD : _HEAD + length].decode("utf-8", "replace")
