@@ -17,7 +17,7 @@ from lycosa.folder import table_folder
 from lycosa.frontier.counters import Counters
 from lycosa.frontier.visit_state import HostState, VisitRecord, decode_visit
 from lycosa.kv.port import KeyValue
-from lycosa.kv.records import UrlRecord, decode_url, meta_key, prefix_end
+from lycosa.kv.records import UrlRecord, decode_url, front_key, meta_key, parked_key, prefix_end
 from lycosa.model.completed import UrlState
 from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
@@ -25,7 +25,7 @@ from lycosa.store.reading import crawl_rows
 from lycosa.store.rows import Row
 from lycosa.synthetic import RequestLog, SyntheticWeb, Verdict
 from lycosa.synthetic.crawl import VirtualCrawl, sum_of
-from lycosa.url import join_url
+from lycosa.url import hash8, join_url
 
 SUFFIXES = "com\nexample\ntest\n"
 
@@ -119,6 +119,14 @@ def is_balanced(table: KeyValue) -> None:
     assert counters.discovered == sum(counted.values())
     for host in hosts_of(table).values():
         assert (host.waiting, host.retrying) == (waiting[host.host], waiting["retrying " + host.host]), host
+        if host.waiting and host.state not in (HostState.PARKED, HostState.RETIRED):
+            assert (host.front is None) == bool(host.asleep_until), host
+        host8 = hash8(host.host)
+        assert host.front is None or table.get(front_key(*host.front)) == host8, host
+        assert not host.asleep_until or table.get(parked_key(host.asleep_until, host8)) is not None, host
+        if host.state is HostState.PARKED:
+            assert table.get(parked_key(host.parked_until, host8)) is not None, host
+    assert counters.hosts_asleep == sum(host.asleep_until > 0 for host in hosts_of(table).values())
     entries = Counter(key[1:9] for key, _ in table.scan(b"Q", prefix_end(b"Q")))
     assert entries == Counter({h8: n for h8, h in hosts_of(table).items() if (n := h.waiting + h.parked)})
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from judging import are_balanced, asked, host_states, is_polite, outcomes, quick_config, stored_rows
-from lycosa.config import RetrySection, ScopeRule, ScopeSection
+from lycosa.config import FrontierSection, RetrySection, ScopeRule, ScopeSection
 from lycosa.frontier.visit_state import HostState
 from lycosa.model.completed import UrlState
 from lycosa.model.fetched import FetchKind
@@ -393,12 +393,45 @@ def test_a_small_workbench_of_hosts_that_wait_does_not_starve_the_others(tmp_pat
     waiting = [f"http://h{n}.s{n}.example/" for n in range(4)]
     free = [f"http://h{n}.s{n}.example/" for n in range(4, 12)]
     answers = {url: first(1, error(429, ("Retry-After", "20000")), page()) for url in waiting} | {url: page() for url in free}
-    base = quick_config()
-    config = quick_config(frontier=type(base.frontier)(partitions=3, bands=4, head=6, workbench=4))
+    config = quick_config(frontier=FrontierSection(partitions=3, bands=4, head=6, workbench=4))
     crawl, _ = scripted_crawl(tmp_path / "c", answers, config)
     run = crawl.run([*waiting, *free])
     assert set(asked(crawl.log)) == {*waiting, *free}
     assert run.end is End.FINISHED and run.duration_s < 1000
+
+
+def test_hosts_found_while_the_workbench_is_full_of_waiting_ones_are_fetched_at_once(tmp_path: Path) -> None:
+    """The bench is full of hosts that wait for hours before the others are known."""
+    waiting = [f"http://h{n}.s{n}.example/" for n in range(4)]
+    free = [f"http://h{n}.s{n}.example/" for n in range(4, 24)]
+    answers = {url: first(1, error(429, ("Retry-After", "20000")), page()) for url in waiting}
+    answers |= {A: page(*free, latency_s=20.0)} | {url: page() for url in free}
+    config = quick_config(frontier=FrontierSection(partitions=3, bands=4, head=6, workbench=4))
+    crawl, _ = scripted_crawl(tmp_path / "c", answers, config)
+    run = crawl.run([A, *waiting])
+    assert set(asked(crawl.log)) == set(answers)
+    assert run.end is End.FINISHED and run.duration_s < 1000
+    assert are_balanced(crawl).of(UrlState.QUEUED) == 4
+    crawl.now += 30_000
+    crawl.run()
+    assert {state for state, _ in outcomes(crawl).values()} == {UrlState.FETCHED}
+    is_polite(crawl.log, config.politeness)
+
+
+def test_more_waiting_hosts_than_the_workbench_holds_do_not_keep_a_crawl_from_its_end(tmp_path: Path) -> None:
+    waiting = [f"http://h{n}.s{n}.example/" for n in range(12)]
+    answers = {url: first(1, error(429, ("Retry-After", str(5000 + 10 * n))), page()) for n, url in enumerate(waiting)}
+    config = quick_config(frontier=FrontierSection(partitions=3, bands=4, head=6, workbench=4))
+    crawl, _ = scripted_crawl(tmp_path / "c", answers, config)
+    run = crawl.run(waiting)
+    assert run.end is End.FINISHED and run.duration_s < 1000
+    crawl.now += 4000
+    crawl.run()
+    assert are_balanced(crawl).of(UrlState.QUEUED) == 12
+    crawl.now += 3000
+    crawl.run()
+    assert {state for state, _ in outcomes(crawl).values()} == {UrlState.FETCHED}
+    is_polite(crawl.log, config.politeness)
 
 
 def test_dead_letters_take_their_tries_and_their_waits(tmp_path: Path) -> None:

@@ -173,7 +173,7 @@ class PartitionMachine(RuleBasedStateMachine):
             self.leases.append(lease)
 
     @precondition(lambda self: self.visits)
-    @rule(which=st.integers(0, 9), end=st.sampled_from(["unused", "snooze", "park", "retire"]), delay=st.integers(1, 6))
+    @rule(which=st.integers(0, 9), end=st.sampled_from(["unused", "snooze", "park", "retire"]), delay=st.sampled_from((1, 2, 5, 150)))
     def end_without_fetch(self, which: int, end: str, delay: int) -> None:
         visit, lease = self._lease(which)
         if lease is not None:
@@ -233,7 +233,7 @@ class PartitionMachine(RuleBasedStateMachine):
 
     # -- time and the disk ------------------------------------------------------------------------------------------
 
-    @rule(seconds=st.floats(0, 5))
+    @rule(seconds=st.one_of(st.floats(0, 5), st.just(200.0)))
     def time_passes(self, seconds: float) -> None:
         self.now += seconds
         self.partition.wake_due(self.wall)
@@ -272,7 +272,7 @@ class PartitionMachine(RuleBasedStateMachine):
             self.partition.complete(lease, done(lease, UrlState.FETCHED, 0, History(fetches=lease.number)))
             self.model.urls[lease.url] = (UrlState.FETCHED, 0)
         self.leases.clear()
-        self.time_passes(100.0)
+        self.time_passes(1000.0)
         given: set[str] = set()
         while (visit := self.frontier.acquire(self.now, self.wall)) is not None:
             while (lease := self.partition.lease(visit)) is not None:

@@ -24,7 +24,7 @@ class Readable(Protocol):
 class Counters(msgspec.Struct):
     """URLs by state, captures, pages (200 and HTML), body bytes, refusals by pure rules, failures and remarks by reason, hosts.
 
-    ``hosts`` counts those ever met; ``hosts_parked`` and ``hosts_retired`` those that are so now.
+    ``hosts`` counts those ever met; ``hosts_parked``, ``hosts_retired`` and ``hosts_asleep`` those that are so now.
     """
 
     discovered: int = 0
@@ -38,6 +38,7 @@ class Counters(msgspec.Struct):
     hosts: int = 0
     hosts_parked: int = 0
     hosts_retired: int = 0
+    hosts_asleep: int = 0
 
     def move(self, before: UrlState | None, after: UrlState | None, count: int = 1) -> None:
         """``count`` URLs change state; ``None`` before is a discovery."""

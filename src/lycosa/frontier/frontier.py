@@ -3,14 +3,15 @@
 ``acquire`` gives a host that may be fetched now, ``release`` takes it back with the time from which it may be fetched again. The
 workbench holds no more hosts than fetching needs: it grows when a slot finds nothing ready while hosts wait in front
 queues (the required front size of BUbiNG), and hosts rotate back to their front queue after a quantum of visits while
-others wait, so that a few large hosts cannot keep the rest out.
+others wait, so that a few large hosts cannot keep the rest out. Hosts that wait for long sleep outside of the workbench: it would
+fill up with those that were asked to wait for hours, and nobody else could come in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import cycle, islice
-from math import inf
+from math import ceil, inf
 
 import msgspec
 
@@ -19,9 +20,11 @@ from lycosa.frontier.visit_state import HostState, VisitState
 from lycosa.frontier.workbench import Workbench
 
 _PULL = 64
+_ROUNDS = 20
 _QUANTUM = 32
 _LONGEST_WAIT_S = 86_400.0
 _BUSY_S = 0.25
+_SLEEP_S = 120.0  # a host that waits for longer sleeps
 
 
 class FrontierSnapshot(msgspec.Struct, frozen=True):
@@ -47,6 +50,7 @@ class Frontier:
         self._not_before: dict[str, float] = {}
         self._borrowed: dict[bytes, float] = {}  # until when, on the monotonic clock; infinite while the request goes on
         self._lent: dict[bytes, float] = {}  # hosts in process that may be borrowed, and from when
+        self._now = self._wall = 0.0  # of the last ``acquire``
         self.in_process: dict[bytes, VisitState] = {}
         self.on_benched: Callable[[str], None] = lambda _: None  # told the hosts that come to the workbench, to look up their names
 
@@ -59,6 +63,7 @@ class Frontier:
 
     def acquire(self, now: float, wall: float) -> VisitState | None:
         """A host that is ready, or ``None``. The caller gives it back by ``release``."""
+        self._now, self._wall = now, wall
         visit = self._take_ready(now)
         if visit is None and self._refill(now, wall):
             visit = self._take_ready(now)
@@ -123,7 +128,7 @@ class Frontier:
         partition = self.partitions[visit.partition]
         del self.in_process[visit.host8]
         self.workbench.leave(visit)
-        if not partition.settle_host(visit):
+        if not partition.settle_host(visit) or self._sleeps(visit):
             self._visits.pop(visit.host8, None)
             return
         if self._is_spent(visit) and len(partition.front):
@@ -131,6 +136,13 @@ class Frontier:
             partition.rotate(visit)
         else:
             self.workbench.put(visit)
+
+    def _sleeps(self, visit: VisitState) -> bool:
+        """Whether the host waits for so long that it does so outside of the workbench."""
+        wait = visit.next_time - self._now
+        if wait > _SLEEP_S:
+            self.partitions[visit.partition].sleep(visit, ceil(self._wall + wait))
+        return wait > _SLEEP_S
 
     def next_time(self) -> float | None:
         """When the next host on the workbench is ready (monotonic)."""
@@ -146,7 +158,8 @@ class Frontier:
         return FrontierSnapshot(
             benched=len(hosts),
             ready=sum(v.next_time <= now and v.record.state is not HostState.SNOOZED for v in hosts),
-            snoozed=sum(v.record.state is HostState.SNOOZED for v in hosts),
+            snoozed=sum(v.record.state is HostState.SNOOZED for v in hosts)
+            + sum(p.counters.hosts_asleep for p in self.partitions.values()),
             front=self.waiting_in_front(),
             in_process=len(self.in_process),
         )
@@ -161,11 +174,14 @@ class Frontier:
         if room <= 0:
             return False
         moved = 0
-        for partition in islice(self._turns, len(self.partitions)):
-            if moved >= room:
+        for _ in range(_ROUNDS):  # again when all that came went to sleep
+            for partition in islice(self._turns, len(self.partitions)):
+                if moved >= room:
+                    break
+                if len(partition.front):
+                    moved += self._pull(partition, room - moved, now, wall)
+            if moved or not self.waiting_in_front():
                 break
-            if len(partition.front):
-                moved += self._pull(partition, room - moved, now, wall)
         if moved:
             self._required = min(self._capacity, max(self._required, len(self.workbench)))
         return moved > 0
@@ -179,6 +195,8 @@ class Frontier:
             visit.pulled = True
             wait = min(max(visit.record.next_at - wall, 0.0), _LONGEST_WAIT_S)
             visit.next_time = max(visit.next_time, now + wait, self._not_before.pop(visit.host, 0.0))
+            if self._sleeps(visit):
+                continue
             self.workbench.put(visit)
             self.on_benched(visit.host)
             moved += 1

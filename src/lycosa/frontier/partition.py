@@ -146,7 +146,7 @@ class Partition:
         visit.record.waiting += 1
         if state is HostState.EXHAUSTED:
             visit.record.state = HostState.READY
-        if not visit.benched and visit.may_wait and (visit.record.front is None or visit.pulled):
+        if not visit.benched and visit.may_wait and not visit.record.asleep_until and (visit.record.front is None or visit.pulled):
             self._line_up(visit, band)
         self.visits.touch(visit)
 
@@ -162,6 +162,28 @@ class Partition:
         """The host leaves the workbench for the end of its front queue."""
         visit.benched = False
         self._line_up(visit, visit.record.front[0] if visit.record.front else 0)
+
+    def sleep(self, visit: VisitState, until: int) -> None:
+        """The host waits for so long that it gives its place on the workbench to others; it lines up again at wall time ``until``."""
+        visit.benched = False
+        self._leave_front(visit)
+        self.counters.hosts_asleep += not visit.record.asleep_until
+        visit.record.asleep_until = until
+        self._parked.add(until, visit.host8)
+        self.visits.touch(visit)
+
+    def _rouse(self, visit: VisitState) -> None:
+        """A sleeping host's time has come."""
+        visit.record.asleep_until = 0
+        self.counters.hosts_asleep -= 1
+        if visit.record.waiting and visit.may_wait and not visit.benched:
+            self._line_up(visit, 0)
+        self.visits.touch(visit)
+
+    def _leave_front(self, visit: VisitState) -> None:
+        if visit.record.front is not None:
+            self.front.remove(visit.record.front)
+            visit.record.front = None
 
     def _band(self, priority: int) -> int:
         return min((255 - priority) * self._bands // 256, self._bands - 1)
@@ -233,9 +255,8 @@ class Partition:
         visit.benched = False
         if record.waiting == 0 and record.state in (HostState.READY, HostState.SNOOZED):
             record.state = HostState.EXHAUSTED
-        if record.front is not None and (record.waiting == 0 or not visit.may_wait):
-            self.front.remove(record.front)
-            record.front = None
+        if record.waiting == 0 or not visit.may_wait:
+            self._leave_front(visit)
         self.visits.touch(visit)
         return False
 
@@ -295,19 +316,21 @@ class Partition:
         record = visit.record
         self._set_aside(visit, HostState.READY if record.waiting else HostState.EXHAUSTED, Reason.NONE, "")
         record.failures = record.dns_failures = 0
-        if record.waiting and not visit.benched:
+        if record.waiting and not visit.benched and not record.asleep_until:
             self._line_up(visit, 0)
 
     # -- time ---------------------------------------------------------------------------------------------------
 
     def wake_due(self, now: float) -> int:
-        """Puts back what is due: retries, refetches, parked hosts. Gives how many."""
+        """Puts back what is due: retries, refetches, parked and sleeping hosts. Gives how many."""
         suffixes = self._due.take(now, _DUE_BATCH)
         for suffix in suffixes:
             self._requeue(suffix[:8], suffix[8:], now)
         hosts = self._parked.take(now, _DUE_BATCH)
         for host8 in hosts:
             visit = self.visits.find(host8)
+            if visit is not None and 0 < visit.record.asleep_until <= now:
+                self._rouse(visit)
             if visit is not None and visit.record.state is HostState.PARKED and visit.record.parked_until <= now:
                 self._reopen(visit, now)
         return len(suffixes) + len(hosts)
@@ -329,7 +352,7 @@ class Partition:
         self._enqueue(visit, url8, record)
 
     def next_due(self) -> int:
-        """The wall second of the earliest retry, refetch or re-examination."""
+        """The wall second of the earliest retry, refetch, re-examination or awakening."""
         return min(self._due.earliest, self._parked.earliest)
 
     # -- records and commits ------------------------------------------------------------------------------------

@@ -40,7 +40,8 @@ class VisitRecord(msgspec.Struct, array_like=True):
 
     ``waiting`` counts entries of the back queue outside the parked band, ``retrying`` those that wait for a retry time,
     ``parked`` those of the parked band. ``next_at`` is the earliest start of the next request. ``deepest`` bounds the depth of
-    the queued URLs. ``refused`` counts links found on this host's pages and refused by a pure rule.
+    the queued URLs. ``refused`` counts links found on this host's pages and refused by a pure rule. ``asleep_until`` is the whole second
+    at which a host that waits for long lines up again, 0 when it does not sleep.
     """
 
     host: str
@@ -64,6 +65,7 @@ class VisitRecord(msgspec.Struct, array_like=True):
     refused: dict[int, int] = {}
     address: str = ""
     last_error: Reason = Reason.NONE
+    asleep_until: int = 0
 
 
 _DECODER = msgspec.msgpack.Decoder(VisitRecord)

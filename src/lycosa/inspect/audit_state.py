@@ -106,7 +106,7 @@ class StateChecks:
             told = record.due_at if record is not None else "nothing"
             self.due.expect(told == due_at, f"URL {url8.hex()} is due at {due_at}, its record says {told}")
         for key, _ in view.scan(b"P", prefix_end(b"P")):
-            self.due.expect(view.visit(key[5:]) is not None, f"host {key[5:].hex()} is parked and unknown")
+            self.due.expect(view.visit(key[5:]) is not None, f"host {key[5:].hex()} is parked or sleeps and is unknown")
         for key, host8 in view.scan(b"F", prefix_end(b"F")):
             visit, place = view.visit(host8), (key[1], int.from_bytes(key[2:], "big"))
             self.hosts.expect(
@@ -199,9 +199,11 @@ class _HostCheck:
         check.expect(visit.retrying == self._retrying, told)
         may_wait = visit.state in (HostState.READY, HostState.SNOOZED, HostState.EXHAUSTED)
         if queued and may_wait:
+            is_asleep = visit.asleep_until > 0 and self._view.get(parked_key(visit.asleep_until, self._host.host8)) is not None
+            in_front = visit.front is not None and self._view.get(front_key(*visit.front)) == self._host.host8
             check.expect(
-                visit.front is not None and self._view.get(front_key(*visit.front)) == self._host.host8,
-                f"{name}: {queued} URLs wait and the host is in no front queue, so nothing would fetch them",
+                in_front or is_asleep,
+                f"{name}: {queued} URLs wait and the host is in no front queue and does not sleep, so nothing would fetch them",
             )
         if visit.state is HostState.PARKED:
             check.expect(

@@ -8,7 +8,7 @@ Keys are big-endian with one prefix byte, so that the keys of one host stand sid
 ``H host8``                 the visit state of one host
 ``F band1 seq6``            host waiting in a front queue (value: host8)
 ``D due4 host8 url8``       a URL due again: a retry or a refetch
-``P due4 host8``            a parked host, due for re-examination
+``P due4 host8``            a parked host, due for re-examination, or a sleeping one, due to line up
 ``R host8 scheme1``         robots.txt of one origin
 ``A site``                  usage of one site
 ``J url``                   a URL whose place belongs to the scope: a seed, or where a seed redirects
