@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import cached_property
 
 import msgspec
 
@@ -45,7 +46,7 @@ class FetchRequest(msgspec.Struct, frozen=True, gc=False):
     limits: Limits = Limits()
 
 
-class Fetched(msgspec.Struct, frozen=True, gc=False):
+class Fetched(msgspec.Struct, frozen=True, dict=True):
     """What came back.
 
     ``reason`` is ``NONE`` when a whole response arrived, ``BODY_TRUNCATED`` when we cut it, else why there is none;
@@ -77,7 +78,16 @@ class Fetched(msgspec.Struct, frozen=True, gc=False):
     sent_s: float = 0.0
 
     def headers(self) -> list[tuple[str, str]]:
-        """Header fields in order, names lower-cased, values Latin-1 and stripped, folded lines joined."""
+        """Header fields in order, names lower-cased, values Latin-1 and stripped, folded lines joined. The list is not to be changed."""
+        return self._fields
+
+    def header(self, name: str) -> str:
+        """The first value of a header field (name in lower case), or the empty string."""
+        return self._first_values.get(name, "")
+
+    @cached_property
+    def _fields(self) -> list[tuple[str, str]]:
+        # Once for an exchange: half a dozen stages ask for one field or another.
         fields: list[tuple[str, str]] = []
         for line in self.header_block.decode("latin-1").split("\n")[1:]:
             if line[:1] in (" ", "\t") and fields:
@@ -89,6 +99,6 @@ class Fetched(msgspec.Struct, frozen=True, gc=False):
                     fields.append((name.strip().lower(), value.strip()))
         return fields
 
-    def header(self, name: str) -> str:
-        """The first value of a header field (name in lower case), or the empty string."""
-        return next((value for key, value in self.headers() if key == name), "")
+    @cached_property
+    def _first_values(self) -> dict[str, str]:
+        return dict(reversed(self._fields))

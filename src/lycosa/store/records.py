@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
@@ -208,7 +207,9 @@ def _chunks(path: Path) -> Iterator[bytes]:
 
 def record_id(chance: Random) -> str:
     """A new record id: a random UUID (version 4) as a URN."""
-    return f"urn:uuid:{uuid.UUID(int=chance.getrandbits(128), version=4)}"
+    bits = chance.getrandbits(128) & ~(0xF << 76 | 0x3 << 62) | 0x4 << 76 | 0x2 << 62  # version and variant: RFC 9562 section 5.4
+    digits = f"{bits:032x}"
+    return f"urn:uuid:{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def capture_fields(capture: Capture) -> list[tuple[str, str]]:

@@ -151,7 +151,7 @@ class RowBuilder:
         """The row of a capture that stands at ``place``."""
         fetched = capture.fetched
         parsed = capture.parsed or _UNPARSED
-        sent = _HeaderValues(fetched.headers())
+        sent = fetched.header
         directives: Directives = parsed.directives
         registry, private = self._suffixes(name_of(capture.host)) if self._suffixes else ("", "")
         return Row(
@@ -177,7 +177,7 @@ class RowBuilder:
             reason=fetched.reason,
             detail=fetched.detail,
             parse_reason=parsed.reason,
-            media_type=sent.first("content-type").partition(";")[0].strip().lower(),
+            media_type=sent("content-type").partition(";")[0].strip().lower(),
             media_type_detected=parsed.media_type,
             charset=parsed.charset,
             language=parsed.language,
@@ -195,9 +195,9 @@ class RowBuilder:
             nofollow=directives.nofollow,
             noarchive=directives.noarchive,
             truncated=fetched.truncated,
-            etag=sent.first("etag"),
-            last_modified=sent.first("last-modified"),
-            location=redirect_target(fetched.url, fetched.status, sent.first("location")),
+            etag=sent("etag"),
+            last_modified=sent("last-modified"),
+            location=redirect_target(fetched.url, fetched.status, sent("location")),
             address=fetched.address,
             protocol=fetched.protocol,
             tls=fetched.tls,
@@ -221,18 +221,6 @@ def name_of(host: str) -> str:
 
 
 _UNPARSED, _NO_ROBOTS, _NO_LINKS = Parsed(), RobotsDecision(), Links()
-
-
-class _HeaderValues:
-    """The first value of each header field."""
-
-    def __init__(self, fields: list[tuple[str, str]]) -> None:
-        self._values: dict[str, str] = {}
-        for name, value in fields:
-            self._values.setdefault(name, value)
-
-    def first(self, name: str) -> str:
-        return self._values.get(name, "")
 
 
 def date_us(seconds: float) -> int:
