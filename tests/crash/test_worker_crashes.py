@@ -14,6 +14,7 @@ import shutil
 from collections import Counter
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from judging import are_balanced, asked, is_balanced, is_polite, new_folder, no_disallowed, outcomes, quick_config, stored_rows
@@ -202,6 +203,31 @@ def test_a_crawl_that_dies_often_comes_to_the_same_as_one_that_does_not(seed: in
     if history.tables.is_rocks:
         _audit(crawl.folder)
     assert max(Counter((row.url, row.fetch_number) for row in rows if row.kind == 0).values()) == 1
+
+
+def test_after_the_log_was_dropped_the_tables_hold_what_it_held(tmp_path: Path) -> None:
+    """So many commits that tables are flushed and files of the log dropped on the way; the crash comes some commits later."""
+    web = SyntheticWeb(WebPlan(seed=1, hosts=16, pages=28, cross_links=0.3, page_bytes=500, links=6))
+    config = msgspec.structs.replace(settings(1), store=StoreSection(commit_s=0.05))
+    tables = Tables(is_rocks=False)
+    crawl = VirtualCrawl(new_folder(tmp_path / "crawl"), web, config, tables)
+    death = Death(crawl, tmp_path / "image", random.Random(1), "commit:logged", 310)
+
+    def in_small_files(assembled: Assembled) -> None:
+        assembled.worker._books.log._file_bytes = 10_000
+
+    with pytest.raises(Crash):
+        crawl.run([web.seed_url(0)], death, in_small_files)
+    assert death.counts["flush:done"] == 1
+    first = min(path.name for path in (tmp_path / "image" / "log").glob("commit-*"))
+    assert int(first[12:24]) > 200, "files of the log were dropped"
+    tables.stores.crash()
+    crawl.folder = tmp_path / "image"
+    assert crawl.run([web.seed_url(0)], None, _check_start).end is End.FINISHED
+    truth = web.survey([web.seed_url(0)])
+    assert set(asked(crawl.log)) == truth.requested
+    assert are_balanced(crawl).captures == len(truth.requested)
+    stored_rows(crawl.folder)
 
 
 def test_one_seed_gives_one_history_crashes_included(tmp_path: Path) -> None:

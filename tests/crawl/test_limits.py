@@ -100,6 +100,17 @@ def test_depth_is_exact_on_a_tree(depth: int, tmp_path: Path) -> None:
     assert set(asked(crawl.log)) == truth.requested
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_no_url_deeper_than_the_limit_is_asked_for_and_few_are_missed(seed: int, tmp_path: Path) -> None:
+    """A page that was fetched before a shorter way to it was found keeps its depth, so its links may be one too deep."""
+    web = SyntheticWeb(WebPlan(seed=seed, hosts=8, pages=20, cross_links=0.3, links=6))
+    crawl = VirtualCrawl(new_folder(tmp_path / "c"), web, quick_config(scope=ScopeSection(rule=ScopeRule.ANY, max_depth=3)))
+    crawl.run([web.seed_url(0)])
+    truth = web.survey([web.seed_url(0)], Rules(max_depth=3))
+    assert set(asked(crawl.log)) <= truth.requested
+    assert len(set(asked(crawl.log))) >= 0.9 * len(truth.requested)
+
+
 def test_a_url_refused_for_depth_is_admitted_when_it_is_found_nearer(tmp_path: Path) -> None:
     answers = {A: page("/1", f"{B}slow"), f"{A}1": page("/2"), f"{A}2": page("/deep"), f"{A}deep": page()}
     answers |= {f"{B}slow": page(f"{A}deep", latency_s=20.0)}
@@ -236,6 +247,22 @@ def test_a_crawl_without_seeds_ends_at_once(tmp_path: Path) -> None:
     run = crawl.run()
     assert run.end is End.FINISHED and run.duration_s < 2
     assert are_balanced(crawl).discovered == 0
+
+
+@pytest.mark.parametrize("seconds", [-86_400.0, -30.0, 30.0, 86_400.0])
+def test_a_wall_clock_that_is_set_presses_nobody(seconds: float, tmp_path: Path) -> None:
+    web = SyntheticWeb(WebPlan(seed=7, hosts=6, pages=8, cross_links=0.3, error_rate=0.1))
+    crawl = VirtualCrawl(new_folder(tmp_path / "c"), web, quick_config())
+
+    def jump_soon(assembled: Assembled) -> None:
+        asyncio.get_running_loop().call_later(8.0, crawl.clock.jump, seconds)
+
+    crawl.run([web.seed_url(0)], meanwhile=jump_soon)
+    crawl.run()
+    assert set(asked(crawl.log)) <= web.survey([web.seed_url(0)]).requested
+    assert len(set(asked(crawl.log))) > 30
+    are_balanced(crawl)
+    is_polite(crawl.log, crawl.config.politeness)
 
 
 # -- traps ----------------------------------------------------------------------------------------------------------

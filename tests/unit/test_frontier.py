@@ -1,0 +1,184 @@
+"""The frontier of a worker: who comes to the workbench, who leaves it, who may be borrowed."""
+
+from __future__ import annotations
+
+from test_partition import START, commit, done, found, open_partition
+
+from lycosa.frontier.frontier import Frontier
+from lycosa.frontier.visit_state import HostState, VisitState
+from lycosa.frontier.workbench import Workbench
+from lycosa.kv.memory import MemoryKeyValue
+from lycosa.model.completed import UrlState
+from lycosa.reasons import Reason
+from lycosa.url import hash8
+
+A, B = "a.example", "b.example"
+
+
+def frontier_with(hosts: dict[str, int], capacity: int = 100) -> Frontier:
+    """A frontier of one partition with so many URLs of each host."""
+    partition = open_partition(MemoryKeyValue(), limit=1000)
+    for host, count in hosts.items():
+        batch = [found(f"http://{host}/{number}") for number in range(count)]
+        partition.discover(batch, [0.5] * count, START)
+    return Frontier([partition], Workbench(4), capacity)
+
+
+def fetch(frontier: Frontier, now: float, delay: float = 1.0) -> str | None:
+    """One whole visit at once; gives the URL."""
+    visit = frontier.acquire(now, START + now)
+    if visit is None:
+        return None
+    partition = frontier.partitions[0]
+    lease = partition.lease(visit)
+    assert lease is not None
+    partition.complete(lease, done(lease, UrlState.FETCHED))
+    frontier.release(visit, now + delay, START + now + delay)
+    return lease.url
+
+
+def test_a_host_is_not_given_twice_nor_before_its_time() -> None:
+    frontier = frontier_with({A: 3})
+    visit = frontier.acquire(0.0, START)
+    assert visit is not None and frontier.acquire(0.0, START) is None
+    frontier.release(visit, 5.0, START + 5)
+    assert frontier.acquire(4.9, START + 4.9) is None
+    assert frontier.next_time() == 5.0
+    assert frontier.acquire(5.0, START + 5) is visit
+
+
+def test_many_hosts_share_a_small_workbench_and_all_come_to_an_end() -> None:
+    hosts = {f"h{number}.example": 40 for number in range(30)}
+    frontier = frontier_with(hosts, capacity=5)
+    now, urls = 0.0, set()
+    while len(urls) < 30 * 40 and now < 10_000:
+        url = fetch(frontier, now)
+        if url is None:
+            assert len(frontier.workbench) <= 5
+            now += 1.0
+        else:
+            assert url not in urls
+            urls.add(url)
+    assert len(urls) == 30 * 40
+    assert now < 30 * 40 / 5 * 1.5, "five at a time, and no slot left empty for long"
+
+
+def test_large_hosts_make_room_for_others_after_their_quantum() -> None:
+    frontier = frontier_with({"big1.example": 200, "big2.example": 200, "small.example": 3}, capacity=2)
+    order = []
+    for now in range(150):
+        while (url := fetch(frontier, float(now))) is not None:
+            order.append(url.split("/")[2])
+    assert order.index("small.example") <= 2 * 32
+
+
+def test_hosts_contacted_shortly_before_a_restart_are_held_back_once() -> None:
+    frontier = frontier_with({A: 2, B: 2})
+    frontier.hold_back({A: 30.0})
+    assert fetch(frontier, 0.0) == f"http://{B}/0"
+    assert fetch(frontier, 29.9) == f"http://{B}/1"
+    assert fetch(frontier, 29.9) is None
+    assert fetch(frontier, 30.0) == f"http://{A}/0"
+    assert fetch(frontier, 31.0) == f"http://{A}/1"
+
+
+def test_a_host_that_waits_for_long_sleeps_and_comes_back() -> None:
+    frontier = frontier_with({A: 2})
+    assert fetch(frontier, 0.0, delay=1000.0) is not None
+    partition = frontier.partitions[0]
+    assert len(frontier.workbench) == 0 and frontier.next_time() is None
+    assert partition.counters.hosts_asleep == 1
+    assert frontier.snapshot(0.0).snoozed == 1
+    assert partition.next_due() == START + 1000
+    partition.wake_due(START + 999.0)
+    assert fetch(frontier, 999.0) is None
+    partition.wake_due(START + 1000.0)
+    assert partition.counters.hosts_asleep == 0
+    assert fetch(frontier, 1000.0) is not None
+
+
+def test_a_sleeping_host_sleeps_on_when_urls_of_it_are_found_and_over_a_restart() -> None:
+    store = MemoryKeyValue()
+    partition = open_partition(store, limit=1000)
+    partition.discover([found(f"http://{A}/0")], [0.5], START)
+    frontier = Frontier([partition], Workbench(4), 10)
+    assert fetch(frontier, 0.0, delay=1000.0) is not None
+    partition.discover([found(f"http://{A}/1")], [0.5], START)
+    assert fetch(frontier, 10.0) is None, "it has nothing to sleep for, and still its time has not come"
+    commit(store, partition)
+    again = open_partition(store, limit=1000)
+    frontier = Frontier([again], Workbench(4), 10)
+    assert fetch(frontier, 20.0) is None
+    again.wake_due(START + 1000)
+    assert fetch(frontier, 1000.0) == f"http://{A}/1"
+
+
+# -- borrowing ------------------------------------------------------------------------------------------------------
+
+
+def borrow(frontier: Frontier, host: str, now: float) -> float:
+    return frontier.borrow(0, host, hash8(host), now, START + now)
+
+
+def test_a_borrowed_host_is_not_visited_until_its_rest_is_over() -> None:
+    frontier = frontier_with({A: 2})
+    assert borrow(frontier, A, 0.0) == 0.0
+    assert borrow(frontier, A, 0.0) > 0.0
+    assert fetch(frontier, 1.0) is None
+    frontier.return_borrowed(hash8(A), 7.0)
+    assert fetch(frontier, 6.9) is None
+    assert fetch(frontier, 7.0) is not None
+
+
+def test_a_host_in_process_or_resting_is_not_borrowed() -> None:
+    frontier = frontier_with({A: 2})
+    visit = frontier.acquire(0.0, START)
+    assert visit is not None and borrow(frontier, A, 0.0) > 0.0
+    frontier.release(visit, 5.0, START + 5)
+    assert borrow(frontier, A, 1.0) == 4.0
+    assert borrow(frontier, A, 5.0) == 0.0
+
+
+def test_a_host_that_is_only_known_from_disk_or_held_back_keeps_its_rest() -> None:
+    frontier = frontier_with({A: 2, B: 1})
+    visit = frontier.partitions[0].visits.find(hash8(A))
+    assert isinstance(visit, VisitState)
+    visit.record.next_at = START + 50
+    assert borrow(frontier, A, 10.0) == 40.0
+    frontier.hold_back({B: 25.0})
+    assert borrow(frontier, B, 10.0) == 15.0
+
+
+def test_an_unknown_host_is_remembered_between_two_borrowers() -> None:
+    frontier = frontier_with({A: 1})
+    assert borrow(frontier, "new.test", 0.0) == 0.0
+    frontier.return_borrowed(hash8("new.test"), 3.0)
+    assert borrow(frontier, "new.test", 1.0) == 2.0
+
+
+def test_two_that_lend_themselves_can_borrow_each_other() -> None:
+    frontier = frontier_with({A: 1, B: 1})
+    visits = [frontier.acquire(0.0, START), frontier.acquire(0.0, START)]
+    assert None not in visits
+    frontier.lend(hash8(A), 1.0)
+    frontier.lend(hash8(B), 1.0)
+    assert borrow(frontier, A, 0.5) == 0.5
+    assert borrow(frontier, A, 1.0) == borrow(frontier, B, 1.0) == 0.0
+    frontier.end_lending(hash8(A))
+    assert borrow(frontier, A, 2.0) > 0.0
+
+
+def test_a_retired_host_is_not_given_while_its_last_page_is_parsed() -> None:
+    frontier = frontier_with({A: 3})
+    partition = frontier.partitions[0]
+    visit = frontier.acquire(0.0, START)
+    assert visit is not None
+    lease = partition.lease(visit)
+    assert lease is not None
+    partition.retire(visit, Reason.CONNECT_REFUSED, "")
+    frontier.release(visit, 1.0, START + 1)
+    assert frontier.acquire(10.0, START + 10) is None
+    partition.complete(lease, done(lease, UrlState.FAILED))
+    assert visit.record.state is HostState.RETIRED
+    assert (partition.counters.of(UrlState.RETIRED), partition.counters.of(UrlState.FAILED)) == (2, 1)
+    assert frontier.waiting_in_front() == 0 or frontier.acquire(20.0, START + 20) is None
