@@ -103,6 +103,7 @@ def identity_of(config: Config, sites: Sites) -> Identity:
         canonical=canonical,
         canonical_version=CANONICAL_VERSION,
         suffixes=sites.version,
+        seen_urls=config.seen.urls.value,
     )
 
 
@@ -127,6 +128,7 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
     One worker of several is given ``want_permits``, by which it asks its supervisor for permits.
     """
     config, folder, clock = job.config, job.folder, ports.clock
+    log = CommitLog(log_folder(folder), job.number)
     chance = random.Random(f"{config.seed}:{job.number}:{job.manifest.runs}")
     tables = {number: ports.open_table(table_folder(folder, number)) for number in job.owned}
     partitions = {number: _partition(job, number, table) for number, table in tables.items()}
@@ -143,7 +145,9 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
     addressing = Addressing(Canonicalizer(config.canonical), sites, config.frontier.partitions)
     delivery = Delivery(partitions, tables)
     intake = _intake(job, partitions, addressing, tables, clock, delivery)
-    store = SegmentStore(folder, config.store, _crawl_info(job), job.number, chance, surt, by_list(suffix_list(folder)))
+    # Ids must differ between crawls, runs and restarts, and be the same when the same history is replayed.
+    ids = random.Random(f"{config.seed}:{job.manifest.crawl}:{job.number}:{job.manifest.runs}:{log.next_sequence}")
+    store = SegmentStore(folder, config.store, _crawl_info(job), job.number, ids, surt, by_list(suffix_list(folder)))
     robots = Robots(
         config.robots,
         config.agent.product,
@@ -174,7 +178,7 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
         body_bytes = sum(p.counters.body_bytes for p in partitions.values())
         permits = LocalPermits(config.limits, captures, body_bytes, lambda: worker.stop(End.LIMIT))
     pipeline = Pipeline(stages, config, clock, Pacing(config.politeness, clock, chance), permits, crashes.suspicion)
-    books = Books(tables, CommitLog(log_folder(folder), job.number), attempts, crashes, store, job.manifest.runs, ports.free_bytes)
+    books = Books(tables, log, attempts, crashes, store, job.manifest.runs, ports.free_bytes)
     worker = Worker(config, frontier, pipeline, books, clock, ports.offload, ports.reach)
     if want_permits is not None:
         worker.is_alone, worker.mail = False, delivery
@@ -217,7 +221,7 @@ def _intake(
 ) -> Intake:
     scope = Scope(job.config.scope, addressing.sites.site_of)
     year = 1970 + int(clock.wall() // 31_556_952)
-    admission = Admission(scope, Traps(job.config.traps, year), job.rules)
+    admission = Admission(scope, Traps(job.config.traps, year), job.rules, job.config.budgets)
     intake = Intake(partitions, addressing, admission, job.config.priority, RecentHashes(job.config.seen.recent), clock, delivery.post)
     intake.join(job.places)
     for table in tables.values():

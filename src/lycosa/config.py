@@ -93,6 +93,11 @@ class BudgetSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         int, _m("New URLs of a host for each page fetched from it, beyond the first 10,000; more are parked.", ge=0)
     ] = 1000
     park_s: Annotated[float, _m("First wait of a parked host; doubles each time.", ge=1)] = 600.0
+    pages_per_linking_site: Annotated[
+        int, _m("Pages of one site beyond site_pages for each distinct other site that links to it; 0 adds none.", ge=0)
+    ] = 0
+    site_pages_max: Annotated[int, _m("Most that linking sites can raise the pages of one site to.", ge=0)] = 0
+    site_hosts: Annotated[int, _m("Hosts (subdomains) visited of one site.", ge=0)] = 0
 
 
 class PolitenessSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

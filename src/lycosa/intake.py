@@ -16,12 +16,12 @@ import msgspec
 from lycosa.admit.refusal import Refusal
 from lycosa.admit.scope import Scope
 from lycosa.admit.traps import Traps
-from lycosa.config import PrioritySection
+from lycosa.config import BudgetSection, PrioritySection
 from lycosa.frontier.counters import count
 from lycosa.frontier.lease import Lease
 from lycosa.frontier.partition import Partition
 from lycosa.frontier.visit_state import VisitState
-from lycosa.kv.records import encode, joined_key, site_key
+from lycosa.kv.records import joined_key
 from lycosa.model.discovered import Discovered, LinkKind
 from lycosa.model.fetched import Fetched
 from lycosa.model.parsed import Parsed
@@ -30,22 +30,23 @@ from lycosa.ports import Clock
 from lycosa.reasons import Reason
 from lycosa.schedule.priority import Factors, link_importance, priority
 from lycosa.seen.recent import RecentHashes
+from lycosa.standing import Standing
 from lycosa.url import Canonicalizer, InvalidUrl, Sites, hash8, host_of, partition_of, scheme_of
 
 _OWNERS = 100_000
 _FIRST = 0
 _NO_HINT = (0, -1.0)
-_USAGE = msgspec.msgpack.Decoder(Usage)
 Rule = Callable[[Discovered], Refusal | None]
 """A rule of the user's own: why a URL is refused, or ``None``."""
 
 
 class Admission(msgspec.Struct, frozen=True):
-    """The pure rules, in the order in which they are asked."""
+    """The pure rules, in the order in which they are asked; and the budgets, which are the owner's to judge."""
 
     scope: Scope
     traps: Traps
     rules: tuple[Rule, ...] = ()
+    budgets: BudgetSection = BudgetSection()
 
     def judge(self, found: Discovered, nofollow: bool = False) -> Refusal | None:
         """Why a URL is refused, or ``None``."""
@@ -83,6 +84,7 @@ class Intake:
         self._recent = recent
         self._clock = clock
         self._outbox = outbox
+        self._standing = Standing(admission.budgets, addressing.sites.site_of)
         self._owners: OrderedDict[bytes, int] = OrderedDict()
         self.joined: list[str] = []  # places that joined the scope here, until the worker passes them on
 
@@ -143,11 +145,14 @@ class Intake:
             return
         via, depth = lease.url, record.depth + 1
         importance = link_importance(source.record.importance, len(parsed.links))
-        stamp = bytes([min(depth, 255)])
+        stamps = [bytes([min(depth, 255), way]) for way in range(4)]
+        counts_links = self._standing.counts_links
         fresh = []
         for link in parsed.links:
-            # With the depth in the key a nearer find of a known URL still passes.
-            if not self._recent.admit(link.url8 + stamp):
+            # A nearer find of a known URL passes, and one by a kind of link that may be followed where another may not.
+            stamp = stamps[2 * link.kind.is_requisite + link.nofollow]
+            is_news = counts_links and self._standing.is_news(source.host8, link.host8)
+            if not self._recent.admit(link.url8 + stamp) and not is_news:
                 continue
             lastmod, hint = parsed.hints.get(link.url, _NO_HINT) if parsed.hints else _NO_HINT
             found = Discovered(link.url, link.host8, link.url8, link.kind, depth, via, 0, importance, lastmod, hint)
@@ -156,6 +161,8 @@ class Intake:
                 fresh.append(found)
             else:
                 self._refuse(source, refusal.reason, 1)
+                if is_news:
+                    self._standing.forget(source.host8, link.host8)
         for reason, number in parsed.refused_links.items():
             self._refuse(source, Reason(reason), number)
         self._give(fresh, self._partitions[source.partition])
@@ -229,14 +236,15 @@ class Intake:
 
     def site_usage(self, partition: Partition, host: str) -> Usage:
         """What the host's site has taken."""
-        value = partition.table.get(site_key(self.site_of(host)))
-        return _USAGE.decode(value) if value is not None else Usage()
+        return self._standing.usage(partition, host)
 
     def note_usage(self, partition: Partition, host: str, fetched: Fetched, is_capture: bool) -> None:
         """Counts an exchange against the host's site."""
-        usage = self.site_usage(partition, host)
-        usage = Usage(usage.pages + is_capture, usage.bytes + fetched.body_bytes, usage.time_s + fetched.duration_s, usage.discovered)
-        partition.table.put(site_key(self.site_of(host)), encode(usage))
+        self._standing.note_usage(partition, host, fetched, is_capture)
+
+    def over_budget(self, partition: Partition, visit: VisitState) -> Refusal | None:
+        """Why nothing more may be fetched now from a host whose turn has come, or ``None``."""
+        return self._standing.over_budget(partition, visit)
 
     def _owner(self, found: Discovered) -> int:
         owner = self._owners.get(found.host8)
@@ -259,6 +267,8 @@ class Intake:
 
     def _discover(self, partition: Partition, batch: Sequence[Discovered]) -> None:
         priorities = [priority(Factors(each.importance, each.importance, each.depth, hint=each.hint), self._weights) for each in batch]
+        if self._standing.counts_links:
+            self._standing.note_links(partition, batch)
         partition.discover(batch, priorities, self._clock.wall())
 
     def _refuse(self, source: VisitState, reason: Reason, number: int) -> None:

@@ -12,11 +12,12 @@ from __future__ import annotations
 import hashlib
 from base64 import b32encode
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
-from lycosa.admit.budgets import over_budget, park_s
+from lycosa.admit.budgets import park_s
 from lycosa.attempts import Settling, Suspicion
 from lycosa.config import Config
 from lycosa.frontier.frontier import Frontier
@@ -93,7 +94,7 @@ class Pipeline:
     @property
     def may_start(self) -> bool:
         """Whether a visit could end in a capture, and the parser keeps up as far as memory asks for it."""
-        return self._permits.may_take() and self.parsing < _MOST_PARSING and self._parsing_bytes < self._config.fetch.open_bytes // 4
+        return self._permits.may_take() and self.parsing < _MOST_PARSING and self._parsing_bytes < self._config.fetch.open_bytes // 2
 
     # -- one visit ----------------------------------------------------------------------------------------------
 
@@ -138,7 +139,7 @@ class Pipeline:
             if self._suspicion(lease.url) is Suspicion.HOPELESS:
                 self._end(lease, Completed(visit.host8, lease.entry.url8, lease.number, UrlState.FAILED, Reason.CRASHED_WORKER))
                 continue
-            refusal = over_budget(self._config.budgets, visit.record.usage, self._stages.intake.site_usage(partition, visit.host))
+            refusal = self._stages.intake.over_budget(partition, visit)
             if refusal is not None:
                 partition.restore(lease)
                 until = int(self._clock.wall() + park_s(self._config.budgets, visit.record.parks))
@@ -179,7 +180,10 @@ class Pipeline:
             frontier.workbench.postpone(addresses[0], self._clock.monotonic() + self._config.politeness.address_delay_s)
             return addresses
         partition.restore(lease)
-        frontier.workbench.postpone(addresses[0], self._clock.monotonic() + wait)
+        until = self._clock.monotonic() + wait
+        frontier.workbench.postpone(addresses[0], until)
+        # The host's own time too: a group that it leaves empty forgets the address's.
+        visit.next_time = max(visit.next_time, until)
         frontier.give_back(visit)
         return ()
 
@@ -299,6 +303,7 @@ class Pipeline:
         if not is_capture:
             self._permits.give_back()
             self._end(lease, self._without_capture(lease, fetched, outcome))
+            _discard(fetched)
             return
         self._permits.used(fetched.body_bytes)
         self._end(lease, self._store(lease, fetched, parsed, decision, outcome, target))
@@ -428,6 +433,12 @@ class Pipeline:
             return self._stages.intake.canonical(fetched.header("location"), fetched.url)
         except InvalidUrl:
             return ""
+
+
+def _discard(fetched: Fetched) -> None:
+    """A body that went to disk and is not stored."""
+    if fetched.spool:
+        Path(fetched.spool).unlink(missing_ok=True)
 
 
 def _refused(lease: Lease, decision: RobotsDecision) -> Completed:

@@ -51,6 +51,7 @@ class Reason(IntEnum):
     HOST_RETIRED = 47
     TOO_MANY_REDIRECTS = 48
     HOST_TIME_BUDGET = 49
+    SITE_HOST_BUDGET = 50
 
     # Failures of a request (80-139).
     DNS_NO_SUCH_NAME = 80
@@ -131,6 +132,7 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
     Reason.HOST_RETIRED: (_O, "the host was given up after repeated failures"),
     Reason.TOO_MANY_REDIRECTS: (_T, "more redirects in a row than the limit"),
     Reason.HOST_TIME_BUDGET: (_O, "the host is at its time budget"),
+    Reason.SITE_HOST_BUDGET: (_O, "as many hosts of its site were visited as the budget allows"),
     Reason.DNS_NO_SUCH_NAME: (_N, "the host name does not exist"),
     Reason.DNS_FAILED: (_N, "the name servers gave an error"),
     Reason.DNS_TIMEOUT: (_C, "the name servers did not answer"),

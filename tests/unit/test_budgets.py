@@ -6,10 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lycosa.admit.budgets import over_budget, over_discovery, park_s
+from lycosa.admit.budgets import over_budget, over_discovery, park_s, site_pages_of
+from lycosa.admit.linking import EXACT, is_exact, linking_sites, with_site
 from lycosa.config import BudgetSection
 from lycosa.model.usage import Usage
 from lycosa.reasons import Reason
+from lycosa.url import hash8
 
 USED = Usage(pages=100, bytes=5_000_000, time_s=60.0, discovered=0)
 
@@ -69,3 +71,82 @@ def test_parking_doubles_up_to_a_day() -> None:
 def test_parking_never_shortens(first: float, times: int) -> None:
     section = BudgetSection(park_s=first)
     assert park_s(section, times) <= park_s(section, times + 1) <= 86_400
+
+
+def linked_by(number: int) -> bytes:
+    """The record of a site that so many others link to."""
+    record = b""
+    for each in range(number):
+        record = with_site(record, hash8(f"site{each}.example"))
+    return record
+
+
+@given(names=st.lists(st.integers(0, EXACT - 1)))
+def test_few_linking_sites_are_counted_exactly_however_often_they_link(names: list[int]) -> None:
+    record = b""
+    for name in names:
+        before, record = record, with_site(record, hash8(f"site{name}"))
+        assert (record is before) == (linking_sites(record) == linking_sites(before))
+    assert is_exact(record) and linking_sites(record) == len(set(names))
+
+
+def test_many_linking_sites_are_estimated_within_five_percent_by_a_record_that_does_not_grow() -> None:
+    """The standard error is 4.6 %; the root of the mean square over sixty records of four sizes is held to 5.5 %, any one to 15 %."""
+    errors, record = [], b""
+    for trial in range(15):
+        record, number = b"", 0
+        for target in (100, 400, 2000, 10_000):
+            while number < target:
+                record = with_site(record, hash8(f"{trial}/{number}"))
+                number += 1
+            assert not is_exact(record) and len(record) == 513
+            errors.append(linking_sites(record) / target - 1)
+    assert (sum(error * error for error in errors) / len(errors)) ** 0.5 < 0.055
+    assert max(map(abs, errors)) < 0.15
+
+
+@given(trial=st.integers(0, 10**6))
+def test_the_count_never_falls_when_one_more_site_links(trial: int) -> None:
+    record, last = b"", 0
+    for number in range(200):
+        record = with_site(record, hash8(f"{trial}/{number}"))
+        assert linking_sites(record) >= last
+        last = linking_sites(record)
+    again = record
+    for number in range(200):
+        again = with_site(again, hash8(f"{trial}/{number}"))
+    assert again is record
+
+
+def test_a_site_may_have_more_pages_for_each_other_site_that_links_to_it() -> None:
+    section = BudgetSection(site_pages=10, pages_per_linking_site=5)
+    assert [site_pages_of(section, linked_by(number)) for number in (0, 1, 3)] == [10, 15, 25]
+    refusal = over_budget(section, Usage(pages=3), Usage(pages=25), linked_by(3))
+    assert refusal is not None and refusal.reason is Reason.SITE_PAGE_BUDGET
+    assert (refusal.rule, refusal.value) == ("budgets.site_pages", "25 of 25 (10 and 5 for each of 3 linking sites)")
+    assert over_budget(section, Usage(pages=3), Usage(pages=25), linked_by(4)) is None
+
+
+def test_what_linking_sites_add_has_a_bound_that_never_takes_anything_away() -> None:
+    section = BudgetSection(site_pages=10, pages_per_linking_site=5, site_pages_max=30)
+    assert [site_pages_of(section, linked_by(number)) for number in (0, 3, 4, 50, 500)] == [10, 25, 30, 30, 30]
+    refusal = over_budget(section, Usage(), Usage(pages=30), linked_by(80))
+    assert refusal is not None and "each of about " in refusal.value and refusal.value.endswith("linking sites, at most 30)")
+    assert site_pages_of(BudgetSection(site_pages=10, pages_per_linking_site=5, site_pages_max=7), linked_by(2)) == 10
+
+
+def test_a_site_without_a_limit_stays_without_one() -> None:
+    assert site_pages_of(BudgetSection(pages_per_linking_site=5, site_pages_max=7), linked_by(3)) == 0
+    assert over_budget(BudgetSection(pages_per_linking_site=5), Usage(), Usage(pages=10**9), linked_by(3)) is None
+
+
+def test_one_more_host_of_a_site_at_its_bound_waits_and_those_that_have_a_place_go_on() -> None:
+    section = BudgetSection(site_hosts=2)
+    site = Usage(pages=7, hosts=2)
+    refusal = over_budget(section, Usage(), site, has_place=False)
+    assert refusal is not None
+    assert (refusal.reason, refusal.rule, refusal.value) == (Reason.SITE_HOST_BUDGET, "budgets.site_hosts", "2 of 2")
+    assert over_budget(section, Usage(), site, has_place=True) is None
+    assert over_budget(section, Usage(), Usage(hosts=1), has_place=False) is None
+    assert over_budget(section, Usage(pages=1), site, has_place=False) is None  # it was crawled before the bound was set
+    assert over_budget(BudgetSection(), Usage(), site, has_place=False) is None

@@ -31,6 +31,7 @@ from lycosa.url import host_of, scheme_of, target_of
 
 _DUE_BATCH = 500
 _PROMOTED = 1000
+_ALWAYS_PROMOTED = 50
 
 
 class Partition:
@@ -53,6 +54,7 @@ class Partition:
         self._bands = section.bands
         self.visits = VisitStates(table, number, section.head, section.workbench)
         self.front = FrontQueues(table, section.bands)
+        self._leased: dict[bytes, Lease] = {}  # by host8 url8
         self._due = DueQueue(table, b"D")
         self._parked = DueQueue(table, b"P")
         self.counters = counters_of(table)
@@ -130,6 +132,9 @@ class Partition:
         if record.state in (UrlState.QUEUED, UrlState.PARKED) and found.depth < record.depth:
             record.depth = found.depth
             self._put(found.host8, found.url8, record)
+            lease = self._leased.get(found.host8 + found.url8)
+            if lease is not None:
+                lease.record.depth = found.depth  # or the end of the lease would put the old one back
         elif is_seed and record.state in (UrlState.FAILED, UrlState.REFUSED, UrlState.RETIRED):
             self._change(record, UrlState.QUEUED)
             record.reason, record.detail, record.tries, record.depth, record.due_at = Reason.NONE, "", 0, 0, 0
@@ -195,7 +200,8 @@ class Partition:
         while (entry := visit.queue.pop(self.table, self._bands)) is not None:
             record = self.find(visit.host8, entry.url8)
             if record is not None and record.state is UrlState.QUEUED:
-                return Lease(visit, entry, record)
+                lease = self._leased[visit.host8 + entry.url8] = Lease(visit, entry, record)
+                return lease
             # The queue disagrees with the record: the record is right.
             visit.queue.finish(self.table, entry)
             visit.record.waiting -= 1
@@ -204,6 +210,7 @@ class Partition:
 
     def restore(self, lease: Lease) -> None:
         """The lease was not used: its URL is first again."""
+        del self._leased[lease.visit.host8 + lease.entry.url8]
         lease.visit.queue.restore(lease.entry)
 
     def complete(self, lease: Lease, done: Completed) -> bool:
@@ -211,6 +218,7 @@ class Partition:
         if done.number < lease.number:
             return False
         visit, record = lease.visit, lease.record
+        del self._leased[visit.host8 + lease.entry.url8]
         visit.queue.finish(self.table, lease.entry)
         visit.record.waiting -= 1
         self.visits.touch(visit)
@@ -221,6 +229,7 @@ class Partition:
         record.tries = 0 if done.history is not None and done.state is not UrlState.QUEUED else record.tries + 1
         if done.history is not None:
             record.history = done.history
+        visit.record.errors += done.state in (UrlState.QUEUED, UrlState.FAILED)
         if done.state is UrlState.QUEUED:
             visit.record.retrying += 1
             record.state = UrlState.QUEUED
@@ -234,10 +243,11 @@ class Partition:
         return True
 
     def note_capture(self, visit: VisitState, *, body_bytes: int, duration_s: float, is_page: bool, is_capture: bool) -> None:
-        """Counts a request against the host."""
+        """Counts a request against the host. A capture shows that it was within its budgets: parking begins with its first wait again."""
         usage = visit.record.usage
         visit.record.usage = Usage(usage.pages + is_capture, usage.bytes + body_bytes, usage.time_s + duration_s, usage.discovered)
         self.counters.requests += 1
+        visit.record.parks = 0 if is_capture else visit.record.parks
         self.counters.captures += is_capture
         self.counters.pages += is_page
         self.counters.body_bytes += body_bytes
@@ -262,8 +272,9 @@ class Partition:
 
     def _promote(self, visit: VisitState) -> None:
         """Moves parked URLs into the queue, as far as the discovery budget allows by now."""
-        for _ in range(_PROMOTED):
-            if self._over_discovery(visit.record.usage):
+        for number in range(_PROMOTED):
+            # Some always come: the queue ran dry, so without them nothing could change what the budget allows.
+            if number >= _ALWAYS_PROMOTED and self._over_discovery(visit.record.usage):
                 return
             entry = visit.queue.pop_band(self.table, PARKED_BAND)
             if entry is None:
@@ -280,7 +291,7 @@ class Partition:
 
     def snooze(self, visit: VisitState, until: float, reason: Reason, detail: str = "") -> None:
         """The host is asked to wait until wall time ``until``."""
-        visit.record.state, visit.record.next_at = HostState.SNOOZED, until
+        visit.record.state, visit.record.next_at = HostState.SNOOZED, max(visit.record.next_at, until)
         visit.record.reason, visit.record.detail = reason, detail
         self.visits.touch(visit)
 

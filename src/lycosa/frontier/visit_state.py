@@ -41,7 +41,8 @@ class VisitRecord(msgspec.Struct, array_like=True):
     ``waiting`` counts entries of the back queue outside the parked band, ``retrying`` those that wait for a retry time,
     ``parked`` those of the parked band. ``next_at`` is the earliest start of the next request. ``deepest`` bounds the depth of
     the queued URLs. ``refused`` counts links found on this host's pages and refused by a pure rule. ``asleep_until`` is the whole second
-    at which a host that waits for long lines up again, 0 when it does not sleep.
+    at which a host that waits for long lines up again, 0 when it does not sleep. ``has_place`` says that it counts towards the hosts
+    that its site may have. ``errors`` counts requests that failed.
     """
 
     host: str
@@ -66,6 +67,8 @@ class VisitRecord(msgspec.Struct, array_like=True):
     address: str = ""
     last_error: Reason = Reason.NONE
     asleep_until: int = 0
+    has_place: bool = False
+    errors: int = 0
 
 
 _DECODER = msgspec.msgpack.Decoder(VisitRecord)

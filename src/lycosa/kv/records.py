@@ -11,6 +11,7 @@ Keys are big-endian with one prefix byte, so that the keys of one host stand sid
 ``P due4 host8``            a parked host, due for re-examination, or a sleeping one, due to line up
 ``R host8 scheme1``         robots.txt of one origin
 ``A site``                  usage of one site
+``L site``                  which other sites link to it (module ``admit.linking``)
 ``J url``                   a URL whose place belongs to the scope: a seed, or where a seed redirects
 ``V url8``                  a known URL, when URL-seen is a Bloom filter that the table confirms
 ``C digest`` ``S`` ``s``    content-seen (module ``seen``)
@@ -95,6 +96,10 @@ def robots_key(host8: bytes, secure: bool) -> bytes:
 
 def site_key(site: str) -> bytes:
     return b"A" + site.encode()
+
+
+def linking_key(site: str) -> bytes:
+    return b"L" + site.encode()
 
 
 def known_key(url8: bytes) -> bytes:

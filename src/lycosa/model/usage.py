@@ -6,9 +6,10 @@ import msgspec
 
 
 class Usage(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Captures, body bytes, seconds spent fetching, URLs discovered."""
+    """Captures, body bytes, seconds spent fetching, URLs discovered; of a site also the hosts visited under ``budgets.site_hosts``."""
 
     pages: int = 0
     bytes: int = 0
     time_s: float = 0.0
     discovered: int = 0
+    hosts: int = 0
