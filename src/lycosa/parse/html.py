@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import turbohtml
@@ -178,9 +178,9 @@ def fold_lines(text: str) -> str:
     """Drops blank lines and folds white space in the others."""
     if "\xa0" in text:
         text = text.replace("\xa0", " ")
-    lines = [line for line in map(str.strip, text.split("\n")) if line]
+    lines: Iterable[str] = filter(None, map(str.strip, text.split("\n")))
     if "  " in text or "\t" in text or "\r" in text:
-        lines = [" ".join(line.split()) for line in lines]
+        lines = (" ".join(line.split()) if "  " in line or "\t" in line or "\r" in line else line for line in lines)
     return "\n".join(lines)
 
 
