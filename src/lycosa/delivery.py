@@ -71,8 +71,8 @@ class Delivery:
         assert self._intake is not None and self._worker is not None
         inbox, partition = self._inboxes[parcel.destination], self._partitions[parcel.destination]
         if inbox.is_new(parcel.source, parcel.sequence):
-            inbox.accept(parcel.source, parcel.sequence)
             self._intake.receive(partition, parcel.discovered)
+            inbox.accept(parcel.source, parcel.sequence)
             self.activity += 1
         while not inbox.is_committed(parcel.source, parcel.sequence):
             committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()

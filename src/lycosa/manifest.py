@@ -29,7 +29,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     """What the identity and the place of a URL depend on.
 
     ``canonical`` holds every option of the canonical form by name, ``canonical_version`` the version of the rules, ``suffixes`` names the
-    public-suffix list. ``split_sites`` are sites that are divided by host among partitions.
+    public-suffix list, ``seen_urls`` the implementation of URL-seen. ``split_sites`` are sites that are divided by host among partitions.
     """
 
     partitions: int
@@ -38,6 +38,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     canonical_version: int
     suffixes: str
     split_sites: tuple[str, ...] = ()
+    seen_urls: str = "sorted"
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -183,6 +184,7 @@ _WHY = {
     "bands": "queued URLs would be looked for in another band",
     "canonical_version": "stored URLs would no longer be recognised",
     "suffixes": "sites, and with them the partitions of their URLs, would be other ones",
+    "seen_urls": "known URLs would be taken for new and fetched again",
     "split_sites": "hosts of these sites would be looked for in another partition",
 }
 _SETTING = {
@@ -190,6 +192,7 @@ _SETTING = {
     "bands": "frontier.bands",
     "canonical_version": "the version of the canonical form",
     "suffixes": "the public suffix list",
+    "seen_urls": "seen.urls",
     "split_sites": "the sites split by host",
 }
 

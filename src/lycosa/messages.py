@@ -107,6 +107,7 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     discovered: int = 0
     states: dict[str, int] = {}
     captures: int = 0
+    committed: int = 0
     pages: int = 0
     requests: int = 0
     body_bytes: int = 0
@@ -171,7 +172,7 @@ def total(reports: list[Progress]) -> Progress:
 
 _TABLES = ("states", "reasons", "rule_refusals")
 _SUMMED = (
-    "discovered", "captures", "pages", "requests", "body_bytes", "running", "hosts_ready", "hosts_snoozed", "hosts_benched",
+    "discovered", "captures", "committed", "pages", "requests", "body_bytes", "running", "hosts_ready", "hosts_snoozed", "hosts_benched",
     "hosts_front", "hosts_parked", "hosts_retired", "hosts", "memory_bytes", "commits",
 )  # fmt: skip
 

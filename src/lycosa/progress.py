@@ -54,6 +54,7 @@ class ProgressReport:
             discovered=sum(c.discovered for c in totals),
             states=states,
             captures=sum(c.captures for c in totals),
+            committed=self._worker.committed_captures,
             pages=sum(c.pages for c in totals),
             requests=sum(c.requests for c in totals),
             body_bytes=sum(c.body_bytes for c in totals),

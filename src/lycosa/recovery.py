@@ -57,22 +57,31 @@ def recover_crawl(folder: Path, config: Config, open_table: Opener, workers: int
     return _recover(folder, config, open_table, logs, existing, lambda: recover(folder, lengths, workers))
 
 
-def recover_worker(folder: Path, config: Config, open_table: Opener, worker: int, owned: Sequence[int]) -> Recovered:
-    """The part of one worker that died, while the others go on. Raises like ``recover_crawl``."""
+def recover_worker(folder: Path, config: Config, open_table: Opener, worker: int, owned: Sequence[int], epoch: int) -> Recovered:
+    """The part of one worker that died in the run ``epoch``, while the others go on. Raises like ``recover_crawl``.
+
+    What its partitions hold of earlier runs may be in other workers' logs, and was checked when the run began.
+    """
     log = CommitLog(log_folder(folder), worker)
     lengths = log.last.lengths if log.last else {}
     existing = [number for number in owned if table_folder(folder, number).exists()]
-    return _recover(folder, config, open_table, [log], existing, lambda: recover(folder, lengths, only=worker))
+    return _recover(folder, config, open_table, [log], existing, lambda: recover(folder, lengths, only=worker), epoch)
 
 
 def _recover(
-    folder: Path, config: Config, open_table: Opener, logs: list[CommitLog], existing: list[int], recover_store: Callable[[], Recovery]
+    folder: Path,
+    config: Config,
+    open_table: Opener,
+    logs: list[CommitLog],
+    existing: list[int],
+    recover_store: Callable[[], Recovery],
+    epoch: int = 0,
 ) -> Recovered:
     try:
         report = recover_store()
         opened = {number: _open(folder, number, config, open_table) for number in existing}
         try:
-            replayed, rebuilt = _catch_up(logs, opened, lambda number: _open(folder, number, config, open_table))
+            replayed, rebuilt = _catch_up(logs, opened, lambda number: _open(folder, number, config, open_table), epoch)
             captures = {number: counters_of(each.table).captures for number, each in opened.items()}
             places = [key[1:].decode() for each in opened.values() for key, _ in each.table.scan(b"J", prefix_end(b"J"))]
         finally:
@@ -93,8 +102,8 @@ def _open(folder: Path, number: int, config: Config, open_table: Opener) -> _Ope
     return _Opened(table, open_seen(folder, number, config.seen, table), mark_of(table))
 
 
-def _catch_up(logs: list[CommitLog], opened: dict[int, _Opened], make: Callable[[int], _Opened]) -> tuple[int, int]:
-    check_reaches(logs, {number: each.mark for number, each in opened.items()})
+def _catch_up(logs: list[CommitLog], opened: dict[int, _Opened], make: Callable[[int], _Opened], epoch: int) -> tuple[int, int]:
+    check_reaches(logs, {number: each.mark for number, each in opened.items() if each.mark.epoch >= epoch})
     replayed = 0
     # A URL-seen file catches up from the log when the log reaches back to it; any other is made again from the table.
     reach = max((stamp_of(first.mark) for log in logs if (first := next(log.records(), None))), default=0)

@@ -10,6 +10,7 @@ import hashlib
 from base64 import b32encode
 from collections import OrderedDict
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 
@@ -34,6 +35,7 @@ from lycosa.url import InvalidUrl, hash8, host_of
 _HOPS = 5
 _LONGEST_WAIT_S = 120.0  # for a host that robots.txt redirects to; one that rests for longer counts as unreachable for now
 _MATCHERS = 20_000
+_RULES = 1_000_000  # about half a kilobyte each, rule and matcher
 _DECODER = msgspec.msgpack.Decoder(RobotsRecord)
 
 
@@ -78,6 +80,7 @@ class Robots:
         self._resolve_url = resolve_url
         self._partition_of = partition_of
         self._known: OrderedDict[bytes, tuple[RobotsRecord, Matcher]] = OrderedDict()
+        self._rules = 0  # of all known files: a hostile one has as many as ten thousand ordinary ones
 
     def state(self, partition: Partition, visit: VisitState, secure: bool, wall: float) -> OriginState:
         """What is known of the origin at a wall time."""
@@ -104,7 +107,7 @@ class Robots:
         visit.record.last_error = fetched.reason
         body = b""
         if 200 <= fetched.status < 300:
-            body = decode(fetched.body, fetched.header("content-encoding"), self._section.max_bytes + 1, 1000).body
+            body = decode(_whole_body(fetched), fetched.header("content-encoding"), self._section.max_bytes + 1, 1000).body
         known = self._load(partition, visit, secure)
         record = after_fetch(known[0] if known else None, answer_of(fetched, body), self._product, self._section, self._clock.wall())
         partition.table.put(robots_key(visit.host8, secure), encode(record))
@@ -160,7 +163,7 @@ class Robots:
             until = rest.until
             return fetched
         finally:
-            self._frontier.return_borrowed(host8, until)
+            self._frontier.return_borrowed(partition, host8, until, rest.wall_until)
 
     async def _is_free(self, take: Callable[[], float]) -> bool:
         """Waits until a host or an address is taken; not for long."""
@@ -174,7 +177,8 @@ class Robots:
     def forget(self, partition: Partition, visit: VisitState, secure: bool) -> None:
         """What was learnt of the origin does not count: nobody was asked."""
         partition.table.delete(robots_key(visit.host8, secure))
-        self._known.pop(robots_key(visit.host8, secure), None)
+        known = self._known.pop(robots_key(visit.host8, secure), None)
+        self._rules -= len(known[0].rules.rules) if known else 0
 
     def _request(self, url: str, address: str) -> FetchRequest:
         return self._sender.robots_request(url, address, self._section.max_bytes + 1)
@@ -189,9 +193,12 @@ class Robots:
         return known
 
     def _keep(self, key: bytes, record: RobotsRecord) -> tuple[RobotsRecord, Matcher]:
+        old = self._known.pop(key, None)
         known = self._known[key] = (record, Matcher(record.rules))
-        if len(self._known) > _MATCHERS:
-            self._known.popitem(last=False)
+        self._rules += len(record.rules.rules) - (len(old[0].rules.rules) if old else 0)
+        while len(self._known) > _MATCHERS or (self._rules > _RULES and len(self._known) > 1):
+            _, (dropped, _) = self._known.popitem(last=False)
+            self._rules -= len(dropped.rules.rules)
         return known
 
 
@@ -200,8 +207,13 @@ def robots_url(host: str, secure: bool) -> str:
     return f"{'https' if secure else 'http'}://{host}/robots.txt"
 
 
+def _whole_body(fetched: Fetched) -> bytes:
+    """The body, also when it had to go to disk because large ones of others filled the memory for bodies."""
+    return Path(fetched.spool).read_bytes() if fetched.spool else fetched.body
+
+
 def _capture(fetched: Fetched, visit: VisitState) -> Capture:
-    digest = hashlib.sha1(fetched.body, usedforsecurity=False).digest()
+    digest = hashlib.sha1(_whole_body(fetched), usedforsecurity=False).digest()
     return Capture(
         fetched=fetched,
         kind=FetchKind.ROBOTS,

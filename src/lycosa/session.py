@@ -98,7 +98,7 @@ class Session:
 
     def recover_worker(self, number: int, owned: Sequence[int]) -> Recovered:
         """Brings one worker's part to its last commit, after it died. Blocks."""
-        return recover_worker(self.folder, self.config, self._open_table, number, owned)
+        return recover_worker(self.folder, self.config, self._open_table, number, owned, self.manifest.runs)
 
     def _begin(self) -> None:
         self.is_new = not manifests.exists(self.folder)

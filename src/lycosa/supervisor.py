@@ -78,7 +78,7 @@ class Supervisor:
             WorkerHandle(number, tuple(range(number, partitions, count)), session.lock_fileno, self._hear) for number in range(count)
         ]
         self._sockets = Path(tempfile.mkdtemp(prefix="lycosa-")) if count > 1 else None
-        self._places = list(session.recovered.places)
+        self._places = dict.fromkeys(session.recovered.places)
         self._grants = Grants(session.config.limits, session.recovered.captures, count)
         self._status = StatusFile(session.folder)
         self._refused: list[tuple[str, str]] = []
@@ -119,6 +119,7 @@ class Supervisor:
         try:
             ends = await asyncio.gather(*tasks)
         except BaseException:
+            self._stops = 3  # nobody is started again
             for handle in self._handles:
                 handle.kill()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -149,6 +150,10 @@ class Supervisor:
                 raise WorkerFailed("WorkerDied", f"worker {handle.number} died {fruitless} times in a row without committing anything")
             self._on_note(f"worker {handle.number} died ({handle.how_it_died()}); recovering and starting another one")
             recovered = await asyncio.to_thread(self._session.recover_worker, handle.number, handle.owned)
+            if self._stops >= 3:
+                return End.STOPPED.value
+            handle.last_commit = recovered.last_commit
+            self._join([place for place in recovered.places if place not in self._places], handle)
             self._grants.recount(handle.number, recovered.captures)
             self._give_grants()
 
@@ -163,9 +168,9 @@ class Supervisor:
             tuple(job.owned),
             job.software,
             job.user_agent,
-            job.last_commit,
+            handle.last_commit or job.last_commit,
             sockets,
-            self._places,
+            list(self._places),
         )
 
     def _greeting(self, handle: WorkerHandle) -> tuple[ToWorker, ...]:
@@ -184,7 +189,7 @@ class Supervisor:
             progress = self._total()
             self._status.write("stopping" if self._end else "crawling", progress, len(self._handles), self._deaths)
             self._on_progress(progress)
-            if self._grants.is_reached(progress.captures, progress.body_bytes):
+            if self._grants.is_reached(progress.committed, progress.body_bytes):
                 self._end_all(End.LIMIT)
         elif isinstance(message, SeedsTaken):
             self._refused += message.refused
@@ -194,15 +199,20 @@ class Supervisor:
                 for each in self._handles:
                     self._say(each, Seeds(self._batch, self._all_given))
         elif isinstance(message, Joined):
-            self._places += message.urls
-            for other in self._handles:
-                if other is not handle:
-                    self._say(other, JoinScope(message.urls))
+            self._join(message.urls, handle)
         elif isinstance(message, WantGrant):
             self._grants.ask(handle.number, message.returned)
             self._give_grants()
         elif isinstance(message, ProbeAnswer) and message.round == self._probe:
             self._answers[handle.number] = message
+
+    def _join(self, urls: list[str], finder: WorkerHandle) -> None:
+        """Places that a worker found to belong to the crawl."""
+        self._places.update(dict.fromkeys(urls))
+        if urls:
+            for other in self._handles:
+                if other is not finder:
+                    self._say(other, JoinScope(urls))
 
     def _give_grants(self) -> None:
         for number, captures in self._grants.give():

@@ -35,6 +35,7 @@ from lycosa.store.segments import SegmentStore
 
 _FLUSH_RECORDS = 300  # commits after which tables are flushed and the log is dropped up to there
 _IDLE_S = 1.0
+_OPEN_WRITES = 1_000_000
 _DISK_S = 1.0  # between looks at the room that the disk has
 _BUFFER_BYTES = 32_000_000  # of records that wait in memory, at which a commit does not wait for its time
 
@@ -117,6 +118,7 @@ class Worker:
         self.expects_more = False  # seeds are still being given, so an empty frontier is not the end
         self.is_alone = True  # it ends by itself; with others, it is told when all have nothing left
         self.is_idle = False
+        self.committed_captures = sum(p.counters.captures for p in frontier.partitions.values())
         self.lacks_room = False  # the disk has less than ``store.min_free_bytes``: nothing new is started until it has more
         self._looked_at_disk = -_DISK_S
         self.waiters: list[asyncio.Future[None]] = []
@@ -200,7 +202,12 @@ class Worker:
     @property
     def _may_start(self) -> bool:
         has_slot = len(self._running) - self._pipeline.parsing < self._config.fetch.slots
+        if self._books.store.buffered_bytes > 4 * _BUFFER_BYTES or self._open_writes() > _OPEN_WRITES:
+            return False  # commits are slower than fetching: what waits for them is bounded
         return has_slot and not (self._solo_waiting or self._is_paused or self.lacks_room) and self._pipeline.may_start
+
+    def _open_writes(self) -> int:
+        return sum(partition.table.open_writes for partition in self.frontier.partitions.values())
 
     def _is_finished(self, now: float, wall: float) -> bool:
         """Nothing is leased and nothing will be due within ``finish_wait``."""
@@ -321,7 +328,9 @@ class Worker:
             for batch in batches:
                 self._marks[batch.partition] = record.mark
                 partitions[batch.partition].seen.seal(stamp_of(record.mark))
+            captures = sum(p.counters.captures for p in partitions.values())
             await self._offload.run(lambda: self._write(pending, record))
+            self.committed_captures = captures
             for batch in batches:
                 partitions[batch.partition].table.settle()
             self._reach("commit:settled")

@@ -38,6 +38,7 @@ class WorkerHandle:
         self.number = number
         self.owned = owned
         self.progress = Progress()
+        self.last_commit = 0.0  # of this worker, after a death (wall seconds)
         self._lock_fileno = lock_fileno
         self._on_message = on_message
         self._stream: FrameStream | None = None

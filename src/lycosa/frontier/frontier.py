@@ -24,6 +24,7 @@ _ROUNDS = 20
 _QUANTUM = 32
 _LONGEST_WAIT_S = 86_400.0
 _BUSY_S = 0.25
+_BORROWED = 10_000  # borrowed hosts remembered before those whose time has passed are dropped
 _SLEEP_S = 120.0  # a host that waits for longer sleeps
 
 
@@ -88,9 +89,17 @@ class Frontier:
         self._borrowed[host8] = inf
         return 0.0
 
-    def return_borrowed(self, host8: bytes, next_time: float) -> None:
+    def return_borrowed(self, partition: int, host8: bytes, next_time: float, wall_next: float) -> None:
         """The request is over; the host may be fetched from ``next_time``."""
         self._borrowed[host8] = next_time
+        visit = self.known(partition, host8)
+        if visit is not None:
+            # What it asked for outlives this process.
+            visit.record.next_at = max(visit.record.next_at, wall_next)
+            visit.next_time = max(visit.next_time, next_time)
+            self.partitions[partition].visits.touch(visit)
+        if len(self._borrowed) > _BORROWED:
+            self._borrowed = {host: until for host, until in self._borrowed.items() if until > self._now}
 
     def lend(self, host8: bytes, next_time: float) -> None:
         """The visit of this host sends nothing to it for now, so others may borrow it from ``next_time``.

@@ -133,4 +133,11 @@ class Workbench:
         if group.in_use >= self._slots:
             return
         self._ticket += 1
+        if len(self._heap) > 4 * len(self._groups) + 1000:
+            self._drop_outdated()
         heapq.heappush(self._heap, (max(group.next_time, group.hosts[0][0]), self._ticket, group.key, group.version))
+
+    def _drop_outdated(self) -> None:
+        """Entries that are out of date leave by themselves only at the top; those of hosts with a far time would pile up."""
+        self._heap = [entry for entry in self._heap if (group := self._groups.get(entry[2])) and group.version == entry[3]]
+        heapq.heapify(self._heap)

@@ -22,6 +22,7 @@ from lycosa.inspect.explain_facts import (
 from lycosa.inspect.explain_lookup import Stored, place_in_queue, stored_capture, tries_of
 from lycosa.inspect.reader import CrawlReader, TableView, UrlEntry
 from lycosa.inspect.saved import Saved
+from lycosa.inspect.site_budget import judged_now, site_budget, site_facts
 from lycosa.model.completed import History, UrlState
 from lycosa.reasons import Reason
 from lycosa.url import host_of, join_url, scheme_of
@@ -104,6 +105,12 @@ class Known:
         else:
             self._answer.say("parked", f"Its host is parked until {when(visit.parked_until)}: {visit.reason.meaning} ({visit.detail}).")
             reason_facts(self._answer, visit.reason, visit.detail)
+            rule, _, value = visit.detail.partition(" = ")
+            self._answer.add("rule", rule)
+            self._answer.add("value", value)
+            found = site_budget(self._view, self._reader.sites.site_of(visit.host))
+            site_facts(self._answer, found, self._config.budgets)
+            judged_now(self._answer, found, self._config.budgets, visit)
             self._answer.add("looked_at_again", visit.parked_until, when(visit.parked_until))
         host_facts(self._answer, visit, self._config, self._now)
 

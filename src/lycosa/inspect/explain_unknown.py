@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import msgspec
-
-from lycosa.admit.budgets import over_budget
 from lycosa.frontier.visit_state import HostState
 from lycosa.inspect.explain_facts import Explanation, host_facts, reason_facts, robots_facts, robots_now
 from lycosa.inspect.explain_lookup import FoundOn, found_on
 from lycosa.inspect.reader import CrawlReader, TableView
 from lycosa.inspect.saved import PureRules, Saved
-from lycosa.kv.records import site_key
+from lycosa.inspect.site_budget import site_budget, site_facts
 from lycosa.model.discovered import LinkKind
-from lycosa.model.usage import Usage
 from lycosa.reasons import Reason
 from lycosa.url import hash8, host_of, join_url, scheme_of, target_of
-
-_USAGE = msgspec.msgpack.Decoder(Usage)
 
 
 class Unknown:
@@ -69,8 +63,9 @@ class Unknown:
         host_facts(answer, visit, self._saved.config, self._now)
         if visit.state is HostState.RETIRED:
             return answer.say("never_seen", f"It was never found, and its host was given up: {visit.reason.meaning}.")
-        usage = self._view.get(site_key(self._reader.sites.site_of(visit.host)))
-        budget = over_budget(self._saved.config.budgets, visit.usage, _USAGE.decode(usage) if usage else Usage())
+        site, section = site_budget(self._view, self._reader.sites.site_of(visit.host)), self._saved.config.budgets
+        site_facts(answer, site, section)
+        budget = site.refusal(section, visit)
         if budget is not None:
             answer.add("rule", budget.rule)
             answer.add("value", budget.value)

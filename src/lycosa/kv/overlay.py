@@ -62,6 +62,9 @@ class Overlay:
 
         Reads every key of the two upper layers, so it is for refills of many entries, not for single look-ups.
         """
+        if not self._open and not self._in_flight:
+            yield from self._store.scan(start, end, limit)  # nothing to merge, so nothing to hold
+            return
         upper = {key: value for layer in (self._in_flight, self._open) for key, value in layer.items() if start <= key < end}
         hidden = len(upper)
         lower = self._store.scan(start, end, limit + hidden if limit else 0)

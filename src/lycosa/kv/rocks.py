@@ -41,6 +41,7 @@ from lycosa.kv.port import Opener, StoreDamaged, StoreError, StoreLocked, Writes
 
 # Longest scan that is read at once; nothing of it stays open. A refill asks for tens, a sweep for some hundreds.
 _EAGER = 4096
+_WINDOW_BITS, _LEVEL, _DICTIONARY_BYTES = -14, 3, 16 << 10  # zstd, for the lowest level
 _LOCK_SIGNS = ("While lock file", "lock hold by current process", "LOCK: Resource temporarily unavailable")
 _DAMAGE_SIGNS = ("Corruption", "No such file", "checksum mismatch", "Invalid argument")
 
@@ -243,6 +244,11 @@ def _options(shared: SharedCache, open_files: int) -> Options:
     options.set_level_compaction_dynamic_level_bytes(True)
     options.set_compression_type(DBCompressionType.lz4())
     options.set_bottommost_compression_type(DBCompressionType.zstd())
+    # With a dictionary per file, learnt from it: short records then share what they have in common beyond their block (6 % of the state).
+    options.set_bottommost_compression_options(_WINDOW_BITS, _LEVEL, 0, _DICTIONARY_BYTES, True)
+    options.set_bottommost_zstd_max_train_bytes(100 * _DICTIONARY_BYTES, True)
+    # URL-seen answers for what is absent, so nearly all look-ups hit: no filters in the lowest level, which holds nine tenths of the keys.
+    options.set_optimize_filters_for_hits(True)
     # Small logs and manifests: sixteen stores each keep their own.
     options.set_keep_log_file_num(2)
     options.set_max_log_file_size(1 << 20)
@@ -253,10 +259,22 @@ def _options(shared: SharedCache, open_files: int) -> Options:
     return options
 
 
+def bottom_options() -> Options:
+    """For table files made outside a store, to be ingested as its lowest level: compressed as that is."""
+    options = _options(SharedCache(8 << 20, 1 << 20), 16)
+    options.set_compression_type(DBCompressionType.zstd())
+    options.set_compression_options(_WINDOW_BITS, _LEVEL, 0, _DICTIONARY_BYTES)
+    options.set_zstd_max_train_bytes(100 * _DICTIONARY_BYTES)
+    table = _table_options(SharedCache(8 << 20, 1 << 20))
+    table.set_bloom_filter(1, False)  # as good as none: those of the lowest level are left out
+    options.set_block_based_table_factory(table)
+    return options
+
+
 def _table_options(shared: SharedCache) -> BlockBasedOptions:
     table = BlockBasedOptions()
     table.set_block_cache(shared.cache)
-    table.set_block_size(8 << 10)
+    table.set_block_size(16 << 10)
     table.set_bloom_filter(10, False)  # full filters, 10 bits a key: 1 % false positives
     table.set_cache_index_and_filter_blocks(True)  # else they are memory outside the bound
     table.set_pin_l0_filter_and_index_blocks_in_cache(True)

@@ -92,6 +92,8 @@ class SegmentStore:
         self._current: _Open | None = None
         self._sealed: list[_Open] = []
         self._closing: dict[str, dict[str, int]] = {}
+        self.unbuilt: dict[str, str] = {}
+        """Closed segments whose derived files could not be built, with the reason."""
         self._in_flight: PendingWrite | None = None
         self._number = 0
         self._find_segments()
@@ -183,7 +185,11 @@ class SegmentStore:
         """
         give_final_names(self._folder, closed.name)
         self._closing.pop(closed.name, None)
-        build_derived(self._folder, closed.name)
+        try:
+            build_derived(self._folder, closed.name)
+        except (journal.JournalError, ValueError, OverflowError) as error:
+            # The captures are safe in the WARC; ``rebuild`` tries again at the next start, and no row stops a crawl.
+            self.unbuilt[closed.name] = f"{type(error).__name__}: {error}"
 
     @property
     def buffered_bytes(self) -> int:
