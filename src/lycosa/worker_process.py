@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import os
 import signal
 import socket
@@ -127,7 +128,7 @@ class WorkerProcess:
             message = decode_to_worker(frame)
             if isinstance(message, Seeds):
                 refused = assembled.intake.seeds(message.raw)
-                await worker.commit()
+                await worker.committer.commit()
                 worker.expects_more = worker.expects_more and not message.is_last
                 await self._stream.send(encode(SeedsTaken(refused)))
             elif isinstance(message, Stop):
@@ -204,6 +205,9 @@ def _answer(probe: Probe, assembled: Assembled) -> ProbeAnswer:
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sock = socket.socket(fileno=int(sys.argv[1]))
+    # What is imported lives until the end, and pages leave few cycles: looking for them less often saves 1 % of the time.
+    gc.freeze()
+    gc.set_threshold(20_000, 50, 100)
     uvloop.run(WorkerProcess(FrameStream(sock)).run())
     # What native libraries would still tidy up is of no use to anyone, and takes a second.
     sys.stdout.flush()

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import mmap
 import os
 import resource
@@ -94,6 +95,9 @@ def main(arguments: list[str]) -> int:
     fd, parent = int(arguments[0]), int(arguments[1])
     _die_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # when to stop is the parent's decision
+    # What is imported lives until the end, and documents leave few cycles: looking for them less often saves 3 % of the time.
+    gc.freeze()
+    gc.set_threshold(20_000, 50, 100)
     with socket.socket(fileno=fd) as sock:
         try:
             serve(sock)
