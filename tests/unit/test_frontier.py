@@ -125,7 +125,7 @@ def test_a_borrowed_host_is_not_visited_until_its_rest_is_over() -> None:
     assert borrow(frontier, A, 0.0) == 0.0
     assert borrow(frontier, A, 0.0) > 0.0
     assert fetch(frontier, 1.0) is None
-    frontier.return_borrowed(hash8(A), 7.0)
+    frontier.return_borrowed(0, hash8(A), 7.0, START + 7)
     assert fetch(frontier, 6.9) is None
     assert fetch(frontier, 7.0) is not None
 
@@ -152,7 +152,7 @@ def test_a_host_that_is_only_known_from_disk_or_held_back_keeps_its_rest() -> No
 def test_an_unknown_host_is_remembered_between_two_borrowers() -> None:
     frontier = frontier_with({A: 1})
     assert borrow(frontier, "new.test", 0.0) == 0.0
-    frontier.return_borrowed(hash8("new.test"), 3.0)
+    frontier.return_borrowed(0, hash8("new.test"), 3.0, START + 3)
     assert borrow(frontier, "new.test", 1.0) == 2.0
 
 
