@@ -17,6 +17,7 @@ from lycosa.admit.scope import Scope
 from lycosa.admit.traps import Traps
 from lycosa.attempts import Attempt, AttemptLog, CrashCounts, Settling, boot_id, last_contacts
 from lycosa.commit import CommitLog
+from lycosa.committing import Books, Reach
 from lycosa.config import Config, FetchSection
 from lycosa.config import SeenUrls as SeenChoice
 from lycosa.delivery import Delivery
@@ -46,8 +47,7 @@ from lycosa.store.segments import SegmentStore
 from lycosa.store.suffixes import by_list
 from lycosa.suspects import suspects
 from lycosa.url import CANONICAL_VERSION, Canonicalizer, Sites, partition_of, surt
-from lycosa.worker import Books, End, Reach, Worker
-
+from lycosa.worker import End, Worker
 
 _COMMIT_MARGIN_S = 60.0
 
@@ -181,7 +181,7 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
     books = Books(tables, log, attempts, crashes, store, job.manifest.runs, ports.free_bytes)
     worker = Worker(config, frontier, pipeline, books, clock, ports.offload, ports.reach)
     if want_permits is not None:
-        worker.is_alone, worker.mail = False, delivery
+        worker.is_alone, worker.committer.mail = False, delivery
 
     def close() -> None:
         books.log.close()

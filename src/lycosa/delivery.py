@@ -76,7 +76,7 @@ class Delivery:
             self.activity += 1
         while not inbox.is_committed(parcel.source, parcel.sequence):
             committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._worker.waiters.append(committed)
+            self._worker.committer.waiters.append(committed)
             self._worker.wake()
             await committed
 

@@ -54,7 +54,7 @@ class ProgressReport:
             discovered=sum(c.discovered for c in totals),
             states=states,
             captures=sum(c.captures for c in totals),
-            committed=self._worker.committed_captures,
+            committed=self._worker.committer.captures,
             pages=sum(c.pages for c in totals),
             requests=sum(c.requests for c in totals),
             body_bytes=sum(c.body_bytes for c in totals),
@@ -71,7 +71,7 @@ class ProgressReport:
             next_in_s=max(ready - now, 0.0) if ready is not None else -1.0,
             slowest=self._slowest,
             memory_bytes=memory_bytes(),
-            commits=self._worker.commits,
+            commits=self._worker.committer.commits,
             is_idle=self._worker.is_idle,
             lacks_room=self._worker.lacks_room,
         )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from lycosa.assembly import Ports
 from lycosa.clock import SystemClock, ThreadOffload
+from lycosa.committing import Reach
 from lycosa.config import Config
 from lycosa.fetch import AiodnsQuery, CachingResolver, CurlFetcher, Guard
 from lycosa.folder import spool_folder
@@ -14,7 +15,6 @@ from lycosa.kv.port import Opener
 from lycosa.kv.rocks import rocks_opener
 from lycosa.parse.parent import ChildParser
 from lycosa.parse.parser_config import ParserConfig
-from lycosa.worker import Reach
 
 
 def real_ports(folder: Path, config: Config, user_agent: str, open_table: Opener | None = None, reach: Reach = lambda _: None) -> Ports:

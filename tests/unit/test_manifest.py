@@ -135,7 +135,15 @@ def test_every_changed_setting_is_listed_with_old_new_and_why(tmp_path: Path) ->
 
 def test_every_part_of_the_identity_is_compared(tmp_path: Path) -> None:
     manifest = load(made(tmp_path).parent)
-    other = {"partitions": 1, "bands": 1, "canonical": {}, "canonical_version": 9, "suffixes": "x", "split_sites": ("big.test",)}
+    other = {
+        "partitions": 1,
+        "bands": 1,
+        "canonical": {},
+        "canonical_version": 9,
+        "suffixes": "x",
+        "split_sites": ("big.test",),
+        "seen_urls": "bloom",
+    }
     assert set(other) == set(Identity.__struct_fields__)
     for name, value in other.items():
         with pytest.raises(IdentityChanged):
