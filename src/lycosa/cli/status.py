@@ -18,6 +18,8 @@ _EPILOG = """
 Examples:
   lycosa status crawls/example.org              running or not, URLs by state, errors, sizes, what it waits for
   lycosa status crawls/example.org --hosts 50   the fifty hosts with most URLs waiting
+  lycosa status crawls/example.org --hosts --by errors    those with most failed requests; --by wait: that rest longest
+  lycosa status crawls/example.org --sites      sites with their pages, budget and the sites that link to them
   lycosa status crawls/example.org --json | jq .states
 """
 
@@ -33,23 +35,39 @@ Examples:
     default=10,
     help="Hosts listed, most waiting URLs first [10; 50 without N].",
 )
+@click.option(
+    "--sites",
+    metavar="N",
+    type=click.IntRange(0),
+    is_flag=False,
+    flag_value=50,
+    default=0,
+    help="Sites listed as well, with their budget [0; 50 without N].",
+)
+@click.option(
+    "--by",
+    type=click.Choice(["queue", "errors", "wait"]),
+    default="queue",
+    help="What hosts and sites are listed by: waiting and parked URLs, failed requests, or seconds until the next one [queue].",
+)
 @click.option("--json", "as_json", is_flag=True, help="As one JSON document.")
-def command(folder: Path, hosts: int, as_json: bool) -> None:
+def command(folder: Path, hosts: int, sites: int, by: str, as_json: bool) -> None:
     """Show how far the crawl in DIR is. It may be running: nothing is locked or written."""
-    run(folder, hosts, as_json)
+    run(folder, hosts, sites, by, as_json)
 
 
-def run(folder: Path, hosts: int, as_json: bool) -> None:
+def run(folder: Path, hosts: int, sites: int, by: str, as_json: bool) -> None:
     """Reads the status and prints it."""
     import msgspec
 
     from lycosa.inspect.reader import CrawlReader
     from lycosa.inspect.saved import load_saved
     from lycosa.inspect.status import crawl_status, estimate
+    from lycosa.inspect.top_lists import Order
 
     now = time.time()
     reader = CrawlReader(folder)
-    status = crawl_status(reader, load_saved(reader), now, hosts)
+    status = crawl_status(reader, load_saved(reader), now, hosts, Order(by), sites)
     if as_json:
         emit_json({**msgspec.to_builtins(status), "estimate": estimate(status)})
     else:
@@ -80,18 +98,32 @@ def _print(status: CrawlStatus, estimated: str, now: float) -> None:
         if lines:
             emit("")
             emit_table((title, "count", "whose", "meaning"), ((x.reason, human_count(x.count), x.cause, x.meaning) for x in lines))
-    if status.hosts:
-        emit("")
-        rows = (
-            (x.host, x.state, human_count(x.waiting), human_count(x.parked), human_count(x.pages), human_duration(x.wait_s),
-             human_duration(x.needs_s), x.reason or x.last_error)
-            for x in status.hosts
-        )  # fmt: skip
-        emit_table(("host", "state", "waiting", "parked", "pages", "next in", "needs", "why"), rows)
+    _print_lists(status)
     emit("")
     emit_table(
         ("files", "number", "open", "size"), ((x.kind, x.files, x.open or "", human_bytes(x.bytes)) for x in status.outputs if x.files)
     )
+
+
+def _print_lists(status: CrawlStatus) -> None:
+    if status.hosts:
+        emit("")
+        rows = (
+            (x.host, x.state, human_count(x.waiting), human_count(x.parked), human_count(x.pages), human_count(x.errors),
+             human_duration(x.wait_s), human_duration(x.needs_s), x.reason or x.last_error)
+            for x in status.hosts
+        )  # fmt: skip
+        emit_table(("host", "state", "waiting", "parked", "pages", "errors", "next in", "needs", "why"), rows)
+    if status.sites:
+        emit("")
+        site_rows = (
+            (x.site, human_count(x.hosts), human_count(x.hosts_parked), human_count(x.waiting), human_count(x.parked), human_count(x.pages),
+             human_count(x.most_pages) if x.most_pages else "no limit", human_count(x.linking_sites), human_count(x.errors),
+             human_duration(x.wait_s))
+            for x in status.sites
+        )  # fmt: skip
+        names = ("site", "hosts", "of them parked", "waiting", "parked", "pages", "of", "linking sites", "errors", "next in")
+        emit_table(names, site_rows)
 
 
 def _state(status: CrawlStatus, now: float) -> str:

@@ -47,7 +47,7 @@ def site_facts(answer: Explanation, found: SiteBudget, section: BudgetSection) -
         answer.add("linking_sites", number, f"{'' if is_exact(found.linking) else 'about '}{number:,} other sites link to its site")
     if section.site_hosts:
         answer.add(
-            "site_hosts", found.usage.hosts, f"{found.usage.hosts:,} of {section.site_hosts:,} hosts that its site may have were visited"
+            "site_hosts", found.usage.hosts, f"{found.usage.hosts:,} hosts of its site were visited, of {section.site_hosts:,} that may be"
         )
 
 

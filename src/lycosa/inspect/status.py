@@ -6,7 +6,6 @@ of what will still be found there.
 
 from __future__ import annotations
 
-import heapq
 import json
 from itertools import islice
 from pathlib import Path
@@ -18,10 +17,11 @@ from lycosa.config import Config
 from lycosa.folder import status_path
 from lycosa.frontier.counters import Counters, count
 from lycosa.frontier.visit_state import HostState, VisitRecord
-from lycosa.inspect.explain_facts import owed, span, steady_delay
+from lycosa.inspect.explain_facts import span
 from lycosa.inspect.reader import CrawlReader
 from lycosa.inspect.running import is_running, lock_holder
 from lycosa.inspect.saved import Saved
+from lycosa.inspect.top_lists import HostLine, Order, SiteLine, SiteLines, Top, errors_of, host_line
 from lycosa.kv.records import prefix_end
 from lycosa.lock import LockHolder
 from lycosa.model.completed import UrlState
@@ -31,21 +31,6 @@ from lycosa.store import layout
 DEFAULT_HOSTS = 10
 _FRESH_S = 15.0  # a status file older than this is not believed
 _LONG_S = 600.0  # a host that alone needs longer than this is worth a sentence
-
-
-class HostLine(msgspec.Struct, frozen=True):
-    """One host with work left. ``wait_s`` until its next request, ``needs_s`` the least time in which its queue can be fetched."""
-
-    host: str
-    state: str
-    waiting: int
-    parked: int
-    pages: int
-    delay_s: float
-    wait_s: float
-    needs_s: float
-    reason: str
-    last_error: str
 
 
 class ReasonLine(msgspec.Struct, frozen=True):
@@ -89,14 +74,21 @@ class CrawlStatus(msgspec.Struct, kw_only=True):
     refusals: list[ReasonLine] = []
     hosts_by_state: dict[str, int] = {}
     hosts: list[HostLine] = []
+    sites: list[SiteLine] = []
     longest: HostLine | None = None
     next_due_s: float = -1.0
     outputs: list[Output] = []
     waits_for: str = ""
 
 
-def crawl_status(reader: CrawlReader, saved: Saved, now: float, hosts: int = DEFAULT_HOSTS) -> CrawlStatus:
-    """Reads counters and hosts of all partitions; about ten microseconds a host. ``now`` is wall time in seconds."""
+def crawl_status(
+    reader: CrawlReader, saved: Saved, now: float, hosts: int = DEFAULT_HOSTS, by: Order = Order.QUEUE, sites: int = 0
+) -> CrawlStatus:
+    """Reads counters and hosts of all partitions; about ten microseconds a host. ``now`` is wall time in seconds.
+
+    ``hosts`` and ``sites`` are how many of each are listed, ``by`` what makes them the first. Listing sites holds the sites of one
+    partition that have work left in memory.
+    """
     manifest = reader.manifest
     status = CrawlStatus(
         folder=str(reader.folder),
@@ -112,16 +104,18 @@ def crawl_status(reader: CrawlReader, saved: Saved, now: float, hosts: int = DEF
     status.live = _live(reader.folder, now) if status.is_running else {}
     remarks: dict[int, int] = {}
     refusals: dict[int, int] = {}
-    lines: list[tuple[int, str, HostLine]] = []
-    due: list[int] = []
+    top, top_sites, due = Top[HostLine](hosts, by), Top[SiteLine](sites, by), list[int]()
     for view in reader.views():
         _add_counters(status, view.counters(), remarks, refusals)
+        found = SiteLines(reader.sites.site_of, view, saved.config) if sites else None
         for entry in view.hosts():
-            _add_host(status, entry.record, lines, hosts, saved.config, now)
+            _add_host(status, entry.record, top, found, saved.config, now)
+        for line in found.lines() if found else ():
+            top_sites.add(line, line.site)
         due += [int.from_bytes(key[1:5], "big") for prefix in (b"D", b"P") for key, _ in islice(view.scan(prefix, prefix_end(prefix)), 1)]
     status.next_due_s = max(min(due) - now, 0.0) if due else -1.0
     status.remarks, status.refusals = _reasons(remarks), _reasons(refusals)
-    status.hosts = [line for _, _, line in sorted(lines, reverse=True)]
+    status.hosts, status.sites = top.lines(), top_sites.lines()
     status.outputs = _outputs(reader.folder)
     status.waits_for = _waits_for(status)
     return status
@@ -152,44 +146,18 @@ def _add_counters(status: CrawlStatus, counters: Counters, remarks: dict[int, in
         count(refusals, reason, number)
 
 
-def _add_host(
-    status: CrawlStatus, record: VisitRecord, lines: list[tuple[int, str, HostLine]], wanted: int, config: Config, now: float
-) -> None:
+def _add_host(status: CrawlStatus, record: VisitRecord, top: Top[HostLine], sites: SiteLines | None, config: Config, now: float) -> None:
     label = record.state.label
     status.hosts_by_state[label] = status.hosts_by_state.get(label, 0) + 1
-    waiting = record.waiting + record.retrying
-    if not waiting + record.parked:
+    if not record.waiting + record.retrying + record.parked and not (top.by is Order.ERRORS and errors_of(record)):
         return
-    line = _line(record, config, now)
-    entry = (waiting + record.parked, record.host, line)
-    if len(lines) < wanted:
-        heapq.heappush(lines, entry)
-    elif wanted:
-        heapq.heappushpop(lines, entry)
+    line = host_line(record, config, now)
+    top.add(line, record.host)
+    if sites is not None:
+        sites.add(line)
     is_active = record.state in (HostState.READY, HostState.SNOOZED)
     if is_active and (status.longest is None or line.needs_s > status.longest.needs_s):
         status.longest = line
-
-
-def _line(record: VisitRecord, config: Config, now: float) -> HostLine:
-    delay = steady_delay(record, config)
-    wait = max((record.parked_until if record.state is HostState.PARKED else record.next_at) - now, 0.0)
-    waiting = record.waiting + record.retrying
-    reason = f"{record.reason.meaning}{f' ({record.detail})' if record.detail else ''}" if record.reason else ""
-    if not reason and wait > 0:
-        reason = f"delay by {owed(record, config, now).source}"
-    return HostLine(
-        host=record.host,
-        state=record.state.label,
-        waiting=waiting,
-        parked=record.parked,
-        pages=record.usage.pages,
-        delay_s=delay,
-        wait_s=round(wait, 1),
-        needs_s=round(wait + max(waiting - 1, 0) * delay, 1),
-        reason=reason,
-        last_error=record.last_error.label if record.last_error else "",
-    )
 
 
 def _reasons(table: dict[int, int]) -> list[ReasonLine]:

@@ -1,0 +1,150 @@
+"""The hosts and sites of a crawl that stand out: most in the queue, most errors, longest wait.
+
+A list keeps only as many lines as are asked for, however many hosts the crawl has.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from enum import Enum
+from typing import Generic, TypeVar
+
+import msgspec
+
+from lycosa.admit.budgets import site_pages_of
+from lycosa.admit.linking import linking_sites
+from lycosa.config import Config
+from lycosa.frontier.visit_state import HostState, VisitRecord
+from lycosa.inspect.explain_facts import owed, steady_delay
+from lycosa.inspect.reader import TableView
+from lycosa.inspect.site_budget import site_budget
+
+
+class Order(Enum):
+    """What hosts and sites are listed by, the most first."""
+
+    QUEUE = "queue"
+    ERRORS = "errors"
+    WAIT = "wait"
+
+
+class HostLine(msgspec.Struct, frozen=True):
+    """One host. ``wait_s`` until its next request, ``needs_s`` the least time in which its queue can be fetched; ``errors`` counts requests
+    that failed, tries of its name included."""
+
+    host: str
+    state: str
+    waiting: int
+    parked: int
+    pages: int
+    delay_s: float
+    wait_s: float
+    needs_s: float
+    reason: str
+    last_error: str
+    errors: int = 0
+
+
+class SiteLine(msgspec.Struct, frozen=True):
+    """One site: its listed hosts together. ``wait_s`` until the first of them may be fetched; ``pages`` of all its hosts and ``most_pages``
+    by its budget, 0 is no limit; ``linking_sites`` is counted while it earns pages."""
+
+    site: str
+    hosts: int
+    hosts_parked: int
+    waiting: int
+    parked: int
+    pages: int
+    most_pages: int
+    linking_sites: int
+    wait_s: float
+    errors: int
+
+
+Line = TypeVar("Line", HostLine, SiteLine)
+
+
+class Top(Generic[Line]):
+    """The first ``wanted`` lines by an order."""
+
+    def __init__(self, wanted: int, by: Order) -> None:
+        self._wanted, self.by = wanted, by
+        self._heap: list[tuple[float, str, Line]] = []
+
+    def add(self, line: Line, name: str) -> None:
+        """One more; of equal ones the later name comes first."""
+        entry = (self._rank(line), name, line)
+        if len(self._heap) < self._wanted:
+            heapq.heappush(self._heap, entry)
+        elif self._wanted:
+            heapq.heappushpop(self._heap, entry)
+
+    def lines(self) -> list[Line]:
+        """In order."""
+        return [line for _, _, line in sorted(self._heap, key=lambda entry: entry[:2], reverse=True)]
+
+    def _rank(self, line: Line) -> float:
+        if self.by is Order.ERRORS:
+            return line.errors
+        return line.wait_s if self.by is Order.WAIT else line.waiting + line.parked
+
+
+class SiteLines:
+    """The sites of one partition, which has all hosts of each."""
+
+    def __init__(self, site_of: Callable[[str], str], view: TableView, config: Config) -> None:
+        self._site_of, self._view, self._section = site_of, view, config.budgets
+        self._hosts: dict[str, list[HostLine]] = {}
+
+    def add(self, line: HostLine) -> None:
+        """A host of it."""
+        self._hosts.setdefault(self._site_of(line.host), []).append(line)
+
+    def lines(self) -> list[SiteLine]:
+        """One line for each site that a host was given of."""
+        return [self._line(site, hosts) for site, hosts in self._hosts.items()]
+
+    def _line(self, site: str, hosts: list[HostLine]) -> SiteLine:
+        found = site_budget(self._view, site)
+        return SiteLine(
+            site=site,
+            hosts=len(hosts),
+            hosts_parked=sum(host.state == HostState.PARKED.label for host in hosts),
+            waiting=sum(host.waiting for host in hosts),
+            parked=sum(host.parked for host in hosts),
+            pages=found.usage.pages,
+            most_pages=site_pages_of(self._section, found.linking),
+            linking_sites=linking_sites(found.linking),
+            wait_s=min(host.wait_s for host in hosts),
+            errors=sum(host.errors for host in hosts),
+        )
+
+
+def errors_of(record: VisitRecord) -> int:
+    """Requests to a host that failed, and tries of its name."""
+    return record.errors + record.dns_failures
+
+
+def host_line(record: VisitRecord, config: Config, now: float) -> HostLine:
+    """A host as it is listed. The URLs of a parked host are parked."""
+    delay = steady_delay(record, config)
+    is_parked = record.state is HostState.PARKED
+    wait = max((record.parked_until if is_parked else record.next_at) - now, 0.0)
+    waiting = record.waiting + record.retrying
+    reason = f"{record.reason.meaning}{f' ({record.detail})' if record.detail else ''}" if record.reason else ""
+    if not reason and wait > 0:
+        reason = f"delay by {owed(record, config, now).source}"
+    return HostLine(
+        host=record.host,
+        state=record.state.label,
+        waiting=0 if is_parked else waiting,
+        parked=record.parked + (waiting if is_parked else 0),
+        pages=record.usage.pages,
+        delay_s=delay,
+        wait_s=round(wait, 1),
+        needs_s=round(wait + max(waiting - 1, 0) * delay, 1),
+        reason=reason,
+        last_error=record.last_error.label if record.last_error else "",
+        errors=errors_of(record),
+    )
