@@ -16,6 +16,7 @@ from lycosa.admit.budgets import over_discovery
 from lycosa.admit.scope import Scope
 from lycosa.admit.traps import Traps
 from lycosa.attempts import Attempt, AttemptLog, CrashCounts, Settling, boot_id, last_contacts
+from lycosa.capturing import Capturing, PageSink
 from lycosa.commit import CommitLog
 from lycosa.committing import Books, Reach
 from lycosa.config import Config, FetchSection
@@ -33,7 +34,7 @@ from lycosa.manifest import Identity, Manifest
 from lycosa.model.fetched import Limits
 from lycosa.pacing import Pacing
 from lycosa.permits import GrantedPermits, LocalPermits
-from lycosa.pipeline import PageSink, Pipeline, Stages
+from lycosa.pipeline import Pipeline, Stages
 from lycosa.politeness.addresses import AddressTable
 from lycosa.politeness.delay import longest_delay
 from lycosa.ports import Clock, Fetcher, Offload, Parser, Resolver
@@ -163,12 +164,18 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
         robots=robots,
         sender=sender,
         parser=ports.parser,
-        content=lambda digest: SeenContent(partitions[_share(digest, numbers)].table),
-        near=NearIndex(lambda key: partitions[_share(key, numbers)].table),
+        capturing=Capturing(
+            config,
+            clock,
+            lambda digest: SeenContent(partitions[_share(digest, numbers)].table),
+            NearIndex(lambda key: partitions[_share(key, numbers)].table),
+            store,
+            intake,
+            job.sinks,
+        ),
         store=store,
         intake=intake,
         settling=settling,
-        sinks=job.sinks,
     )
     permits: LocalPermits | GrantedPermits
     if want_permits is not None:

@@ -17,13 +17,13 @@ import msgspec
 import uvloop
 
 from lycosa.assembly import assemble
+from lycosa.capturing import PageSink
 from lycosa.clock import SystemClock
 from lycosa.config import Config
 from lycosa.intake import Rule
 from lycosa.kv.rocks import rocks_opener
 from lycosa.messages import Progress
 from lycosa.model.page import Page
-from lycosa.pipeline import PageSink
 from lycosa.progress import ProgressReport
 from lycosa.real_ports import real_ports
 from lycosa.session import Session

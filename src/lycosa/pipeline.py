@@ -9,8 +9,6 @@ From dedup on nothing awaits, so a commit sees a capture, the end of its lease a
 
 from __future__ import annotations
 
-import hashlib
-from base64 import b32encode
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -19,25 +17,22 @@ import msgspec
 
 from lycosa.admit.budgets import park_s
 from lycosa.attempts import Settling, Suspicion
+from lycosa.capturing import Capturing
 from lycosa.config import Config
 from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.lease import Lease
 from lycosa.frontier.partition import Partition
 from lycosa.frontier.visit_state import VisitState
 from lycosa.intake import Intake
-from lycosa.model.capture import Capture, Original, RobotsDecision
-from lycosa.model.completed import Completed, History, UrlState
-from lycosa.model.fetched import Fetched, FetchKind, FetchRequest, Limits
-from lycosa.model.page import Page, page_of
+from lycosa.model.capture import RobotsDecision
+from lycosa.model.completed import Completed, UrlState
+from lycosa.model.fetched import Fetched, FetchRequest, Limits
 from lycosa.model.parsed import Document, Parsed
 from lycosa.pacing import Pacing
 from lycosa.ports import Clock, Parser, ResolveError
 from lycosa.reasons import Reason
 from lycosa.robots import OriginState, Robots, robots_url
 from lycosa.schedule.outcome import Meaning, Outcome, is_connection_failure, judge, wait_s
-from lycosa.schedule.refetch import next_interval
-from lycosa.seen.content import SeenContent
-from lycosa.seen.simhash import NearIndex
 from lycosa.sender import Sender
 from lycosa.store.segments import SegmentStore
 from lycosa.url import InvalidUrl, name_of
@@ -56,10 +51,6 @@ class Permits(Protocol):
     def used(self, body_bytes: int) -> None: ...
 
 
-PageSink = Callable[[Page], None]
-"""A page sink of the user's: called with each capture, before its commit; after a crash a page may come again."""
-
-
 class Stages(msgspec.Struct, frozen=True):
     """The stages of one worker, in the order in which they are asked."""
 
@@ -67,12 +58,10 @@ class Stages(msgspec.Struct, frozen=True):
     robots: Robots
     sender: Sender
     parser: Parser
-    content: Callable[[bytes], SeenContent]
-    near: NearIndex
+    capturing: Capturing
     store: SegmentStore
     intake: Intake
     settling: Settling
-    sinks: tuple[PageSink, ...] = ()
 
 
 class Pipeline:
@@ -306,7 +295,7 @@ class Pipeline:
             _discard(fetched)
             return
         self._permits.used(fetched.body_bytes)
-        self._end(lease, self._store(lease, fetched, parsed, decision, outcome, target))
+        self._end(lease, self._stages.capturing.capture(lease, fetched, parsed, decision, outcome, target))
         if target:
             self._stages.intake.redirect(lease, target)
         elif parsed is not None and outcome.meaning is Meaning.FETCHED:
@@ -318,99 +307,6 @@ class Pipeline:
             due = int(self._clock.wall() + outcome.wait_s) + 1
             return Completed(lease.visit.host8, lease.entry.url8, lease.number, UrlState.QUEUED, outcome.reason, detail, due)
         return Completed(lease.visit.host8, lease.entry.url8, lease.number, UrlState.FAILED, outcome.reason, detail)
-
-    def _store(
-        self, lease: Lease, fetched: Fetched, parsed: Parsed | None, decision: RobotsDecision, outcome: Outcome, target: str
-    ) -> Completed:
-        """Dedup, then the records, then what the URL's record remembers of it."""
-        record, old = lease.record, lease.record.history or History()
-        digest = _payload_digest(fetched)
-        original, near = self._duplicates(lease, fetched, parsed, digest)
-        not_modified = outcome.meaning is Meaning.NOT_MODIFIED
-        if not_modified:
-            digest, original = old.digest, Original(lease.url, old.date_us, old.record_id)
-        capture = Capture(
-            fetched=fetched,
-            kind=FetchKind.PAGE,
-            host=lease.visit.host,
-            site=self._stages.intake.site_of(lease.visit.host),
-            depth=record.depth,
-            via=self._stages.intake.via_of(lease),
-            link_kind=record.kind,
-            payload_digest="sha1:" + b32encode(digest).decode(),
-            parsed=parsed,
-            robots=decision,
-            original=original,
-            not_modified=not_modified,
-            near_duplicate_of=near,
-            chain=self._stages.intake.chain_of(lease),
-            fetch_number=lease.number,
-        )
-        location = self._stages.store.append(capture)
-        if self._stages.sinks:
-            page = page_of(capture, location)
-            for sink in self._stages.sinks:
-                sink(page)
-        date_us = int(fetched.started * 1_000_000)
-        if original is None and fetched.status == 200:
-            # Refers to the record just made, in the same commit: a digest is never known before its record is.
-            self._stages.content(digest).remember(digest, Original(lease.url, date_us, location.record_id))
-            if parsed is not None and parsed.simhash and near is None:
-                self._stages.near.remember(parsed.simhash, Original(lease.url, date_us, location.record_id))
-        changed = not not_modified and digest != old.digest
-        interval = self._interval(old, outcome, changed)
-        history = History(
-            fetches=old.fetches + 1,
-            fetched_at=int(self._clock.wall()),
-            status=old.status if not_modified else fetched.status,
-            digest=digest,
-            simhash=old.simhash if not_modified else (parsed.simhash if parsed else 0),
-            etag=fetched.header("etag") or (old.etag if not_modified else ""),
-            last_modified=fetched.header("last-modified") or (old.last_modified if not_modified else ""),
-            changes=old.changes + (changed and old.fetches > 0),
-            interval_s=int(interval),
-            date_us=original.date_us if original else date_us,
-            record_id=original.record_id if original else location.record_id,
-            segment=location.segment,
-            offset=location.offset,
-            redirect_to=target,
-            duplicate_of=(original.url if original and original.url != lease.url else "") or (near.url if near else ""),
-        )
-        state, reason = self._state(outcome, parsed, original, near, lease)
-        due = int(self._clock.wall() + interval) if interval else 0
-        detail = fetched.detail or (f"status {fetched.status}" if outcome.meaning is Meaning.FAILED else "")
-        return Completed(lease.visit.host8, lease.entry.url8, lease.number, state, reason, detail, due, history)
-
-    def _duplicates(self, lease: Lease, fetched: Fetched, parsed: Parsed | None, digest: bytes) -> tuple[Original | None, Original | None]:
-        """The capture with the same body, or else one with nearly the same text."""
-        if fetched.status != 200 or not fetched.body_bytes:
-            return None, None
-        original = self._stages.content(digest).find(digest)
-        if original is not None or parsed is None or not parsed.simhash or not self._config.seen.near_duplicates:
-            return original, None
-        found = self._stages.near.find(parsed.simhash, self._config.seen.max_distance)
-        return None, found[0] if found and found[0].url != lease.url else None
-
-    def _interval(self, old: History, outcome: Outcome, changed: bool) -> float:
-        if outcome.meaning is Meaning.FAILED:
-            return 0.0
-        return next_interval(self._config.refetch, old.interval_s, changed=changed, is_first=old.fetches == 0)
-
-    @staticmethod
-    def _state(
-        outcome: Outcome, parsed: Parsed | None, original: Original | None, near: Original | None, lease: Lease
-    ) -> tuple[UrlState, Reason]:
-        if outcome.meaning is Meaning.FAILED:
-            return UrlState.FAILED, outcome.reason
-        if outcome.meaning is Meaning.REDIRECTED:
-            return UrlState.REDIRECTED, Reason.REDIRECTED
-        if outcome.reason is Reason.NONE and parsed is not None and parsed.reason is not Reason.NONE:
-            return UrlState.FETCHED, parsed.reason
-        if outcome.reason is Reason.NONE and original is not None and original.url != lease.url:
-            return UrlState.FETCHED, Reason.DUPLICATE
-        if outcome.reason is Reason.NONE and near is not None:
-            return UrlState.FETCHED, Reason.NEAR_DUPLICATE
-        return UrlState.FETCHED, outcome.reason
 
     # -- small things -------------------------------------------------------------------------------------------
 
@@ -451,11 +347,3 @@ def _tightened(limits: Limits) -> Limits:
     return msgspec.structs.replace(
         limits, total_s=min(limits.total_s, 10.0), body_bytes=min(limits.body_bytes, 100_000), header_bytes=16_384
     )
-
-
-def _payload_digest(fetched: Fetched) -> bytes:
-    """SHA-1 of the body as received, transfer coding removed: what WARC calls the payload."""
-    if not fetched.spool:
-        return hashlib.sha1(fetched.body, usedforsecurity=False).digest()
-    with open(fetched.spool, "rb") as file:  # noqa: PTH123 (hashlib.file_digest wants a raw file, and this is the hot path)
-        return hashlib.file_digest(file, lambda: hashlib.sha1(usedforsecurity=False)).digest()

@@ -22,7 +22,8 @@ STAGES = ["admit", "frontier", "politeness", "fetch", "parse", "seen", "store", 
 JOINTS = ["intake", "robots", "sender", "pacing", "permits", "standing", "folder", "recovery", "suspects"]
 ASSEMBLY = ["assembly", "real_ports", "messages", "progress", "session", "delivery", "status_file", "grants"]
 PROCESSES = ["supervisor", "worker_process", "worker_handle", "crawl"]
-LAYERS = [VALUES, TOOLS, STAGES, JOINTS, ["inspect"], ["pipeline"], ["committing"], ["worker"], ASSEMBLY, PROCESSES, ["cli", "__main__"]]
+LOOP = [["capturing"], ["pipeline"], ["committing"], ["worker"]]
+LAYERS = [VALUES, TOOLS, STAGES, JOINTS, ["inspect"], *LOOP, ASSEMBLY, PROCESSES, ["cli", "__main__"]]
 
 # What a stage may import beside values and itself: memory in front of the disk, and shapes of bytes.
 STAGE_TOOLS = {"kv.port", "kv.overlay", "kv.records", "decode", "wire", "durable"}

@@ -15,13 +15,13 @@ from pathlib import Path
 import msgspec
 
 from lycosa.assembly import Assembled, Ports, assemble
+from lycosa.capturing import PageSink
 from lycosa.config import Config
 from lycosa.frontier.counters import Counters, count
 from lycosa.kv.memory import MemoryStores
 from lycosa.kv.port import KeyValue, Opener
 from lycosa.parse.inline import InlineParser
 from lycosa.parse.parser_config import ParserConfig
-from lycosa.pipeline import PageSink
 from lycosa.ports import Fetcher, Resolver
 from lycosa.session import Session
 from lycosa.synthetic.clock import VirtualClock, VirtualOffload, run_virtual

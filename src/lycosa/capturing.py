@@ -1,0 +1,153 @@
+"""From an answer to a capture: have we stored this content, the records, and what the URL's record remembers of it.
+
+Called by the pipeline in its last part, where nothing awaits: the records, the digest that is published and the end of the lease are in one
+commit, so a digest is never known before its record is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from base64 import b32encode
+from collections.abc import Callable
+
+from lycosa.config import Config
+from lycosa.frontier.lease import Lease
+from lycosa.intake import Intake
+from lycosa.model.capture import Capture, Original, RobotsDecision
+from lycosa.model.completed import Completed, History, UrlState
+from lycosa.model.fetched import Fetched, FetchKind
+from lycosa.model.page import Page, page_of
+from lycosa.model.parsed import Parsed
+from lycosa.ports import Clock
+from lycosa.reasons import Reason
+from lycosa.schedule.outcome import Meaning, Outcome
+from lycosa.schedule.refetch import next_interval
+from lycosa.seen.content import SeenContent
+from lycosa.seen.simhash import NearIndex
+from lycosa.store.segments import SegmentStore
+
+PageSink = Callable[[Page], None]
+"""A page sink of the user's: called with each capture, before its commit; after a crash a page may come again."""
+
+
+class Capturing:
+    """One per worker. ``content`` gives the part of content-seen that owns a digest."""
+
+    def __init__(
+        self,
+        config: Config,
+        clock: Clock,
+        content: Callable[[bytes], SeenContent],
+        near: NearIndex,
+        store: SegmentStore,
+        intake: Intake,
+        sinks: tuple[PageSink, ...] = (),
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._content = content
+        self._near = near
+        self._store = store
+        self._intake = intake
+        self._sinks = sinks
+
+    def capture(
+        self, lease: Lease, fetched: Fetched, parsed: Parsed | None, decision: RobotsDecision, outcome: Outcome, target: str
+    ) -> Completed:
+        """Dedup, then the records, then what the URL's record remembers of it."""
+        record, old = lease.record, lease.record.history or History()
+        digest = _payload_digest(fetched)
+        original, near = self._duplicates(lease, fetched, parsed, digest)
+        not_modified = outcome.meaning is Meaning.NOT_MODIFIED
+        if not_modified:
+            digest, original = old.digest, Original(lease.url, old.date_us, old.record_id)
+        capture = Capture(
+            fetched=fetched,
+            kind=FetchKind.PAGE,
+            host=lease.visit.host,
+            site=self._intake.site_of(lease.visit.host),
+            depth=record.depth,
+            via=self._intake.via_of(lease),
+            link_kind=record.kind,
+            payload_digest="sha1:" + b32encode(digest).decode(),
+            parsed=parsed,
+            robots=decision,
+            original=original,
+            not_modified=not_modified,
+            near_duplicate_of=near,
+            chain=self._intake.chain_of(lease),
+            fetch_number=lease.number,
+        )
+        location = self._store.append(capture)
+        if self._sinks:
+            page = page_of(capture, location)
+            for sink in self._sinks:
+                sink(page)
+        date_us = int(fetched.started * 1_000_000)
+        if original is None and fetched.status == 200:
+            # Refers to the record just made, in the same commit: a digest is never known before its record is.
+            self._content(digest).remember(digest, Original(lease.url, date_us, location.record_id))
+            if parsed is not None and parsed.simhash and near is None:
+                self._near.remember(parsed.simhash, Original(lease.url, date_us, location.record_id))
+        changed = not not_modified and digest != old.digest
+        interval = self._interval(old, outcome, changed)
+        history = History(
+            fetches=old.fetches + 1,
+            fetched_at=int(self._clock.wall()),
+            status=old.status if not_modified else fetched.status,
+            digest=digest,
+            simhash=old.simhash if not_modified else (parsed.simhash if parsed else 0),
+            etag=fetched.header("etag") or (old.etag if not_modified else ""),
+            last_modified=fetched.header("last-modified") or (old.last_modified if not_modified else ""),
+            changes=old.changes + (changed and old.fetches > 0),
+            interval_s=int(interval),
+            date_us=original.date_us if original else date_us,
+            record_id=original.record_id if original else location.record_id,
+            segment=location.segment,
+            offset=location.offset,
+            redirect_to=target,
+            duplicate_of=(original.url if original and original.url != lease.url else "") or (near.url if near else ""),
+        )
+        state, reason = self._state(outcome, parsed, original, near, lease)
+        due = int(self._clock.wall() + interval) if interval else 0
+        detail = fetched.detail or (f"status {fetched.status}" if outcome.meaning is Meaning.FAILED else "")
+        return Completed(lease.visit.host8, lease.entry.url8, lease.number, state, reason, detail, due, history)
+
+    def _duplicates(self, lease: Lease, fetched: Fetched, parsed: Parsed | None, digest: bytes) -> tuple[Original | None, Original | None]:
+        """The capture with the same body, or else one with nearly the same text."""
+        if fetched.status != 200 or not fetched.body_bytes:
+            return None, None
+        original = self._content(digest).find(digest)
+        if original is not None or parsed is None or not parsed.simhash or not self._config.seen.near_duplicates:
+            return original, None
+        found = self._near.find(parsed.simhash, self._config.seen.max_distance)
+        return None, found[0] if found and found[0].url != lease.url else None
+
+    def _interval(self, old: History, outcome: Outcome, changed: bool) -> float:
+        if outcome.meaning is Meaning.FAILED:
+            return 0.0
+        return next_interval(self._config.refetch, old.interval_s, changed=changed, is_first=old.fetches == 0)
+
+    @staticmethod
+    def _state(
+        outcome: Outcome, parsed: Parsed | None, original: Original | None, near: Original | None, lease: Lease
+    ) -> tuple[UrlState, Reason]:
+        if outcome.meaning is Meaning.FAILED:
+            return UrlState.FAILED, outcome.reason
+        if outcome.meaning is Meaning.REDIRECTED:
+            return UrlState.REDIRECTED, Reason.REDIRECTED
+        if outcome.reason is Reason.NONE and parsed is not None and parsed.reason is not Reason.NONE:
+            return UrlState.FETCHED, parsed.reason
+        if outcome.reason is Reason.NONE and original is not None and original.url != lease.url:
+            return UrlState.FETCHED, Reason.DUPLICATE
+        if outcome.reason is Reason.NONE and near is not None:
+            return UrlState.FETCHED, Reason.NEAR_DUPLICATE
+        return UrlState.FETCHED, outcome.reason
+
+
+def _payload_digest(fetched: Fetched) -> bytes:
+    """SHA-1 of the body as received, transfer coding removed: what WARC calls the payload."""
+    if not fetched.spool:
+        return hashlib.sha1(fetched.body, usedforsecurity=False).digest()
+    with open(fetched.spool, "rb") as file:  # noqa: PTH123 (hashlib.file_digest wants a raw file, and this is the hot path)
+        return hashlib.file_digest(file, lambda: hashlib.sha1(usedforsecurity=False)).digest()
