@@ -39,9 +39,8 @@ from lycosa.politeness.addresses import AddressTable
 from lycosa.politeness.delay import longest_delay
 from lycosa.ports import Clock, Fetcher, Offload, Parser, Resolver
 from lycosa.robots import Robots
-from lycosa.seen.content import SeenContent
+from lycosa.seen.duplicates import Duplicates
 from lycosa.seen.recent import RecentHashes
-from lycosa.seen.simhash import NearIndex
 from lycosa.sender import Sender
 from lycosa.store.records import CrawlInfo
 from lycosa.store.segments import SegmentStore
@@ -158,7 +157,9 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
         intake.canonical,
         intake.partition_of_host,
     )
-    numbers = sorted(tables)
+    near = config.seen.max_distance if config.seen.near_duplicates else -1
+    duplicates = Duplicates(config.frontier.partitions, {n: p.table for n, p in partitions.items()}, delivery, near)
+    delivery.connect(intake, duplicates)
     stages = Stages(
         frontier=frontier,
         robots=robots,
@@ -167,8 +168,7 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
         capturing=Capturing(
             config,
             clock,
-            lambda digest: SeenContent(partitions[_share(digest, numbers)].table),
-            NearIndex(lambda key: partitions[_share(key, numbers)].table),
+            duplicates,
             store,
             intake,
             job.sinks,
@@ -267,8 +267,3 @@ def _crawl_info(job: Job) -> CrawlInfo:
         user_agent=job.user_agent,
         operator=job.config.agent.contact,
     )
-
-
-def _share(key: bytes, numbers: Sequence[int]) -> int:
-    """Which of the owned partitions keeps a content key: by its last byte, which is uniform in digests and in SimHash blocks alike."""
-    return numbers[int.from_bytes(key[-2:], "big") % len(numbers)]

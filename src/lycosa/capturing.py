@@ -1,7 +1,8 @@
 """From an answer to a capture: have we stored this content, the records, and what the URL's record remembers of it.
 
-Called by the pipeline in its last part, where nothing awaits: the records, the digest that is published and the end of the lease are in one
-commit, so a digest is never known before its record is.
+``examine`` asks other workers what they stored, and only there anything waits. ``capture`` is called by the pipeline in its last part,
+where nothing awaits: the records, the digest that is published and the end of the lease are in one commit, so a digest is never known
+before its record is.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import hashlib
 from base64 import b32encode
 from collections.abc import Callable
+
+import msgspec
 
 from lycosa.config import Config
 from lycosa.frontier.lease import Lease
@@ -22,42 +25,52 @@ from lycosa.ports import Clock
 from lycosa.reasons import Reason
 from lycosa.schedule.outcome import Meaning, Outcome
 from lycosa.schedule.refetch import next_interval
-from lycosa.seen.content import SeenContent
-from lycosa.seen.simhash import NearIndex
+from lycosa.seen.duplicates import Duplicates
+from lycosa.seen.told import NO_ANSWERS, Answers
 from lycosa.store.segments import SegmentStore
 
 PageSink = Callable[[Page], None]
 """A page sink of the user's: called with each capture, before its commit; after a crash a page may come again."""
 
 
+class Body(msgspec.Struct, frozen=True):
+    """The digest of a body, what the parser found in it, and what other workers know of bodies and texts like it."""
+
+    digest: bytes
+    parsed: Parsed | None = None
+    known: Answers = NO_ANSWERS
+
+
 class Capturing:
-    """One per worker. ``content`` gives the part of content-seen that owns a digest."""
+    """One per worker."""
 
     def __init__(
         self,
         config: Config,
         clock: Clock,
-        content: Callable[[bytes], SeenContent],
-        near: NearIndex,
+        duplicates: Duplicates,
         store: SegmentStore,
         intake: Intake,
         sinks: tuple[PageSink, ...] = (),
     ) -> None:
         self._config = config
         self._clock = clock
-        self._content = content
-        self._near = near
+        self._duplicates = duplicates
         self._store = store
         self._intake = intake
         self._sinks = sinks
 
-    def capture(
-        self, lease: Lease, fetched: Fetched, parsed: Parsed | None, decision: RobotsDecision, outcome: Outcome, target: str
-    ) -> Completed:
-        """Dedup, then the records, then what the URL's record remembers of it."""
-        record, old = lease.record, lease.record.history or History()
+    async def examine(self, fetched: Fetched, parsed: Parsed | None) -> Body:
+        """A body as ``capture`` wants it. Waits only for other workers, and not for long."""
         digest = _payload_digest(fetched)
-        original, near = self._duplicates(lease, fetched, parsed, digest)
+        if parsed is None or not self._duplicates.must_ask:
+            return Body(digest, parsed)
+        return Body(digest, parsed, await self._duplicates.ask(digest, parsed.simhash))
+
+    def capture(self, lease: Lease, fetched: Fetched, body: Body, decision: RobotsDecision, outcome: Outcome, target: str) -> Completed:
+        """Dedup, then the records, then what the URL's record remembers of it."""
+        record, old, parsed, digest = lease.record, lease.record.history or History(), body.parsed, body.digest
+        original, near = self._alike(lease, fetched, body)
         not_modified = outcome.meaning is Meaning.NOT_MODIFIED
         if not_modified:
             digest, original = old.digest, Original(lease.url, old.date_us, old.record_id)
@@ -86,9 +99,8 @@ class Capturing:
         date_us = int(fetched.started * 1_000_000)
         if original is None and fetched.status == 200:
             # Refers to the record just made, in the same commit: a digest is never known before its record is.
-            self._content(digest).remember(digest, Original(lease.url, date_us, location.record_id))
-            if parsed is not None and parsed.simhash and near is None:
-                self._near.remember(parsed.simhash, Original(lease.url, date_us, location.record_id))
+            simhash = parsed.simhash if parsed is not None and near is None else 0
+            self._duplicates.remember(digest, simhash, Original(lease.url, date_us, location.record_id), body.known)
         changed = not not_modified and digest != old.digest
         interval = self._interval(old, outcome, changed)
         history = History(
@@ -113,15 +125,13 @@ class Capturing:
         detail = fetched.detail or (f"status {fetched.status}" if outcome.meaning is Meaning.FAILED else "")
         return Completed(lease.visit.host8, lease.entry.url8, lease.number, state, reason, detail, due, history)
 
-    def _duplicates(self, lease: Lease, fetched: Fetched, parsed: Parsed | None, digest: bytes) -> tuple[Original | None, Original | None]:
+    def _alike(self, lease: Lease, fetched: Fetched, body: Body) -> tuple[Original | None, Original | None]:
         """The capture with the same body, or else one with nearly the same text."""
         if fetched.status != 200 or not fetched.body_bytes:
             return None, None
-        original = self._content(digest).find(digest)
-        if original is not None or parsed is None or not parsed.simhash or not self._config.seen.near_duplicates:
-            return original, None
-        found = self._near.find(parsed.simhash, self._config.seen.max_distance)
-        return None, found[0] if found and found[0].url != lease.url else None
+        simhash = body.parsed.simhash if body.parsed is not None else 0
+        original, near = self._duplicates.find(body.digest, simhash, body.known)
+        return original, near if near and near.url != lease.url else None
 
     def _interval(self, old: History, outcome: Outcome, changed: bool) -> float:
         if outcome.meaning is Meaning.FAILED:

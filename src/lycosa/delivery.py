@@ -2,21 +2,26 @@
 
 outlink of a foreign partition -> outbox row, in the commit of the page -> sent when that commit is on disk -> taken there, in a
 commit of the receiver -> acknowledged -> row deleted, in the next commit
+
+What was stored under a content key of another worker's goes the same way, gathered until the commit is cut: a page has about a dozen
+such keys, and a row each would cost more than the page's own records.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from lycosa.exchange import Exchange, Inbox, Outbox, Parcel
+from lycosa.exchange import Exchange, Inbox, Key, LookUp, Outbox, Parcel
 from lycosa.exchange import Sender as OutboxSender
 from lycosa.frontier.partition import Partition
 from lycosa.intake import Intake
 from lycosa.kv.port import KeyValue
 from lycosa.model.discovered import Discovered
+from lycosa.seen.duplicates import Duplicates
 from lycosa.worker import Worker
 
+_PARCELS = 100
 Posted = set[tuple[int, int]]
 """Pairs of source and destination partition with new parcels."""
 
@@ -26,12 +31,16 @@ class Delivery:
 
     def __init__(self, partitions: Mapping[int, Partition], tables: Mapping[int, KeyValue]) -> None:
         self._partitions = partitions
+        self._tables = tables
         self._outboxes = {number: Outbox(number, partitions[number].table, table) for number, table in tables.items()}
         self._inboxes = {number: Inbox(partitions[number].table, table) for number, table in tables.items()}
         self._senders: dict[int, OutboxSender] = {}
         self._posted: Posted = set()
+        self._told: dict[int, list[tuple[bytes, bytes]]] = {}
         self._intake: Intake | None = None
+        self._duplicates: Duplicates | None = None
         self._worker: Worker | None = None
+        self._exchange: Exchange | None = None
         self.activity = 0
 
     def __repr__(self) -> str:
@@ -39,8 +48,8 @@ class Delivery:
 
     @property
     def is_idle(self) -> bool:
-        """Whether everything that was posted is acknowledged."""
-        return not self._posted and all(sender.is_idle for sender in self._senders.values())
+        """Whether everything that was posted or told is acknowledged."""
+        return not self._posted and not self._told and all(sender.is_idle for sender in self._senders.values())
 
     def post(self, source: Partition, destination: int, found: list[Discovered]) -> None:
         """Puts URLs for another worker's partition into the open commit."""
@@ -48,15 +57,50 @@ class Delivery:
         self._posted.add((source.number, destination))
         self.activity += 1
 
+    def tell(self, partition: int, key: bytes, value: bytes) -> None:
+        """Puts a row of content-seen for another worker's partition into the open commit."""
+        self._told.setdefault(partition, []).append((key, value))
+        self.activity += 1
+
+    async def ask(self, keys: Sequence[Key]) -> Mapping[bytes, bytes | None]:
+        """What other workers' partitions hold under content keys, as far as they answer in time."""
+        return await self._exchange.ask(keys) if self._exchange is not None else {}
+
+    def look_up(self, partition: int) -> LookUp:
+        """What answers others about a partition's keys: what is committed, since a crash may take back all else."""
+        return self._tables[partition].get
+
+    def connect(self, intake: Intake, duplicates: Duplicates) -> None:
+        """Who takes what arrives. Parcels between two partitions that this worker owns are taken at once, in its first commit: an earlier
+        run with more workers left them."""
+        self._intake, self._duplicates = intake, duplicates
+        for outbox in self._outboxes.values():
+            for destination in outbox.destinations():
+                if destination in self._inboxes:
+                    self._take_own(outbox, destination)
+
+    def _take_own(self, outbox: Outbox, destination: int) -> None:
+        after = 0
+        while parcels := outbox.pending(destination, _PARCELS, after):
+            for parcel in parcels:
+                self._take(parcel)
+                outbox.acknowledged(destination, parcel.sequence)
+            after = parcels[-1].sequence
+
     def start(self, exchange: Exchange, intake: Intake, worker: Worker, sleep: Callable[[float], Awaitable[None]]) -> None:
         """The exchange is open: what earlier runs left in the outboxes goes out."""
-        self._intake, self._worker = intake, worker
+        self._intake, self._worker, self._exchange = intake, worker, exchange
         self._senders = {number: OutboxSender(outbox, exchange, sleep) for number, outbox in self._outboxes.items()}
         for number, outbox in self._outboxes.items():
             self._senders[number].send(outbox.destinations())
 
     def cut(self) -> Posted:
         """A commit is being cut: the parcels that are in it."""
+        told, self._told = self._told, {}
+        source = min(self._outboxes)  # any of them: one commit holds the batches of all
+        for destination, rows in told.items():
+            self._outboxes[source].enqueue_contents(destination, rows)
+            self._posted.add((source, destination))
         posted, self._posted = self._posted, set()
         return posted
 
@@ -68,17 +112,26 @@ class Delivery:
 
     async def receive(self, parcel: Parcel) -> None:
         """Takes a parcel; returns when the commit that took it is on disk."""
-        assert self._intake is not None and self._worker is not None
-        inbox, partition = self._inboxes[parcel.destination], self._partitions[parcel.destination]
-        if inbox.is_new(parcel.source, parcel.sequence):
-            self._intake.receive(partition, parcel.discovered)
-            inbox.accept(parcel.source, parcel.sequence)
-            self.activity += 1
+        assert self._worker is not None
+        self._take(parcel)
+        inbox = self._inboxes[parcel.destination]
         while not inbox.is_committed(parcel.source, parcel.sequence):
             committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._worker.committer.waiters.append(committed)
             self._worker.wake()
             await committed
+
+    def _take(self, parcel: Parcel) -> None:
+        assert self._intake is not None and self._duplicates is not None
+        inbox = self._inboxes[parcel.destination]
+        if not inbox.is_new(parcel.source, parcel.sequence):
+            return
+        if parcel.discovered:
+            self._intake.receive(self._partitions[parcel.destination], parcel.discovered)
+        for key, value in parcel.contents:
+            self._duplicates.take(parcel.destination, key, value)
+        inbox.accept(parcel.source, parcel.sequence)
+        self.activity += 1
 
     async def close(self) -> None:
         for sender in self._senders.values():

@@ -17,7 +17,7 @@ import msgspec
 
 from lycosa.admit.budgets import park_s
 from lycosa.attempts import Settling, Suspicion
-from lycosa.capturing import Capturing
+from lycosa.capturing import Body, Capturing
 from lycosa.config import Config
 from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.lease import Lease
@@ -27,7 +27,7 @@ from lycosa.intake import Intake
 from lycosa.model.capture import RobotsDecision
 from lycosa.model.completed import Completed, UrlState
 from lycosa.model.fetched import Fetched, FetchRequest, Limits
-from lycosa.model.parsed import Document, Parsed
+from lycosa.model.parsed import Document
 from lycosa.pacing import Pacing
 from lycosa.ports import Clock, Parser, ResolveError
 from lycosa.reasons import Reason
@@ -233,9 +233,9 @@ class Pipeline:
         self._release(visit, rest.until, rest.wall_until)
         self._note_health(visit, fetched, rest.is_asked)
         frontier.give_back(visit)
-        parsed = await self._parse(fetched)
+        body = await self._examine(fetched)
         self._stages.settling.begin(lease.url)
-        self._settle(lease, fetched, parsed, decision)
+        self._settle(lease, fetched, body, decision)
         self._stages.settling.end()
 
     def _request(self, lease: Lease, address: str) -> FetchRequest:
@@ -261,21 +261,24 @@ class Pipeline:
         if is_asked and visit.may_wait:
             self._snooze(visit, record.next_at, Reason.HTTP_TOO_MANY_REQUESTS, f"status {fetched.status}")
 
-    async def _parse(self, fetched: Fetched) -> Parsed | None:
+    async def _examine(self, fetched: Fetched) -> Body:
+        """Everything about a body that takes time."""
+        capturing = self._stages.capturing
         if fetched.status != 200 or not fetched.body_bytes:
-            return None
+            return await capturing.examine(fetched, None)
         self.parsing += 1
         self._parsing_bytes += len(fetched.body)
         try:
-            return await self._stages.parser.parse(Document(fetched.url, fetched.status, fetched.headers(), fetched.body, fetched.spool))
+            document = Document(fetched.url, fetched.status, fetched.headers(), fetched.body, fetched.spool)
+            return await capturing.examine(fetched, await self._stages.parser.parse(document))
         finally:
             self.parsing -= 1
             self._parsing_bytes -= len(fetched.body)
 
     # -- what came of it: no await from here on -------------------------------------------------------------------
 
-    def _settle(self, lease: Lease, fetched: Fetched, parsed: Parsed | None, decision: RobotsDecision) -> None:
-        record, visit = lease.record, lease.visit
+    def _settle(self, lease: Lease, fetched: Fetched, body: Body, decision: RobotsDecision) -> None:
+        record, visit, parsed = lease.record, lease.visit, body.parsed
         conditional = record.history is not None and bool(record.history.etag or record.history.last_modified)
         outcome = judge(fetched, tries=record.tries, conditional=conditional, section=self._config.retry)
         target = self._redirect_target(fetched) if outcome.meaning is Meaning.REDIRECTED else ""
@@ -295,7 +298,7 @@ class Pipeline:
             _discard(fetched)
             return
         self._permits.used(fetched.body_bytes)
-        self._end(lease, self._stages.capturing.capture(lease, fetched, parsed, decision, outcome, target))
+        self._end(lease, self._stages.capturing.capture(lease, fetched, body, decision, outcome, target))
         if target:
             self._stages.intake.redirect(lease, target)
         elif parsed is not None and outcome.meaning is Meaning.FETCHED:

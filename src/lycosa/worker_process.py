@@ -190,7 +190,7 @@ async def _open_exchange(start: Start, assembled: Assembled, ports: Ports) -> So
     route: Callable[[int], Path] = lambda partition: Path(start.sockets[partition % len(start.sockets)])  # noqa: E731 (typed in place)
     exchange = SocketExchange(Path(start.sockets[start.number]), route, f"{start.manifest.crawl}:{start.manifest.runs}")
     for partition in start.owned:
-        exchange.register(partition, assembled.delivery.receive)
+        exchange.register(partition, assembled.delivery.receive, assembled.delivery.look_up(partition))
     await exchange.open()
     assembled.delivery.start(exchange, assembled.intake, assembled.worker, ports.clock.sleep)
     return exchange

@@ -2,7 +2,7 @@
 
 from lycosa.exchange.local import InProcessExchange
 from lycosa.exchange.outbox import Inbox, Outbox, ParcelGap
-from lycosa.exchange.port import Exchange, ExchangeError, Parcel, Receiver
+from lycosa.exchange.port import Exchange, ExchangeError, Key, LookUp, Parcel, Receiver
 from lycosa.exchange.sender import Sender
 from lycosa.exchange.sockets import SocketExchange
 
@@ -11,6 +11,8 @@ __all__ = [
     "ExchangeError",
     "InProcessExchange",
     "Inbox",
+    "Key",
+    "LookUp",
     "Outbox",
     "Parcel",
     "ParcelGap",

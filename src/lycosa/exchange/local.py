@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
-from lycosa.exchange.port import ExchangeError, Parcel, Receiver
+from lycosa.exchange.port import ExchangeError, Key, LookUp, Parcel, Receiver
 
 
 class Receivers:
@@ -12,15 +13,23 @@ class Receivers:
 
     def __init__(self) -> None:
         self._receivers: dict[int, Receiver] = {}
+        self._look_ups: dict[int, LookUp] = {}
         self._running: set[asyncio.Task[None]] = set()
 
-    def register(self, partition: int, receiver: Receiver) -> None:
-        """Parcels for this partition go to ``receiver`` from now on."""
+    def register(self, partition: int, receiver: Receiver, look_up: LookUp | None = None) -> None:
+        """Parcels for this partition go to ``receiver`` from now on, questions about its keys to ``look_up``."""
         self._receivers[partition] = receiver
+        if look_up is not None:
+            self._look_ups[partition] = look_up
 
     def unregister(self, partition: int) -> None:
         """The partition is not owned here any more."""
         self._receivers.pop(partition, None)
+        self._look_ups.pop(partition, None)
+
+    def answer(self, keys: Sequence[Key]) -> dict[bytes, bytes | None]:
+        """The values of those keys whose partition answers here."""
+        return {key: look_up(key) for partition, key in keys if (look_up := self._look_ups.get(partition)) is not None}
 
     def __contains__(self, partition: int) -> bool:
         return partition in self._receivers
@@ -64,13 +73,17 @@ class InProcessExchange:
         self.receivers = Receivers()
         self._deadline_s = deadline_s
 
-    def register(self, partition: int, receiver: Receiver) -> None:
-        """Parcels for this partition go to ``receiver`` from now on."""
-        self.receivers.register(partition, receiver)
+    def register(self, partition: int, receiver: Receiver, look_up: LookUp | None = None) -> None:
+        """Parcels for this partition go to ``receiver`` from now on, questions about its keys to ``look_up``."""
+        self.receivers.register(partition, receiver, look_up)
 
     async def deliver(self, parcel: Parcel) -> None:
         """See ``Exchange``."""
         await awaited(self.receivers.start(parcel), self._deadline_s)
+
+    async def ask(self, keys: Sequence[Key]) -> dict[bytes, bytes | None]:
+        """See ``Exchange``."""
+        return self.receivers.answer(keys)
 
     async def close(self) -> None:
         """See ``Exchange``."""

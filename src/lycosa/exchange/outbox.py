@@ -2,7 +2,7 @@
 
 ===================  ==================================================================
 ``O dest4``          number of the last parcel made for a partition (8 bytes)
-``O dest4 seq8``     a parcel that is not acknowledged yet: its discovered URLs, msgpack
+``O dest4 seq8``     a parcel that is not acknowledged yet: its discovered URLs, or rows of content-seen, msgpack
 ``I source4``        number of the last parcel taken from a partition (8 bytes)
 ===================  ==================================================================
 
@@ -26,7 +26,15 @@ PARCEL_URLS = 500
 """Most URLs of a parcel: about 100 kB, a fraction of a commit."""
 
 _ENCODER = msgspec.msgpack.Encoder()
-_DECODER = msgspec.msgpack.Decoder(list[Discovered])
+
+
+class _Contents(msgspec.Struct):
+    """A parcel of rows of content-seen: a map, where one of URLs is an array."""
+
+    contents: list[tuple[bytes, bytes]]
+
+
+_DECODER: msgspec.msgpack.Decoder[list[Discovered] | _Contents] = msgspec.msgpack.Decoder(list[Discovered] | _Contents)
 
 
 class Table(Protocol):
@@ -57,18 +65,17 @@ class Outbox:
 
     def enqueue(self, destination: int, discovered: Sequence[Discovered]) -> None:
         """Puts URLs for another partition into the open commit, as one or more parcels."""
-        sequence = _number(self._table.get(_made_key(destination)))
-        for start in range(0, len(discovered), PARCEL_URLS):
-            sequence += 1
-            self._table.put(_row_key(destination, sequence), _ENCODER.encode(discovered[start : start + PARCEL_URLS]))
-        if discovered:
-            self._table.put(_made_key(destination), _packed(sequence))
+        self._add(destination, [discovered[start : start + PARCEL_URLS] for start in range(0, len(discovered), PARCEL_URLS)])
+
+    def enqueue_contents(self, destination: int, rows: list[tuple[bytes, bytes]]) -> None:
+        """Puts rows of content-seen for another partition into the open commit, as one or more parcels."""
+        self._add(destination, [_Contents(rows[start : start + PARCEL_URLS]) for start in range(0, len(rows), PARCEL_URLS)])
 
     def pending(self, destination: int, limit: int, after: int = 0) -> list[Parcel]:
         """Committed parcels for a partition that are not acknowledged, in order, with a number greater than ``after``."""
         start = max(after, self._acknowledged.get(destination, 0)) + 1
         rows = self._committed.scan(_row_key(destination, start), _made_key(destination + 1), limit)
-        parcels = [Parcel(self._source, destination, _number(key[5:]), _DECODER.decode(value)) for key, value in rows]
+        parcels = [self._parcel(destination, _number(key[5:]), _DECODER.decode(value)) for key, value in rows]
         if parcels and not after:
             self._acknowledged.setdefault(destination, parcels[0].sequence - 1)
         return parcels
@@ -89,6 +96,18 @@ class Outbox:
         for number in range(known + 1, sequence + 1):
             self._table.delete(_row_key(destination, number))
         self._acknowledged[destination] = max(known, sequence)
+
+    def _add(self, destination: int, parcels: Sequence[Sequence[Discovered] | _Contents]) -> None:
+        sequence = _number(self._table.get(_made_key(destination)))
+        for number, parcel in enumerate(parcels, sequence + 1):
+            self._table.put(_row_key(destination, number), _ENCODER.encode(parcel))
+        if parcels:
+            self._table.put(_made_key(destination), _packed(sequence + len(parcels)))
+
+    def _parcel(self, destination: int, sequence: int, row: list[Discovered] | _Contents) -> Parcel:
+        if isinstance(row, _Contents):
+            return Parcel(self._source, destination, sequence, [], row.contents)
+        return Parcel(self._source, destination, sequence, row)
 
     def __repr__(self) -> str:
         return f"Outbox(source={self._source}, acknowledged={self._acknowledged})"

@@ -1,4 +1,4 @@
-"""The exchange port: carries discovered URLs to the partition that owns them.
+"""The exchange port: carries discovered URLs, and what was stored, to the partition that owns them.
 
 Between two partitions parcels are numbered without a gap. The sender keeps each in its outbox until it is acknowledged, and an
 acknowledgement means that the receiver has *committed* it; the receiver remembers the number of the last parcel from each sender. So every
@@ -7,7 +7,7 @@ parcel takes effect exactly once, in order, whatever is lost, repeated or restar
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -16,12 +16,14 @@ from lycosa.model.discovered import Discovered
 
 
 class Parcel(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Discovered URLs from one partition for another; ``sequence`` counts the parcels of this pair from 1."""
+    """What one partition has for another: discovered URLs, or rows of content-seen (key, value). ``sequence`` counts the parcels of
+    this pair from 1."""
 
     source: int
     destination: int
     sequence: int
     discovered: list[Discovered]
+    contents: list[tuple[bytes, bytes]] = []
 
 
 Receiver = Callable[[Parcel], Awaitable[None]]
@@ -32,15 +34,26 @@ first real wait. It is never cancelled because the sender stopped waiting. What 
 """
 
 
+LookUp = Callable[[bytes], bytes | None]
+"""What is committed under a key of one partition. Called on the loop, for a handful of keys a page."""
+
+Key = tuple[int, bytes]
+"""A key with the partition that owns it."""
+
+
 class ExchangeError(Exception):
     """A parcel was not acknowledged: no owner, connection lost, time over, or the receiver refused. It may still have arrived."""
 
 
 class Exchange(Protocol):
-    """Delivers parcels."""
+    """Delivers parcels, and answers questions about keys."""
 
     async def deliver(self, parcel: Parcel) -> None:
         """Returns once the receiver has committed the parcel. Raises ``ExchangeError``; the sender keeps it and tries again."""
+        ...
+
+    async def ask(self, keys: Sequence[Key]) -> dict[bytes, bytes | None]:
+        """What is committed under these keys; ``None`` when nothing. Never raises: what nobody answers within a short time is absent."""
         ...
 
     async def close(self) -> None:

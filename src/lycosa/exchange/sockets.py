@@ -1,7 +1,8 @@
 """The exchange between the workers of one machine: a Unix socket per worker, one connection to each other worker.
 
 Messages are MessagePack in frames. The sender of a connection says which crawl it belongs to, then sends parcels, as many per frame as have
-gathered while the last frame was written; answers come back the same way, in any order. Three things bound what is under
+gathered while the last frame was written; answers come back the same way, in any order. Questions about keys overtake parcels, which wait
+for a commit; their deadline is short, because a page waits for the answer. Three things bound what is under
 way: a window of unanswered parcels per connection, the same window on the receiving side, which stops reading beyond it, and a
 deadline on each delivery. A connection that breaks fails its deliveries, since nobody knows whether they arrived, and the next
 delivery connects again, waiting longer after each failure.
@@ -11,64 +12,63 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from lycosa.exchange.connection import (
+    DECODER,
+    ENCODER,
+    MAX_FRAME_BYTES,
+    Answers,
+    Connection,
+    Hello,
+    Outgoing,
+    Parcels,
+    Questions,
+    Replies,
+    connect,
+)
 from lycosa.exchange.local import Receivers, awaited
-from lycosa.exchange.port import ExchangeError, Parcel, Receiver
+from lycosa.exchange.port import ExchangeError, Key, LookUp, Parcel, Receiver
 from lycosa.wire import FrameError, FrameStream
 
-_MAX_FRAME_BYTES = 64_000_000
 _MAX_ADDRESS_BYTES = 100  # sun_path holds 104 on macOS, 108 on Linux
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 2.0
-
-
-class _Hello(msgspec.Struct, array_like=True, tag=0):
-    """First on every connection. ``crawl`` must be the receiver's own."""
-
-    crawl: str
-
-
-class _Parcels(msgspec.Struct, array_like=True, tag=1):
-    """Parcels, each with a number by which it is answered."""
-
-    calls: list[tuple[int, Parcel]]
-
-
-class _Answers(msgspec.Struct, array_like=True, tag=2):
-    """Answers; an empty text acknowledges, any other says why not. The number 0 speaks of the whole connection."""
-
-    answers: list[tuple[int, str]]
-
-
-_ENCODER = msgspec.msgpack.Encoder()
-_DECODER: msgspec.msgpack.Decoder[_Hello | _Parcels | _Answers] = msgspec.msgpack.Decoder(_Hello | _Parcels | _Answers)
 
 
 class SocketExchange:
     """One worker's end. ``address`` is its own socket, ``route`` gives the socket of the worker that owns a partition.
 
     ``crawl`` must be equal on both sides: the crawl's id and the number of the run, so that nobody left over from another one is
-    heard. Both folders of sockets must be private to the user, and short: an address has at most 100 bytes.
+    heard. Both folders of sockets must be private to the user, and short: an address has at most 100 bytes. ``answer_s`` is how long a
+    question waits.
     """
 
-    def __init__(self, address: Path, route: Callable[[int], Path], crawl: str, deadline_s: float = 30.0, window: int = 64) -> None:
+    def __init__(
+        self,
+        address: Path,
+        route: Callable[[int], Path],
+        crawl: str,
+        deadline_s: float = 30.0,
+        window: int = 64,
+        answer_s: float = 0.25,
+    ) -> None:
         if len(bytes(address)) > _MAX_ADDRESS_BYTES:
             raise ValueError(f"{address} is longer than the {_MAX_ADDRESS_BYTES} bytes of a socket's address")
         self.receivers = Receivers()
         self._address, self._route, self._crawl = address, route, crawl
-        self._deadline_s, self._window = deadline_s, window
+        self._deadline_s, self._window, self._answer_s = deadline_s, window, answer_s
         self._links: dict[Path, _Link] = {}
         self._listener: socket.socket | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def register(self, partition: int, receiver: Receiver) -> None:
-        """Parcels for this partition go to ``receiver`` from now on."""
-        self.receivers.register(partition, receiver)
+    def register(self, partition: int, receiver: Receiver, look_up: LookUp | None = None) -> None:
+        """Parcels for this partition go to ``receiver`` from now on, questions about its keys to ``look_up``."""
+        self.receivers.register(partition, receiver, look_up)
 
     async def open(self) -> None:
         """Listens from now on. Raises ``OSError``."""
@@ -86,14 +86,38 @@ class SocketExchange:
             await awaited(self.receivers.start(parcel), self._deadline_s)
             return
         path = self._route(parcel.destination)
+        try:
+            async with asyncio.timeout(self._deadline_s):
+                await self._link(path).deliver(parcel)
+        except TimeoutError:
+            raise ExchangeError(f"no acknowledgement from {path.name} within {self._deadline_s} s") from None
+
+    async def ask(self, keys: Sequence[Key]) -> dict[bytes, bytes | None]:
+        """See ``Exchange``. Each worker that is concerned is asked once, all at the same time."""
+        by_path: dict[Path, list[Key]] = {}
+        for key in keys:
+            if key[0] not in self.receivers:
+                by_path.setdefault(self._route(key[0]), []).append(key)
+        found = self.receivers.answer(keys)
+        if len(by_path) == 1:  # of two workers: no task is needed
+            path, wanted = by_path.popitem()
+            return found | await self._ask(path, wanted)
+        for answered in await asyncio.gather(*(self._ask(path, wanted) for path, wanted in by_path.items())):
+            found |= answered
+        return found
+
+    async def _ask(self, path: Path, keys: list[Key]) -> dict[bytes, bytes | None]:
+        try:
+            async with asyncio.timeout(self._answer_s):
+                return await self._link(path).ask(keys)
+        except (TimeoutError, ExchangeError, ConnectionError):
+            return {}
+
+    def _link(self, path: Path) -> _Link:
         link = self._links.get(path)
         if link is None:
             link = self._links[path] = _Link(path, self._crawl, self._window)
-        try:
-            async with asyncio.timeout(self._deadline_s):
-                await link.deliver(parcel)
-        except TimeoutError:
-            raise ExchangeError(f"no acknowledgement from {path.name} within {self._deadline_s} s") from None
+        return link
 
     async def close(self) -> None:
         """See ``Exchange``."""
@@ -117,30 +141,12 @@ class SocketExchange:
         loop = asyncio.get_running_loop()
         while True:
             sock, _ = await loop.sock_accept(listener)
-            self._spawn(_Visitor(FrameStream(sock, _MAX_FRAME_BYTES), self.receivers, self._crawl, self._window).serve())
+            self._spawn(_Visitor(FrameStream(sock, MAX_FRAME_BYTES), self.receivers, self._crawl, self._window).serve())
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-class _Outgoing:
-    """Sends what gathers, one message at a time: everything that came while the last frame was written goes into the next."""
-
-    def __init__(self, stream: FrameStream, message: Callable[[], bytes | None]) -> None:
-        self._stream, self._message = stream, message
-        self._wanted = asyncio.Event()
-
-    def wake(self) -> None:
-        self._wanted.set()
-
-    async def run(self) -> None:
-        while True:
-            await self._wanted.wait()
-            self._wanted.clear()
-            while (payload := self._message()) is not None:
-                await self._stream.send(payload)
 
 
 class _Visitor:
@@ -150,7 +156,8 @@ class _Visitor:
         self._stream, self._receivers, self._crawl = stream, receivers, crawl
         self._slots = asyncio.Semaphore(window)
         self._answers: list[tuple[int, str]] = []
-        self._outgoing = _Outgoing(stream, self._message)
+        self._replies: list[tuple[int, dict[bytes, bytes | None]]] = []
+        self._outgoing = Outgoing(stream, self._message)
 
     async def serve(self) -> None:
         """Until the other side closes, or sends what is not a message."""
@@ -167,13 +174,16 @@ class _Visitor:
         hello = await self._stream.receive()
         if hello is None:
             return
-        greeting = _DECODER.decode(hello)
-        if not isinstance(greeting, _Hello) or greeting.crawl != self._crawl:
-            await self._stream.send(_ENCODER.encode(_Answers([(0, f"this worker is of crawl and run {self._crawl}")])))
+        greeting = DECODER.decode(hello)
+        if not isinstance(greeting, Hello) or greeting.crawl != self._crawl:
+            await self._stream.send(ENCODER.encode(Answers([(0, f"this worker is of crawl and run {self._crawl}")])))
             return
         while (payload := await self._stream.receive()) is not None:
-            message = _DECODER.decode(payload)
-            if isinstance(message, _Parcels):
+            message = DECODER.decode(payload)
+            if isinstance(message, Questions):
+                self._replies += [(call, self._receivers.answer(keys)) for call, keys in message.calls]
+                self._outgoing.wake()
+            elif isinstance(message, Parcels):
                 for call, parcel in message.calls:
                     await self._slots.acquire()
                     self._receivers.start(parcel).add_done_callback(lambda task, call=call: self._done(call, task))  # type: ignore[misc]  # mypy does not infer lambdas with defaults
@@ -186,8 +196,11 @@ class _Visitor:
             self._outgoing.wake()
 
     def _message(self) -> bytes | None:
+        if self._replies:
+            replies, self._replies = self._replies, []
+            return ENCODER.encode(Replies(replies))
         answers, self._answers = self._answers, []
-        return _ENCODER.encode(_Answers(answers)) if answers else None
+        return ENCODER.encode(Answers(answers)) if answers else None
 
 
 class _Link:
@@ -198,7 +211,7 @@ class _Link:
         self._slots = asyncio.Semaphore(window)
         self._opening = asyncio.Lock()
         self._failures = 0
-        self._connection: _Connection | None = None
+        self._connection: Connection | None = None
 
     @property
     def unanswered(self) -> int:
@@ -211,11 +224,19 @@ class _Link:
             await connection.call(parcel)
             self._failures = 0
 
+    async def ask(self, keys: list[Key]) -> dict[bytes, bytes | None]:
+        connection = self._connection
+        if connection is None or connection.is_over:
+            connection = await self._open()
+        found = await connection.ask(keys)
+        self._failures = 0
+        return found
+
     async def close(self) -> None:
         if self._connection is not None:
             await self._connection.close()
 
-    async def _open(self) -> _Connection:
+    async def _open(self) -> Connection:
         """The connection, made anew when it broke; tries until the caller's deadline."""
         async with self._opening:
             while self._connection is None or self._connection.is_over:
@@ -223,95 +244,5 @@ class _Link:
                     await asyncio.sleep(min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2 ** min(self._failures, 10)))
                 self._failures += 1  # until a parcel is answered
                 with suppress(OSError):  # no such worker yet: the loop waits longer
-                    self._connection = await _connect(self._path, self._crawl)
+                    self._connection = await connect(self._path, self._crawl)
             return self._connection
-
-
-async def _connect(path: Path, crawl: str) -> _Connection:
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    sock.setblocking(False)
-    try:
-        await asyncio.get_running_loop().sock_connect(sock, str(path))
-    except BaseException:
-        sock.close()
-        raise
-    stream = FrameStream(sock, _MAX_FRAME_BYTES)
-    await stream.send(_ENCODER.encode(_Hello(crawl)))
-    return _Connection(stream, path.name)
-
-
-class _Connection:
-    """One established connection: parcels out, answers in."""
-
-    def __init__(self, stream: FrameStream, peer: str) -> None:
-        self._stream, self._peer = stream, peer
-        self._calls: dict[int, asyncio.Future[None]] = {}
-        self._waiting: list[tuple[int, Parcel]] = []
-        self._number = 0
-        self._outgoing = _Outgoing(stream, self._message)
-        loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(self._outgoing.run()), loop.create_task(self._read())]
-        for task in self._tasks:
-            task.add_done_callback(self._ended)
-        self.is_over = False
-
-    @property
-    def unanswered(self) -> int:
-        return len(self._calls)
-
-    async def call(self, parcel: Parcel) -> None:
-        """Returns when the other side acknowledges. Raises ``ExchangeError``."""
-        if self.is_over:
-            raise ExchangeError(f"the connection to {self._peer} was lost")
-        self._number += 1
-        call, answer = self._number, asyncio.get_running_loop().create_future()
-        self._calls[call] = answer
-        self._waiting.append((call, parcel))
-        self._outgoing.wake()
-        try:
-            await answer
-        finally:
-            self._calls.pop(call, None)
-
-    async def close(self) -> None:
-        self._end("the exchange was closed")
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def _read(self) -> None:
-        while (payload := await self._stream.receive()) is not None:
-            message = _DECODER.decode(payload)
-            if isinstance(message, _Answers):
-                for call, refusal in message.answers:
-                    self._answer(call, refusal)
-
-    def _answer(self, call: int, refusal: str) -> None:
-        if call == 0:
-            self._end(refusal)
-            return
-        answer = self._calls.get(call)
-        if answer is None or answer.done():
-            return  # nobody waits any more
-        if refusal:
-            answer.set_exception(ExchangeError(refusal))
-        else:
-            answer.set_result(None)
-
-    def _message(self) -> bytes | None:
-        """What waits, without the parcels whose senders gave up."""
-        calls, self._waiting = [(call, parcel) for call, parcel in self._waiting if call in self._calls], []
-        return _ENCODER.encode(_Parcels(calls)) if calls else None
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        error = None if task.cancelled() else task.exception()
-        self._end(f"the connection to {self._peer} was lost" + (f": {error}" if error else ""))
-
-    def _end(self, why: str) -> None:
-        if self.is_over:
-            return
-        self.is_over = True
-        self._stream.close()
-        for task in self._tasks:
-            task.cancel()
-        for answer in self._calls.values():
-            if not answer.done():
-                answer.set_exception(ExchangeError(why))

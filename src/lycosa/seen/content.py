@@ -13,8 +13,8 @@ import msgspec
 from lycosa.model.capture import Original
 from lycosa.seen.port import Table
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Original).decode
+encode_original = msgspec.msgpack.Encoder().encode
+decode_original = msgspec.msgpack.Decoder(Original).decode
 
 
 class SeenContent:
@@ -25,17 +25,18 @@ class SeenContent:
 
     def find(self, digest: bytes) -> Original | None:
         """The first capture with this digest."""
-        value = self._table.get(_key(digest))
-        return None if value is None else _decode(value)
+        value = self._table.get(content_key(digest))
+        return None if value is None else decode_original(value)
 
     def remember(self, digest: bytes, original: Original) -> None:
         """Notes the first capture with this digest; a later one changes nothing."""
-        key = _key(digest)
+        key = content_key(digest)
         if self._table.get(key) is None:
-            self._table.put(key, _encode(original))
+            self._table.put(key, encode_original(original))
 
 
-def _key(digest: bytes) -> bytes:
+def content_key(digest: bytes) -> bytes:
+    """Where a digest is kept. Raises ``ValueError`` for what is no SHA-1."""
     if len(digest) != 20:
         raise ValueError(f"a payload digest has 20 bytes, not {len(digest)}")
     return b"C" + digest

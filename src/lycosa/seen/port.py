@@ -7,7 +7,7 @@ the open one; ``seal`` ties it to a commit; ``save`` writes only what is sealed 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -28,6 +28,23 @@ class Table(Protocol):
 
     def get(self, key: bytes) -> bytes | None: ...
     def put(self, key: bytes, value: bytes) -> None: ...
+
+
+Key = tuple[int, bytes]
+"""A key with the partition that owns it."""
+
+
+class Others(Protocol):
+    """The partitions of other workers, for content-seen."""
+
+    async def ask(self, keys: Sequence[Key]) -> Mapping[bytes, bytes | None]:
+        """What their tables hold under these keys, committed; ``None`` when nothing. What is not answered within a short time is absent.
+        Never raises."""
+        ...
+
+    def tell(self, partition: int, key: bytes, value: bytes) -> None:
+        """Puts a row into the open commit; its owner gets it, exactly once, when that is on disk."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,9 @@ import msgspec
 
 from lycosa.model.capture import Original
 from lycosa.seen.port import Table
+from lycosa.seen.told import BUCKET, NO_ANSWERS, Answers, Told
 
 MAX_DISTANCE = 3
-BUCKET = 64
 _WIDTHS = (13, 13, 13, 13, 12)
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Original).decode
@@ -48,13 +48,17 @@ _PAIRS = _pairs()
 
 
 class NearIndex:
-    """The index over all partitions of a worker. ``table_for`` gives the table that owns a key."""
+    """The index over all partitions of a crawl. ``table_for`` gives the table that owns a key, ``None`` when another worker has it.
 
-    def __init__(self, table_for: Callable[[bytes], Table]) -> None:
+    ``told`` is needed then: for what the owners answered beforehand, and to tell them what they are to file.
+    """
+
+    def __init__(self, table_for: Callable[[bytes], Table | None], told: Told | None = None) -> None:
         self._table_for = table_for
+        self._told = told
         self._filed = self._not_filed = 0
 
-    def find(self, simhash: int, max_distance: int = MAX_DISTANCE) -> tuple[Original, int] | None:
+    def find(self, simhash: int, max_distance: int = MAX_DISTANCE, answers: Answers = NO_ANSWERS) -> tuple[Original, int] | None:
         """The nearest simhash's first capture and its distance in bits, at most ``max_distance`` (0 to 3).
 
         Of equally near ones it is the smallest. The simhash 0 means too little text and has no neighbours.
@@ -63,30 +67,42 @@ class NearIndex:
             raise ValueError(f"the index finds distances from 0 to {MAX_DISTANCE}, not {max_distance}")
         if not simhash:
             return None
-        same = self._original(simhash)
+        same = self._original(simhash, answers)
         if same is not None:
             return same, 0
-        if not max_distance:
-            return None
-        near = [(distance, other) for other in self._neighbours(simhash) if (distance := (other ^ simhash).bit_count()) <= max_distance]
-        for distance, other in sorted(near):
-            original = self._original(other)
+        for distance, other in self._near(simhash, max_distance, answers):
+            original = self._original(other, answers)
             if original is not None:  # in a crash between two partitions' commits a bucket may be ahead
                 return original, distance
         return None
 
-    def remember(self, simhash: int, original: Original) -> None:
+    def wanted(self, simhash: int) -> list[bytes]:
+        """The keys of other workers that ``find`` looks at first."""
+        keys = [_original_key(simhash), *_bucket_keys(simhash)] if simhash else []
+        return [key for key in keys if self._table_for(key) is None]
+
+    def wanted_next(self, simhash: int, max_distance: int, answers: Answers) -> list[bytes]:
+        """The keys of other workers that it looks at next, when the first were answered: where the near ones were stored."""
+        if not simhash or self._original(simhash, answers) is not None:
+            return []
+        keys = [_original_key(other) for _, other in self._near(simhash, max_distance, answers)[:BUCKET]]
+        return [key for key in keys if self._table_for(key) is None and key not in answers]
+
+    def remember(self, simhash: int, original: Original, answers: Answers = NO_ANSWERS) -> None:
         """Files a capture under its simhash; a later one with the same simhash changes nothing."""
-        if not simhash:
+        if not simhash or self._original(simhash, answers) is not None:
             return
-        key = _original_key(simhash)
-        table = self._table_for(key)
-        if table.get(key) is not None:
-            return
-        table.put(key, _encode(original))
+        self._put(_original_key(simhash), _encode(original))
         packed = simhash.to_bytes(8, "big")
-        for bucket_key in _bucket_keys(simhash):
-            self._file(bucket_key, packed)
+        for key in _bucket_keys(simhash):
+            self._put(key, packed)
+
+    def file(self, table: Table, key: bytes, value: bytes) -> None:
+        """Puts what another worker told into the table that owns its key."""
+        if key[:1] == b"S":
+            self._add(table, key, value)
+        elif table.get(key) is None:
+            table.put(key, value)
 
     def snapshot(self) -> dict[str, int]:
         """Simhashes filed, and how often a full bucket refused one, since the start."""
@@ -95,8 +111,14 @@ class NearIndex:
     def __repr__(self) -> str:
         return f"NearIndex({self.snapshot()})"
 
-    def _file(self, key: bytes, packed: bytes) -> None:
+    def _put(self, key: bytes, value: bytes) -> None:
         table = self._table_for(key)
+        if table is not None:
+            self.file(table, key, value)
+        elif self._told is not None:
+            self._told.add(key, value)
+
+    def _add(self, table: Table, key: bytes, packed: bytes) -> None:
         bucket = table.get(key) or b""
         self._filed += 1
         if len(bucket) >= 8 * BUCKET:
@@ -104,19 +126,26 @@ class NearIndex:
         elif packed not in _split(bucket):
             table.put(key, bucket + packed)
 
-    def _neighbours(self, simhash: int) -> set[int]:
-        """All that share two blocks with it."""
+    def _near(self, simhash: int, max_distance: int, answers: Answers) -> list[tuple[int, int]]:
+        """Other simhashes within the distance, the nearest first: distance and simhash. Those that share two blocks are compared."""
+        if not max_distance:
+            return []
         found: set[int] = set()
         for key in _bucket_keys(simhash):
-            bucket = self._table_for(key).get(key)
+            bucket = self._get(key, answers)
             if bucket:
                 found.update(struct.unpack(f">{len(bucket) // 8}Q", bucket))
-        return found
+        return sorted((distance, other) for other in found if 0 < (distance := (other ^ simhash).bit_count()) <= max_distance)
 
-    def _original(self, simhash: int) -> Original | None:
-        key = _original_key(simhash)
-        value = self._table_for(key).get(key)
+    def _original(self, simhash: int, answers: Answers) -> Original | None:
+        value = self._get(_original_key(simhash), answers)
         return None if value is None else _decode(value)
+
+    def _get(self, key: bytes, answers: Answers) -> bytes | None:
+        table = self._table_for(key)
+        if table is not None:
+            return table.get(key)
+        return self._told.get(key, answers) if self._told is not None else None
 
 
 def _original_key(simhash: int) -> bytes:

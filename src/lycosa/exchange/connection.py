@@ -1,0 +1,190 @@
+"""One connection between two workers: what is said on it, and the end that asks.
+
+Whatever gathers while a frame is written goes into the next one. Questions overtake parcels: a page waits for the answer, where a parcel
+waits for a commit anyway.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from lycosa.exchange.port import ExchangeError, Key, Parcel
+from lycosa.wire import FrameStream
+
+MAX_FRAME_BYTES = 64_000_000
+
+
+class Hello(msgspec.Struct, array_like=True, tag=0):
+    """First on every connection. ``crawl`` must be the receiver's own."""
+
+    crawl: str
+
+
+class Parcels(msgspec.Struct, array_like=True, tag=1):
+    """Parcels, each with a number by which it is answered."""
+
+    calls: list[tuple[int, Parcel]]
+
+
+class Answers(msgspec.Struct, array_like=True, tag=2):
+    """Answers; an empty text acknowledges, any other says why not. The number 0 speaks of the whole connection."""
+
+    answers: list[tuple[int, str]]
+
+
+class Questions(msgspec.Struct, array_like=True, tag=3):
+    """Keys with their partitions, each list with a number by which it is answered."""
+
+    calls: list[tuple[int, list[Key]]]
+
+
+class Replies(msgspec.Struct, array_like=True, tag=4):
+    """What is committed under the keys of a question; a key whose partition is not owned here is left out."""
+
+    replies: list[tuple[int, dict[bytes, bytes | None]]]
+
+
+Message = Hello | Parcels | Answers | Questions | Replies
+ENCODER = msgspec.msgpack.Encoder()
+DECODER: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
+
+
+class Outgoing:
+    """Sends what gathers, one message at a time: everything that came while the last frame was written goes into the next."""
+
+    def __init__(self, stream: FrameStream, message: Callable[[], bytes | None]) -> None:
+        self._stream, self._message = stream, message
+        self._wanted = asyncio.Event()
+
+    def wake(self) -> None:
+        self._wanted.set()
+
+    async def run(self) -> None:
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            while (payload := self._message()) is not None:
+                await self._stream.send(payload)
+
+
+async def connect(path: Path, crawl: str) -> Connection:
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock.setblocking(False)
+    try:
+        await asyncio.get_running_loop().sock_connect(sock, str(path))
+    except BaseException:
+        sock.close()
+        raise
+    stream = FrameStream(sock, MAX_FRAME_BYTES)
+    await stream.send(ENCODER.encode(Hello(crawl)))
+    return Connection(stream, path.name)
+
+
+class Connection:
+    """One established connection: parcels out, answers in."""
+
+    def __init__(self, stream: FrameStream, peer: str) -> None:
+        self._stream, self._peer = stream, peer
+        self._calls: dict[int, asyncio.Future[None]] = {}
+        self._waiting: list[tuple[int, Parcel]] = []
+        self._asked: dict[int, asyncio.Future[dict[bytes, bytes | None]]] = {}
+        self._questions: list[tuple[int, list[Key]]] = []
+        self._number = 0
+        self._outgoing = Outgoing(stream, self._message)
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._outgoing.run()), loop.create_task(self._read())]
+        for task in self._tasks:
+            task.add_done_callback(self._ended)
+        self.is_over = False
+
+    @property
+    def unanswered(self) -> int:
+        return len(self._calls)
+
+    async def call(self, parcel: Parcel) -> None:
+        """Returns when the other side acknowledges. Raises ``ExchangeError``."""
+        if self.is_over:
+            raise ExchangeError(f"the connection to {self._peer} was lost")
+        self._number += 1
+        call, answer = self._number, asyncio.get_running_loop().create_future()
+        self._calls[call] = answer
+        self._waiting.append((call, parcel))
+        self._outgoing.wake()
+        try:
+            await answer
+        finally:
+            self._calls.pop(call, None)
+
+    async def ask(self, keys: list[Key]) -> dict[bytes, bytes | None]:
+        """Returns what the other side replies. Raises ``ExchangeError``."""
+        if self.is_over:
+            raise ExchangeError(f"the connection to {self._peer} was lost")
+        self._number += 1
+        call = self._number
+        reply: asyncio.Future[dict[bytes, bytes | None]] = asyncio.get_running_loop().create_future()
+        self._asked[call] = reply
+        self._questions.append((call, keys))
+        self._outgoing.wake()
+        try:
+            return await reply
+        finally:
+            self._asked.pop(call, None)
+
+    async def close(self) -> None:
+        self._end("the exchange was closed")
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _read(self) -> None:
+        while (payload := await self._stream.receive()) is not None:
+            message = DECODER.decode(payload)
+            if isinstance(message, Answers):
+                for call, refusal in message.answers:
+                    self._answer(call, refusal)
+            elif isinstance(message, Replies):
+                for call, found in message.replies:
+                    reply = self._asked.get(call)
+                    if reply is not None and not reply.done():
+                        reply.set_result(found)
+
+    def _answer(self, call: int, refusal: str) -> None:
+        if call == 0:
+            self._end(refusal)
+            return
+        answer = self._calls.get(call)
+        if answer is None or answer.done():
+            return  # nobody waits any more
+        if refusal:
+            answer.set_exception(ExchangeError(refusal))
+        else:
+            answer.set_result(None)
+
+    def _message(self) -> bytes | None:
+        """What waits, without the parcels and questions whose senders gave up."""
+        if self._questions:
+            questions, self._questions = [question for question in self._questions if question[0] in self._asked], []
+            if questions:
+                return ENCODER.encode(Questions(questions))
+        calls, self._waiting = [(call, parcel) for call, parcel in self._waiting if call in self._calls], []
+        return ENCODER.encode(Parcels(calls)) if calls else None
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        self._end(f"the connection to {self._peer} was lost" + (f": {error}" if error else ""))
+
+    def _end(self, why: str) -> None:
+        if self.is_over:
+            return
+        self.is_over = True
+        self._stream.close()
+        for task in self._tasks:
+            task.cancel()
+        waiting: list[asyncio.Future[Any]] = [*self._calls.values(), *self._asked.values()]
+        for answer in waiting:
+            if not answer.done():
+                answer.set_exception(ExchangeError(why))

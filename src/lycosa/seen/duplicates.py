@@ -1,0 +1,110 @@
+"""Was this body, or a text much like it, stored before? Content-seen and near-duplicates over all partitions of a crawl.
+
+A key belongs to partition ``hash(key) mod P``, whoever owns that in this run. Keys of other workers are asked for before a page is settled
+(``ask``, the only thing here that waits); ``find`` and ``remember`` then decide in one step with what is known here. An answer that is late
+counts as "never seen", so the page is stored in full. Others are told of a page by rows of the commit that stores it, so they never
+hear of one that a crash took away; two workers that store the same body within the second between may both store it in full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lycosa.model.capture import Original
+from lycosa.seen.content import SeenContent, content_key, decode_original, encode_original
+from lycosa.seen.port import Key, Others, Table
+from lycosa.seen.simhash import MAX_DISTANCE, NearIndex
+from lycosa.seen.told import NO_ANSWERS, Answers, Told
+
+
+class Duplicates:
+    """One per worker. ``tables`` are those of its partitions, by number, of ``partitions`` that the crawl has; ``others`` is needed when
+    it does not have all of them. ``max_distance`` is -1 when near-duplicates are not looked for."""
+
+    def __init__(
+        self, partitions: int, tables: Mapping[int, Table], others: Others | None = None, max_distance: int = MAX_DISTANCE
+    ) -> None:
+        self._partitions = partitions
+        self._tables = tables
+        self._others = others if len(tables) < partitions else None
+        self._max_distance = max_distance
+        self._told = Told(self._tell)
+        self._near = NearIndex(lambda key: tables.get(self.owner_of(key)), self._told)
+        self.asked = self.unanswered = 0
+
+    def __repr__(self) -> str:
+        return (
+            f"<Duplicates tables={len(self._tables)} of {self._partitions} asked={self.asked} unanswered={self.unanswered} {self._told!r}>"
+        )
+
+    @property
+    def must_ask(self) -> bool:
+        """Whether other workers own some of the keys."""
+        return self._others is not None
+
+    def owner_of(self, key: bytes) -> int:
+        """The partition that owns a key: by its last bytes, which are uniform in digests and in SimHash blocks alike."""
+        return int.from_bytes(key[-2:], "big") % self._partitions
+
+    async def ask(self, digest: bytes, simhash: int) -> Answers:
+        """What other workers know that ``find`` needs; at most two questions to each, within the time that ``Others`` gives them."""
+        if self._others is None:
+            return NO_ANSWERS
+        key, near = content_key(digest), self._max_distance >= 0
+        wanted = [key] if self.owner_of(key) not in self._tables else []
+        if wanted and self._told.get(key, NO_ANSWERS) is not None:
+            return NO_ANSWERS  # this worker stored it a moment ago
+        wanted += self._near.wanted(simhash) if near else []
+        answers = await self._answered(wanted)
+        if near and self._original(digest, answers) is None:
+            more = self._near.wanted_next(simhash, self._max_distance, answers)
+            if more:
+                return {**answers, **await self._answered(more)}
+        return answers
+
+    def find(self, digest: bytes, simhash: int, answers: Answers = NO_ANSWERS) -> tuple[Original | None, Original | None]:
+        """The first capture with this body, or else the nearest one by its text (simhash 0: too little text)."""
+        original = self._original(digest, answers)
+        if original is not None or not simhash or self._max_distance < 0:
+            return original, None
+        found = self._near.find(simhash, self._max_distance, answers)
+        return None, found[0] if found else None
+
+    def remember(self, digest: bytes, simhash: int, original: Original, answers: Answers = NO_ANSWERS) -> None:
+        """A capture was stored in the open commit; ``simhash`` is 0 when its text is not to be found."""
+        key = content_key(digest)
+        table = self._tables.get(self.owner_of(key))
+        if table is None:
+            self._told.add(key, encode_original(original))
+        else:
+            SeenContent(table).remember(digest, original)
+        self._near.remember(simhash, original, answers)
+
+    def take(self, partition: int, key: bytes, value: bytes) -> None:
+        """Another worker stored something whose key is owned here. Told twice it changes nothing."""
+        self._near.file(self._tables[partition], key, value)
+
+    def snapshot(self) -> dict[str, int]:
+        """Keys that others were asked for and that they did not answer in time, and what the near-duplicate index did."""
+        return {"asked": self.asked, "unanswered": self.unanswered, **self._near.snapshot()}
+
+    def _original(self, digest: bytes, answers: Answers) -> Original | None:
+        key = content_key(digest)
+        table = self._tables.get(self.owner_of(key))
+        if table is not None:
+            return SeenContent(table).find(digest)
+        value = self._told.get(key, answers)
+        return None if value is None else decode_original(value)
+
+    async def _answered(self, wanted: list[bytes]) -> Answers:
+        if not wanted or self._others is None:
+            return NO_ANSWERS
+        keys: list[Key] = [(self.owner_of(key), key) for key in wanted]
+        answers = await self._others.ask(keys)
+        self.asked += len(keys)
+        self.unanswered += len(keys) - len(answers)
+        return answers
+
+    def _tell(self, key: bytes, value: bytes) -> None:
+        assert self._others is not None, "a key without an owner here belongs to another worker"
+        self._others.tell(self.owner_of(key), key, value)
