@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lycosa.admit.refusal import Refusal
     from lycosa.config import Config
+    from lycosa.config_sources import SettingsError, settings
     from lycosa.crawl import Crawl, Report
     from lycosa.model.discovered import Discovered, LinkKind
     from lycosa.model.page import Page
     from lycosa.reasons import Reason
 
-__all__ = ["Config", "Crawl", "Discovered", "LinkKind", "Page", "Reason", "Refusal", "Report"]
+__all__ = ["Config", "Crawl", "Discovered", "LinkKind", "Page", "Reason", "Refusal", "Report", "SettingsError", "settings"]
 
 _HOMES = {
     "Config": "lycosa.config",
@@ -25,6 +26,8 @@ _HOMES = {
     "Reason": "lycosa.reasons",
     "Refusal": "lycosa.admit.refusal",
     "Report": "lycosa.crawl",
+    "SettingsError": "lycosa.config_sources",
+    "settings": "lycosa.config_sources",
 }
 
 

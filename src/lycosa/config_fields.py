@@ -7,7 +7,7 @@ wrong with it.
 
 from __future__ import annotations
 
-import ipaddress
+import difflib
 import math
 import re
 import tomllib
@@ -20,6 +20,7 @@ import msgspec
 from msgspec import inspect
 
 from lycosa.config import Config
+from lycosa.config_checks import CHECKS
 from lycosa.config_units import read_bytes, read_seconds, show_bytes, show_seconds
 
 
@@ -82,9 +83,21 @@ class Field(msgspec.Struct, frozen=True):
             self._check_bounds(found)
         if self.pattern and not re.search(self.pattern, found):
             raise ValueError(f"{found!r} does not match {self.pattern}")
-        if (check := _CHECKS.get(self.key)) is not None:
+        if (check := CHECKS.get(self.key)) is not None:
             check(found)
         return found
+
+    def has_type(self, value: object) -> bool:
+        """Whether a value is already what ``read`` would make of it."""
+        if self.kind is Kind.CHOICE:
+            return self.choices is not None and isinstance(value, self.choices)
+        if self.kind is Kind.FLAG or isinstance(value, bool):
+            return self.kind is Kind.FLAG and isinstance(value, bool)
+        if self.kind is Kind.LIST:
+            return isinstance(value, tuple) and all(isinstance(each, str) for each in value)
+        if self.kind is Kind.TEXT:
+            return isinstance(value, str)
+        return isinstance(value, int) or (isinstance(value, float) and self.kind in (Kind.DURATION, Kind.NUMBER))
 
     def _check_bounds(self, value: float) -> None:
         for bound in (self.low, self.high):
@@ -210,7 +223,7 @@ def _flag(_: Field, value: object) -> bool:
     words = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
     if isinstance(value, str) and value.strip().lower() in words:
         return words[value.strip().lower()]
-    raise ValueError(f"{_said(value)} is neither true nor false")
+    raise ValueError(f"{_said(value)} is neither true nor false; write true or false")
 
 
 def _text(_: Field, value: object) -> str:
@@ -252,40 +265,14 @@ def _choice(field: Field, value: object) -> Enum:
     names = {str(each.value): each for each in field.choices}
     if isinstance(value, str) and value.strip().lower() in names:
         return names[value.strip().lower()]
-    raise ValueError(f"{_said(value)} is none of {', '.join(names)}")
+    near = difflib.get_close_matches(str(value), names, 1)
+    raise ValueError(f"{_said(value)} is none of {', '.join(names)}" + (f"; did you mean {near[0]}?" if near else ""))
 
 
 def _said(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return "a table" if isinstance(value, dict) else repr(value)
-
-
-def _check_expressions(patterns: tuple[str, ...]) -> None:
-    for pattern in patterns:
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            raise ValueError(f"{pattern!r} is not a regular expression: {error}") from None
-
-
-def _check_ranges(ranges: tuple[str, ...]) -> None:
-    for entry in ranges:
-        try:
-            ipaddress.ip_network(entry, strict=False)
-        except ValueError:
-            raise ValueError(f"{entry!r} is not an address range; write 10.0.0.0/8, 192.0.2.7 or fd00::/8") from None
-
-
-def _check_pins(pins: tuple[str, ...]) -> None:
-    for pin in pins:
-        name, _, address = pin.rpartition("=")
-        try:
-            ipaddress.ip_address(address.strip().strip("[]"))
-        except ValueError:
-            name = ""
-        if not name.strip():
-            raise ValueError(f"{pin!r} is not NAME=ADDRESS; write example.org=192.0.2.7 or *.example.org=192.0.2.7")
 
 
 _NUMERIC = frozenset({Kind.DURATION, Kind.SIZE, Kind.WHOLE, Kind.NUMBER})
@@ -304,10 +291,4 @@ _READERS: dict[Kind, Callable[[Field, object], Any]] = {
     Kind.TEXT: _text,
     Kind.LIST: _list,
     Kind.CHOICE: _choice,
-}
-_CHECKS: dict[str, Callable[[Any], None]] = {
-    "scope.include": _check_expressions,
-    "scope.exclude": _check_expressions,
-    "fetch.allow_addresses": _check_ranges,
-    "dns.pins": _check_pins,
 }

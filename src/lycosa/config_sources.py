@@ -119,11 +119,60 @@ def load(
             origins[each.key] = each.origin
         except ValueError as error:
             problems.append(f"{each.place}: {each.key}: {error}")
+    problems += _unusable({key: value for key, value in values.items() if origins[key] == SAVED}, f"{SAVED}: ")
     if not problems:
         problems += _disorder(values, origins)
     if problems:
         raise SettingsError(problems)
     return Settings(build(values), origins)
+
+
+def settings(values: Mapping[str, object]) -> Config:
+    """Settings for a Python program, by dotted key, read as the command line reads them: ``{"limits.max_pages": 20}``,
+    ``{"politeness.delay_s": "2s"}``. Raises ``SettingsError``."""
+    problems: list[str] = []
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        field = fields().get(key)
+        if field is None:
+            problems.append(_unknown(key))
+            continue
+        try:
+            found[key] = field.read(value)
+        except ValueError as error:
+            problems.append(f"{key}: {error}")
+    if not problems:
+        problems += _disorder(found, {})
+    if problems:
+        raise SettingsError(problems)
+    return build(found)
+
+
+def check(config: Config) -> None:
+    """Raises ``SettingsError`` when a value of a tree that a program made is not usable: a wrong type, out of bounds, not of its form."""
+    problems: list[str] = []
+    for section in sections():
+        wanted, found = type(getattr(Config(), section)), getattr(config, section)
+        if not isinstance(found, wanted):
+            problems.append(f"{section}: {found!r} is not a {wanted.__name__}")
+    if not problems:
+        values = {key: value_of(config, key) for key in fields()}
+        problems += _unusable(values)
+        problems += [] if problems else _disorder(values, {})
+    if problems:
+        raise SettingsError(problems)
+
+
+def _unusable(values: Mapping[str, Any], place: str = "") -> Iterator[str]:
+    """What is wrong with values that no source was read for. Text for a number is wrong here: nobody will turn it into one."""
+    for key, value in values.items():
+        field = fields()[key]
+        try:
+            if not field.has_type(value):
+                raise ValueError(f"{value!r} is not a {field.kind.value}")
+            field.read(value)
+        except ValueError as error:
+            yield f"{place}{key}: {error}"
 
 
 def describe() -> list[SettingInfo]:
@@ -239,12 +288,34 @@ def _error_text(error: tomllib.TOMLDecodeError) -> str:
     return text[:1].lower() + text[1:]
 
 
+_OBEDIENCE = re.compile(r"obey|obedience|ignore|respect|honou?r|disable|enable|skip|\bno_?robots|\b(?:use_?)?robots(?:_?txt)?$")
+
+
+def _is_about_obedience(key: str) -> bool:
+    """Whether somebody looks for the switch that other crawlers have."""
+    text = key.lower().replace("-", "_")
+    return "robots" in text and text not in sections() and _OBEDIENCE.search(text) is not None
+
+
 def _unknown(key: str) -> str:
+    if _is_about_obedience(key):
+        return f"there is no setting {key!r}: obedience to robots.txt cannot be switched off"
     if key in sections():
         first = next(name for name in fields() if name.startswith(f"{key}."))
         return f"{key} is a section, name one of its settings, for instance {first}"
-    near = nearest(key)
+    near = meant(key)
     return f"there is no setting {key!r}" + (f"; did you mean {near}?" if near else "; `lycosa config` lists all")
+
+
+def meant(key: str) -> str:
+    """The setting or the section that was probably meant, or empty."""
+    near = [] if "." in key else difflib.get_close_matches(key, sections(), 1, 0.75)
+    if near:
+        return f"section {near[0]}"
+    if found := nearest(key):
+        return found
+    near = difflib.get_close_matches(key.partition(".")[0], sections(), 1, 0.6)
+    return f"a setting of section {near[0]}" if near else ""
 
 
 def nearest(key: str) -> str:

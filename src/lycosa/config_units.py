@@ -29,6 +29,8 @@ def read_seconds(text: str) -> float:
     if _PLAIN.fullmatch(text):
         return _finite(float(text), text)
     compact = text.replace(" ", "")
+    if compact.startswith("-") and _DURATION.fullmatch(compact[1:]):
+        raise ValueError(f"{text!r} is negative; a duration is at least 0")
     if not _DURATION.fullmatch(compact):
         raise ValueError(f"{text!r} is not a duration; write seconds, or 500ms, 1.5s, 10m, 2h, 1d")
     return _finite(math.fsum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(compact)), text)
@@ -37,6 +39,8 @@ def read_seconds(text: str) -> float:
 def read_bytes(text: str) -> int:
     """Bytes. Raises ``ValueError``, which says how to write them."""
     found = _SIZE.fullmatch(text.strip().replace("_", ""))
+    if found is None and text.strip().startswith("-") and _SIZE.fullmatch(text.strip()[1:]):
+        raise ValueError(f"{text!r} is negative; a size is at least 0")
     if found is None:
         raise ValueError(f"{text!r} is not a size; write bytes, or 512KiB, 100MB, 10GB")
     number, unit = found[1], _BYTES[found[2].upper()]

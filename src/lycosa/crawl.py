@@ -10,6 +10,7 @@ Only the parser runs in a child process. The program's rules and sinks are calle
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 
@@ -20,12 +21,15 @@ from lycosa.assembly import assemble
 from lycosa.capturing import PageSink
 from lycosa.clock import SystemClock
 from lycosa.config import Config
+from lycosa.config_sources import check
 from lycosa.intake import Rule
 from lycosa.kv.rocks import rocks_opener
+from lycosa.manifest import exists
 from lycosa.messages import Progress
 from lycosa.model.page import Page
 from lycosa.progress import ProgressReport
 from lycosa.real_ports import real_ports
+from lycosa.seed_check import SeedCheck
 from lycosa.session import Session
 from lycosa.worker import End, Worker
 
@@ -45,7 +49,8 @@ class Crawl:
 
     ``rules`` are asked about every URL that is found, after scope and traps, and refuse one by returning a ``Refusal``. ``sinks`` are
     given every capture before its commit; after a crash one may be given again. ``run`` raises what the command line would say in
-    one line: ``ManifestError``, ``CrawlInUse``, ``StoreDamaged``, ``OSError``.
+    one line: ``ManifestError``, ``CrawlInUse``, ``StoreDamaged``, ``OSError``; and ``ValueError`` when no
+    seed of a new crawl can be crawled, with the reasons. Settings are checked at once: the constructor raises ``SettingsError``.
     """
 
     def __init__(
@@ -57,9 +62,12 @@ class Crawl:
         rules: Sequence[Rule] = (),
         sinks: Sequence[PageSink] = (),
     ) -> None:
+        if isinstance(seeds, str):
+            raise TypeError(f"seeds are several URLs, for instance [{seeds!r}]")
         self._seeds = list(seeds)
         self._folder = Path(folder)
         self._config = config if config is not None else Config()
+        check(self._config)
         self._rules = tuple(rules)
         self._sinks = tuple(sinks)
         self._worker: Worker | None = None
@@ -73,6 +81,7 @@ class Crawl:
 
     async def run_async(self) -> Report:
         """The same on a running event loop."""
+        self._check_seeds()
         with Session(self._folder, self._config, rocks_opener(), SystemClock()) as session:
             return await self._run(session)
 
@@ -115,6 +124,19 @@ class Crawl:
             await asyncio.wait([running])
             if not running.cancelled():
                 running.exception()  # the program broke off; what it would have been told is not its concern any more
+
+    def _check_seeds(self) -> None:
+        """A crawl of nothing is a mistake that a program should hear of, before it has a folder."""
+        if exists(self._folder):
+            return
+        check = SeedCheck(self._config, time.time())
+        reasons = []
+        for seed in self._seeds:
+            reason = check.refusal(seed)
+            if not reason:
+                return
+            reasons.append(f"{seed!r}: {reason}")
+        raise ValueError("; ".join(["no seed can be crawled", *reasons[:10]]) if reasons else "a new crawl needs a seed")
 
     async def _run(self, session: Session) -> Report:
         job = msgspec.structs.replace(session.job(0, tuple(range(self._config.frontier.partitions))), rules=self._rules, sinks=self._sinks)

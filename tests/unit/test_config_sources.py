@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from lycosa.config import Config, RefetchRule, ScopeRule
+from lycosa.config import Config, LimitSection, RefetchRule, ScopeRule
 from lycosa.config_fields import Kind, fields, sections, value_of
-from lycosa.config_sources import OPTIONS, SettingsError, describe, from_dict, load, nearest, to_dict
+from lycosa.config_sources import OPTIONS, SettingsError, check, describe, from_dict, load, nearest, settings, to_dict
 from lycosa.config_units import read_bytes, read_seconds, show_bytes, show_seconds
+from lycosa.fetch import Guard
+from lycosa.fetch.dns import parse_pins
+from lycosa.fetch.headers import build_user_agent
 
 
 def toml(folder: Path, text: str) -> Path:
@@ -341,3 +346,99 @@ def test_a_tree_survives_being_saved() -> None:
 def test_saved_settings_of_another_version_are_told() -> None:
     with pytest.raises(SettingsError, match="saved settings cannot be read"):
         from_dict({"no_such": {}})
+
+
+@pytest.mark.parametrize("key", ["robots.obey", "ignore_robots", "ROBOTSTXT_OBEY", "obey-robots", "robots.enabled", "robotstxt"])
+def test_who_looks_for_the_switch_of_robots_is_told_that_there_is_none(key: str) -> None:
+    assert problems(None, {}, [f"{key}=false"])[0].endswith("obedience to robots.txt cannot be switched off")
+
+
+@pytest.mark.parametrize(
+    ("key", "said"), [("politness", "section politeness?"), ("polite.foo", "politeness."), ("robots.retry", "robots.retry_s?")]
+)
+def test_sections_are_suggested_too(key: str, said: str) -> None:
+    assert said in problems(None, {}, [f"{key}=1"])[0]
+
+
+BAD = [
+    *(("agent.contact", contact) for contact in ("f\xfcr@example.org", "a@b\r\nX: y", "a\tb", "me (at) example.org", "a\\b")),
+    *(("fetch.allow_addresses", (entry,)) for entry in ("10.0.0.1/8", "nonsense", "10.0.0.0/99", "", "fd00::1/8")),
+    *(("dns.pins", (pin,)) for pin in ("a", "a=b", "=1.2.3.4", "a=1.2.3.4,b", "a=", ".=1.2.3.4")),
+    *(("dns.servers", (server,)) for server in ("ns.example.org", "1.2.3.4:0", "1.2.3.4:x", "")),
+    *(("fetch.accept", accept) for accept in ("\u20ac", "a\nb")),
+]
+GOOD = [
+    *(("agent.contact", contact) for contact in ("", "https://example.org/bot", " you@example.org ", "anybody")),
+    *(("fetch.allow_addresses", (entry,)) for entry in ("10.0.0.0/8", " 192.0.2.7", "fd00::/8", "::1")),
+    *(("dns.pins", (pin,)) for pin in ("a=1.2.3.4", "*=127.0.0.1", "a=1.2.3.4, ::1", "a=[::1]", " a = 1.2.3.4 ")),
+    *(("dns.servers", (server,)) for server in ("127.0.0.1", "127.0.0.1:5353", "::1")),
+]
+
+
+def _use(key: str, value: Any) -> None:
+    """Gives the value to who uses it in a crawl. Raises ``ValueError``."""
+    if key == "agent.contact":
+        build_user_agent("lycosa", "1", value)
+    elif key == "fetch.allow_addresses":
+        Guard(value)
+    elif key == "dns.pins":
+        parse_pins(value)
+
+
+@pytest.mark.parametrize(("key", "value"), BAD)
+def test_what_a_crawl_could_not_start_with_is_no_setting(key: str, value: Any) -> None:
+    with pytest.raises(SettingsError):
+        settings({key: value})
+    section, _, name = key.partition(".")
+    tree = Config()
+    with pytest.raises(SettingsError, match=key):
+        check(replace(tree, **{section: replace(getattr(tree, section), **{name: value})}))
+    if key in ("agent.contact", "fetch.allow_addresses") or value in (("a",), ("a=b",), ("=1.2.3.4",), ("a=",)):
+        with pytest.raises(ValueError):
+            _use(key, value)
+
+
+@pytest.mark.parametrize(("key", "value"), GOOD)
+def test_what_is_a_setting_can_be_used(key: str, value: Any) -> None:
+    assert settings({key: value})
+    _use(key, value)
+
+
+def test_a_range_with_host_bits_is_answered_with_what_was_meant() -> None:
+    (found,) = problems(None, {}, flags={"fetch.allow_addresses": ("10.1.2.3/8",)})
+    assert found.endswith("write 10.0.0.0/8 for the whole range or 10.1.2.3 for one address")
+
+
+def test_saved_settings_that_cannot_be_used_are_told_unless_they_are_given_anew() -> None:
+    saved = replace(Config(), fetch=replace(Config().fetch, allow_addresses=("10.1.2.3/8",)))
+    with pytest.raises(SettingsError, match=r"saved with the crawl: fetch\.allow_addresses"):
+        load(None, {}, base=saved)
+    assert load(None, {}, flags={"fetch.allow_addresses": ("10.0.0.0/8",)}, base=saved).config.fetch.allow_addresses == ("10.0.0.0/8",)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("politeness.delay_s=-2s", "is negative"), ("limits.max_bytes=-1MB", "is negative"), ("fetch.http2=treu", "write true or")],
+)
+def test_wrong_values_are_answered_with_what_is_wrong(text: str, said: str) -> None:
+    assert said in problems(None, {}, [text])[0]
+
+
+def test_a_program_gives_settings_by_key_as_the_command_line_does() -> None:
+    made = settings({"limits.max_pages": 20, "politeness.delay_s": "2s", "scope.rule": "any", "scope.exclude": ["a"]})
+    assert (made.limits.max_pages, made.politeness.delay_s, made.scope.rule.value, made.scope.exclude) == (20, 2.0, "any", ("a",))
+    with pytest.raises(SettingsError, match=r"(?s)limits.max_page'; did you mean.*workers: 'x' is not"):
+        settings({"limits.max_page": 1, "workers": "x"})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"limits": 3}, {"workers": "2"}, {"workers": -1}, {"workers": True}, {"limits": LimitSection(max_pages="x")}],  # type: ignore[arg-type]
+)
+def test_a_tree_of_wrong_types_is_told(changes: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError):
+        check(replace(Config(), **changes))
+
+
+def test_the_defaults_pass_their_own_check() -> None:
+    check(Config())

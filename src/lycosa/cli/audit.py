@@ -28,7 +28,7 @@ _EVERY_S = 0.2
 
 
 @click.command("audit", epilog=_EPILOG, short_help="Prove from disk that nothing was lost and no host was pressed.")
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 @click.option(
     "--sample",
     metavar="N",

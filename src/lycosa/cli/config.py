@@ -41,7 +41,7 @@ or with commas. Unknown keys and bad values stop the start. Obedience to robots.
 @click.argument("keys", nargs=-1, metavar="[KEY]...")
 @click.option("--file", "--config", "file", type=click.Path(path_type=Path), help="Settings file, TOML.")
 @click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="One setting; may be repeated.")
-@click.option("--dir", "folder", type=click.Path(path_type=Path), help="Begin with what this crawl was last run with.")
+@click.option("--dir", "folder", type=click.Path(path_type=Path, file_okay=False), help="Begin with what this crawl was last run with.")
 @click.option("--json", "form", flag_value="json", help="As one JSON document.")
 @click.option("--toml", "form", flag_value="toml", help="As a commented file that can be saved and edited.")
 @click.option("--markdown", "form", flag_value="markdown", help="As the page of the documentation (defaults only).")
@@ -96,7 +96,7 @@ def _saved(folder: Path) -> Any:
 def _chosen(keys: Sequence[str]) -> list[str]:
     """The settings asked for, in the order of the tree. Raises ``SettingsError`` for an unknown one."""
     from lycosa.config_fields import fields, sections
-    from lycosa.config_sources import SettingsError, nearest
+    from lycosa.config_sources import SettingsError, meant
 
     if not keys:
         return list(fields())
@@ -107,7 +107,7 @@ def _chosen(keys: Sequence[str]) -> list[str]:
         elif key in fields():
             chosen.add(key)
         else:
-            near = nearest(key)
+            near = meant(key)
             raise SettingsError([f"there is no setting or section {key!r}" + (f"; did you mean {near}?" if near else "")])
     return [name for name in fields() if name in chosen]
 

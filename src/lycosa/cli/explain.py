@@ -24,7 +24,7 @@ Verdicts:
 
 
 @click.command("explain", epilog=_EPILOG, short_help="Everything about one URL: state, rule, robots line, history.")
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 @click.argument("url", metavar="URL")
 @click.option("--json", "as_json", is_flag=True, help="As one JSON document.")
 def command(folder: Path, url: str, as_json: bool) -> None:

@@ -27,7 +27,7 @@ is changed. Times are UTC. `lycosa sql DIR "DESCRIBE pages"` lists the columns.
 
 
 @click.command("export", epilog=_EPILOG, short_help="Pages, links, URLs or hosts as JSON lines, CSV or Parquet.")
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 @click.argument("kind", metavar="pages|links|urls|hosts", type=click.Choice(["pages", "links", "urls", "hosts"]))
 @click.option(
     "--format", "form", type=click.Choice(["jsonl", "csv", "parquet"]), help="Form of the rows [by the name of --output, or jsonl]."

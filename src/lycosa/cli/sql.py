@@ -37,7 +37,7 @@ _MOST_SHOWN = 1000
 
 
 @click.command("sql", epilog=_EPILOG, short_help="Ask a crawl's tables with SQL.")
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 @click.argument("statement", metavar="STATEMENT")
 @click.option("--format", "form", type=click.Choice(["table", "json", "csv"]), default="table", help="Form of the answer [table].")
 @click.option("--json", "form", flag_value="json", help="The same as --format json.")

@@ -25,7 +25,7 @@ Examples:
 
 
 @click.command("status", epilog=_EPILOG, short_help="How far a crawl is: URLs by state, hosts, errors.")
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 @click.option(
     "--hosts",
     metavar="N",
