@@ -1,0 +1,224 @@
+"""What every exchange promises about questions, and about rows of content-seen among its parcels."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from lycosa.exchange import Exchange, ExchangeError, Inbox, InProcessExchange, Key, LookUp, Outbox, Parcel, Receiver, Sender, SocketExchange
+from lycosa.kv.memory import MemoryKeyValue
+from lycosa.kv.overlay import Overlay
+from lycosa.model.discovered import Discovered, LinkKind
+
+
+async def takes_nothing(parcel: Parcel) -> None:
+    """A receiver that never commits."""
+    await asyncio.Event().wait()
+
+
+class Ends:
+    """The asking end, and how to register a partition at the answering one."""
+
+    def __init__(self, asking: Exchange, register: Callable[[int, Receiver, LookUp | None], None]) -> None:
+        self.asking, self.register = asking, register
+
+
+@pytest.fixture(params=["in_process", "sockets"])
+async def ends(request: pytest.FixtureRequest) -> AsyncIterator[Ends]:
+    if request.param == "in_process":
+        exchange = InProcessExchange(deadline_s=1.0)
+        yield Ends(exchange, exchange.register)
+        await exchange.close()
+        return
+    with tempfile.TemporaryDirectory(prefix="ly") as folder:
+        sockets = Path(folder)
+        both = [
+            SocketExchange(sockets / f"w{end}", lambda partition: sockets / f"w{partition % 2}", "c", 1.0, 8, answer_s=5.0)
+            for end in (0, 1)
+        ]
+        for end in both:
+            await end.open()
+        yield Ends(both[0], both[1].register)
+        for end in both:
+            await end.close()
+
+
+async def test_a_question_is_answered_with_what_each_partition_holds(ends: Ends) -> None:
+    tables = {1: {b"Ca": b"1"}, 3: {b"Cb": b"3", b"Cempty": b""}}
+    for number, table in tables.items():
+        ends.register(number, takes_nothing, table.get)
+    keys: list[Key] = [(1, b"Ca"), (1, b"Cb"), (3, b"Cb"), (3, b"Cempty"), (3, b"Cnone")]
+    assert await ends.asking.ask(keys[:1] + keys[2:]) == {b"Ca": b"1", b"Cb": b"3", b"Cempty": b"", b"Cnone": None}
+    assert await ends.asking.ask([(1, b"Cb")]) == {b"Cb": None}
+    assert await ends.asking.ask([]) == {}
+
+
+async def test_a_partition_that_nobody_answers_for_is_left_out(ends: Ends) -> None:
+    ends.register(1, takes_nothing, {b"C": b"1"}.get)
+    ends.register(3, takes_nothing, None)
+    assert await ends.asking.ask([(1, b"C"), (3, b"D"), (5, b"E")]) == {b"C": b"1"}
+
+
+async def test_questions_overtake_parcels_that_wait_for_their_commit(ends: Ends) -> None:
+    ends.register(1, takes_nothing, {b"C": b"1"}.get)
+    parcels = [asyncio.create_task(ends.asking.deliver(Parcel(0, 1, number, []))) for number in range(1, 30)]
+    await asyncio.sleep(0)
+    began = time.monotonic()
+    for _ in range(20):
+        assert await ends.asking.ask([(1, b"C")]) == {b"C": b"1"}
+    assert time.monotonic() - began < 0.9
+    for task in parcels:
+        task.cancel()
+    await asyncio.gather(*parcels, return_exceptions=True)
+
+
+async def test_many_questions_at_once_each_get_their_own_answer(ends: Ends) -> None:
+    ends.register(1, takes_nothing, lambda key: key[::-1])
+    keys = [b"C%d" % number for number in range(500)]
+    answers = await asyncio.gather(*(ends.asking.ask([(1, key)]) for key in keys))
+    assert answers == [{key: key[::-1]} for key in keys]
+
+
+async def test_nobody_there_is_no_answer_within_the_time_given() -> None:
+    with tempfile.TemporaryDirectory(prefix="ly") as folder:
+        asking = SocketExchange(Path(folder) / "w0", lambda partition: Path(folder) / f"w{partition}", "c", answer_s=0.05)
+        await asking.open()
+        began = time.monotonic()
+        assert await asking.ask([(1, b"C"), (2, b"D")]) == {}
+        assert time.monotonic() - began < 1.0
+        await asking.close()
+
+
+async def test_a_worker_of_another_run_does_not_answer() -> None:
+    with tempfile.TemporaryDirectory(prefix="ly") as folder:
+        route = lambda partition: Path(folder) / f"w{partition}"  # noqa: E731
+        both = [SocketExchange(route(end), route, f"run {end}", answer_s=1.0) for end in (0, 1)]
+        for end in both:
+            await end.open()
+        both[1].register(1, takes_nothing, {b"C": b"1"}.get)
+        assert await both[0].ask([(1, b"C")]) == {}
+        for end in both:
+            await end.close()
+
+
+async def test_three_workers_are_asked_at_the_same_time() -> None:
+    with tempfile.TemporaryDirectory(prefix="ly") as folder:
+        route = lambda partition: Path(folder) / f"w{partition % 3}"  # noqa: E731
+        all_ends = [SocketExchange(route(end), route, "c", answer_s=5.0) for end in range(3)]
+        for number, end in enumerate(all_ends):
+            await end.open()
+            end.register(number, takes_nothing, lambda key, number=number: key + b"%d" % number)  # type: ignore[misc]
+        assert await all_ends[0].ask([(n, b"C%d" % n) for n in range(3)]) == {b"C0": b"C00", b"C1": b"C11", b"C2": b"C22"}
+        for end in all_ends:
+            await end.close()
+
+
+# -- rows of content-seen -------------------------------------------------------------------------------------------
+
+
+class Side:
+    """A partition with both ends of the exchange; what it took, with how often."""
+
+    def __init__(self, number: int) -> None:
+        self.store = MemoryKeyValue()
+        self.table = Overlay(self.store)
+        self.outbox, self.inbox = Outbox(number, self.table, self.store), Inbox(self.table, self.store)
+        self.urls: list[str] = []
+
+    async def receive(self, parcel: Parcel) -> None:
+        if self.inbox.is_new(parcel.source, parcel.sequence):
+            self.inbox.accept(parcel.source, parcel.sequence)
+            self.urls += [found.url for found in parcel.discovered]
+            for key, _ in parcel.contents:
+                self.table.put(key, (int(self.table.get(key) or b"0") + 1).__str__().encode())
+            self.commit()
+
+    def commit(self) -> None:
+        self.store.write(self.table.freeze())
+        self.table.settle()
+
+
+async def test_rows_and_urls_go_through_one_outbox_in_order_and_take_effect_once(ends: Ends) -> None:
+    chance, source, target = random.Random(1), Side(0), Side(1)
+    ends.register(1, target.receive, target.store.get)
+
+    class Lossy:
+        """Loses acknowledgements."""
+
+        async def deliver(self, parcel: Parcel) -> None:
+            await ends.asking.deliver(parcel)
+            if chance.random() < 0.4:
+                raise ExchangeError("lost on the way back")
+
+    sender = Sender(source.outbox, Lossy(), lambda _: asyncio.sleep(0))  # type: ignore[arg-type]
+    for number in range(30):
+        source.outbox.enqueue_contents(1, [(b"C%d.%d" % (number, each), b"v") for each in range(3)])
+        source.outbox.enqueue(1, [Discovered(f"http://a.test/{number}", b"h" * 8, number.to_bytes(8), LinkKind.A, 1)])
+        source.commit()
+        sender.send([1])
+    async with asyncio.timeout(20):
+        while not sender.is_idle:  # noqa: ASYNC110
+            await asyncio.sleep(0.002)
+    assert target.urls == [f"http://a.test/{number}" for number in range(30)]
+    rows = dict(target.store.scan(b"C", b"D"))
+    assert len(rows) == 90 and set(rows.values()) == {b"1"}
+    await sender.close()
+
+
+def test_rows_are_divided_into_parcels_and_an_empty_list_is_none() -> None:
+    side = Side(0)
+    side.outbox.enqueue_contents(4, [])
+    side.outbox.enqueue_contents(4, [(b"C%d" % number, b"v") for number in range(1201)])
+    side.commit()
+    assert [(parcel.sequence, len(parcel.contents), parcel.discovered) for parcel in side.outbox.pending(4, 9)] == [
+        (1, 500, []),
+        (2, 500, []),
+        (3, 201, []),
+    ]
+
+
+_ANSWERING = """
+import asyncio, sys
+from pathlib import Path
+from lycosa.exchange import SocketExchange
+async def main():
+    async def receive(parcel): await asyncio.Event().wait()
+    exchange = SocketExchange(Path(sys.argv[1]), lambda partition: Path(), "c")
+    exchange.register(1, receive, lambda key: key * 2)
+    await exchange.open()
+    print("open", flush=True)
+    await asyncio.Event().wait()
+asyncio.run(main())
+"""
+
+
+async def test_another_process_answers_and_one_that_is_killed_and_started_again_does_so_again() -> None:
+    with tempfile.TemporaryDirectory(prefix="ly") as folder:
+        route = lambda partition: Path(folder) / f"w{partition}"  # noqa: E731
+        asking = SocketExchange(route(0), route, "c", answer_s=0.5)
+        await asking.open()
+        for _ in range(2):
+            process = subprocess.Popen([sys.executable, "-c", _ANSWERING, str(route(1))], stdout=subprocess.PIPE)  # noqa: ASYNC220
+            try:
+                assert process.stdout is not None and process.stdout.readline() == b"open\n"
+                async with asyncio.timeout(20):
+                    while (found := await asking.ask([(1, b"C")])) == {}:  # a connection that broke is made anew after a moment
+                        pass
+                assert found == {b"C": b"CC"}
+                process.send_signal(signal.SIGKILL)
+                process.wait()
+                assert await asking.ask([(1, b"C")]) == {}
+            finally:
+                process.kill()
+                process.wait()
+                process.stdout.close()
+        await asking.close()
