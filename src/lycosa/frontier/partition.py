@@ -21,7 +21,7 @@ from lycosa.frontier.lease import Lease
 from lycosa.frontier.visit_state import HostState, VisitState, VisitStates
 from lycosa.kv.overlay import Overlay
 from lycosa.kv.port import Writes
-from lycosa.kv.records import PARKED_BAND, UrlRecord, decode_url, encode, known_key, url_key
+from lycosa.kv.records import PARKED_BAND, UrlRecord, decode_url, encode, encode_url, known_key, url_key
 from lycosa.model.completed import Completed, UrlState
 from lycosa.model.discovered import Discovered, LinkKind
 from lycosa.model.usage import Usage
@@ -85,7 +85,7 @@ class Partition:
             visit = self.visits.meet(found.host8, host)
             self.counters.hosts += 1
         elif found.kind is LinkKind.SEED and visit.record.state is HostState.RETIRED:
-            self._reopen(visit, now)
+            self.reopen(visit, now)
         is_parked = self._over_discovery(visit.record.usage)
         record = UrlRecord(
             state=UrlState.PARKED if is_parked else UrlState.QUEUED,
@@ -128,7 +128,7 @@ class Partition:
         if record is None:
             return
         if is_seed and visit.record.state is HostState.RETIRED:
-            self._reopen(visit, now)
+            self.reopen(visit, now)
         if record.state in (UrlState.QUEUED, UrlState.PARKED) and found.depth < record.depth:
             record.depth = found.depth
             self._put(found.host8, found.url8, record)
@@ -322,7 +322,7 @@ class Partition:
         self.counters.move(before, _host_url_state(state), held)
         self.visits.touch(visit)
 
-    def _reopen(self, visit: VisitState, now: float) -> None:
+    def reopen(self, visit: VisitState, now: float) -> None:
         """A parked or retired host takes part again."""
         record = visit.record
         self._set_aside(visit, HostState.READY if record.waiting else HostState.EXHAUSTED, Reason.NONE, "")
@@ -343,7 +343,7 @@ class Partition:
             if visit is not None and 0 < visit.record.asleep_until <= now:
                 self._rouse(visit)
             if visit is not None and visit.record.state is HostState.PARKED and visit.record.parked_until <= now:
-                self._reopen(visit, now)
+                self.reopen(visit, now)
         return len(suffixes) + len(hosts)
 
     def _requeue(self, host8: bytes, url8: bytes, now: float) -> None:
@@ -382,7 +382,7 @@ class Partition:
         return self.table.freeze()
 
     def _put(self, host8: bytes, url8: bytes, record: UrlRecord) -> None:
-        self.table.put(url_key(host8, url8), encode(record))
+        self.table.put(url_key(host8, url8), encode_url(record))
 
     def _change(self, record: UrlRecord, state: UrlState) -> None:
         self.counters.move(record.state, state)

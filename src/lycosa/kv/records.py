@@ -19,10 +19,14 @@ Keys are big-endian with one prefix byte, so that the keys of one host stand sid
 ``M name``                  meta data and counters
 ==========================  =================================================
 
-Records are msgpack arrays: fields are only ever added at the end, with a default.
+Records are msgpack arrays: fields are only ever added at the end, with a default. Version 1 had record ids as text and whole dates in
+the history of a URL; it is read as well.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import msgspec
 
@@ -30,9 +34,15 @@ from lycosa.model.completed import History, UrlState
 from lycosa.model.discovered import LinkKind
 from lycosa.reasons import Reason
 
-RECORDS_VERSION = 1
+RECORDS_VERSION = 2
 SEQ_BYTES = 6
 PARKED_BAND = 255
+_DATE, _ID = 9, 10  # places in a stored history
+
+if TYPE_CHECKING:
+    _History = History | None
+else:
+    _History = Any  # read as the array that is stored, then unfolded
 
 
 class UrlRecord(msgspec.Struct, array_like=True, gc=False):
@@ -56,14 +66,54 @@ class UrlRecord(msgspec.Struct, array_like=True, gc=False):
     detail: str = ""
     tries: int = 0
     due_at: int = 0
-    history: History | None = None
+    history: _History = None
 
 
 _ENCODER = msgspec.msgpack.Encoder()
 _URL_DECODER = msgspec.msgpack.Decoder(UrlRecord)
+_URN = "urn:uuid:"
 
 encode = _ENCODER.encode
-decode_url = _URL_DECODER.decode
+
+
+def encode_url(record: UrlRecord) -> bytes:
+    """The value of a ``U`` row."""
+    history = record.history
+    if history is None:
+        return encode(record)
+    record.history = _folded(history)
+    value = encode(record)
+    record.history = history
+    return value
+
+
+def decode_url(value: bytes) -> UrlRecord:
+    """The record in a ``U`` row, of either version. Raises ``msgspec.DecodeError``."""
+    record = _URL_DECODER.decode(value)
+    if record.history is not None:
+        record.history = _unfolded(record.history)  # type: ignore[arg-type]  # an array so far
+    return record
+
+
+def _folded(history: History) -> Any:
+    """A history as it is stored: the record's id as the 16 bytes of its UUID, ``date_us`` counted from ``fetched_at``.
+
+    An id that is a string is in the form of version 1, and so is the date.
+    """
+    name = history.record_id
+    if len(name) != 45 or not name.startswith(_URN):
+        return history
+    fields = list(msgspec.structs.astuple(history))
+    fields[_DATE] -= history.fetched_at * 1_000_000
+    fields[_ID] = bytes.fromhex(name[9:].replace("-", ""))
+    return fields
+
+
+def _unfolded(fields: list[Any]) -> History:
+    if len(fields) > _ID and isinstance(fields[_ID], bytes):
+        fields[_DATE] += fields[1] * 1_000_000
+        fields[_ID] = f"{_URN}{UUID(bytes=fields[_ID])}"
+    return msgspec.convert(fields, History)
 
 
 def url_key(host8: bytes, url8: bytes) -> bytes:
