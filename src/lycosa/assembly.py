@@ -38,6 +38,7 @@ from lycosa.pipeline import Pipeline, Stages
 from lycosa.politeness.addresses import AddressTable
 from lycosa.politeness.delay import longest_delay
 from lycosa.ports import Clock, Fetcher, Offload, Parser, Resolver
+from lycosa.reopening import reopen_allowed
 from lycosa.robots import Robots
 from lycosa.seen.duplicates import Duplicates
 from lycosa.seen.recent import RecentHashes
@@ -136,6 +137,7 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
     addresses = AddressTable(addresses_path(folder), config.politeness)
     crashes = CrashCounts(attempts_folder(folder))
     crashes.after_restart(_suspects(job, sites))
+    reopen_allowed(partitions.values(), config.fetch.allow_addresses, clock.wall())
     frontier = Frontier(partitions.values(), Workbench(config.politeness.address_slots), config.frontier.workbench)
     frontier.hold_back(_recent_hosts(job, clock))
     attempts = AttemptLog(attempts_folder(folder), job.number, clock.wall(), clock.monotonic())

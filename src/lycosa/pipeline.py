@@ -206,11 +206,21 @@ class Pipeline:
         if error is Reason.ADDRESS_FORBIDDEN and not captures:
             # Ours to change, not the server's: waiting would not help.
             robots.forget(partition, visit, secure)
-            partition.retire(visit, error, f"address {address}")
+            partition.retire(visit, error, f"{address}; --allow-address {address} would allow it")
+        elif is_connection_failure(error) and not captures and self._is_dead(visit):
+            if state.wait_until:
+                robots.forget(partition, visit, secure)  # a host that is reopened is asked at once
+            partition.retire(visit, error, state.detail)
         elif state.wait_until:
-            why = f": {error.meaning}" if error is not Reason.NONE else ""
-            self._snooze(visit, state.wait_until, Reason.ROBOTS_UNREACHABLE, state.detail + why)
+            self._snooze(visit, state.wait_until, Reason.ROBOTS_UNREACHABLE, state.detail)
+        if captures:
+            visit.record.failures = 0
         frontier.give_back(visit)
+
+    def _is_dead(self, visit: VisitState) -> bool:
+        """Counts a failed connection; whether the host is given up by that."""
+        visit.record.failures += 1
+        return visit.record.failures >= self._config.retry.host_failures
 
     # -- pages --------------------------------------------------------------------------------------------------
 
@@ -252,8 +262,7 @@ class Pipeline:
         partition, record = self._partition(visit), visit.record
         record.last_error = fetched.reason
         if is_connection_failure(fetched.reason):
-            record.failures += 1
-            if record.failures >= self._config.retry.host_failures:
+            if self._is_dead(visit):
                 partition.retire(visit, fetched.reason, f"{record.failures} connections in a row failed")
         elif fetched.status:
             record.failures = 0

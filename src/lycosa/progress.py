@@ -84,7 +84,8 @@ class ProgressReport:
     def _note(self, visit: VisitState, now: float) -> HostNote:
         record = visit.record
         delay = delay_s(record.pace, self._politeness, self._clock.wall(), self._no_jitter).seconds
-        reason = record.reason.label if record.state is HostState.SNOOZED else ""
+        reason = (record.detail if record.reason is Reason.ROBOTS_UNREACHABLE else "") or record.reason.label
+        reason = reason if record.state is HostState.SNOOZED else ""
         return HostNote(record.host, record.waiting + record.retrying, delay, max(visit.next_time - now, 0.0), reason)
 
 

@@ -50,8 +50,7 @@ class OriginState(msgspec.Struct, frozen=True):
     @property
     def detail(self) -> str:
         """Why the host waits."""
-        record = self.record
-        return f"robots.txt could not be fetched {record.failures} times" if record else ""
+        return self.record.outage if self.record is not None else ""
 
     def decide(self, target: str) -> RobotsDecision:
         """The verdict on a path and query."""
@@ -104,12 +103,12 @@ class Robots:
         captures = [_capture(fetched, visit)] if fetched.status else []
         if fetched.status in REDIRECTS:
             fetched = await self._follow(fetched, visit, rest, captures)
-        visit.record.last_error = fetched.reason
         body = b""
         if 200 <= fetched.status < 300:
             body = decode(_whole_body(fetched), fetched.header("content-encoding"), self._section.max_bytes + 1, 1000).body
         known = self._load(partition, visit, secure)
         record = after_fetch(known[0] if known else None, answer_of(fetched, body), self._product, self._section, self._clock.wall())
+        visit.record.last_error = record.error if record.failures else fetched.reason
         partition.table.put(robots_key(visit.host8, secure), encode(record))
         self._keep(robots_key(visit.host8, secure), record)
         other = self._load(partition, visit, not secure)

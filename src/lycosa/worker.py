@@ -61,6 +61,7 @@ class Worker:
         self.expects_more = False  # seeds are still being given, so an empty frontier is not the end
         self.is_alone = True  # it ends by itself; with others, it is told when all have nothing left
         self.is_idle = False
+        self._has_visited = False  # in this run
         self.lacks_room = False  # the disk has less than ``store.min_free_bytes``: nothing new is started until it has more
         self._looked_at_disk = -_DISK_S
 
@@ -154,8 +155,13 @@ class Worker:
         return all(partition.next_due() > wall + wait for partition in self.frontier.partitions.values())
 
     def _reaches_anybody(self) -> bool:
-        """False when nothing was ever fetched and no host that waits could be reached: the operator should hear of that now."""
-        if not self.is_alone or any(partition.counters.captures for partition in self.frontier.partitions.values()):
+        """False when nothing was ever fetched and no host that waits could be reached: the operator should hear of that now. A run that
+        asked nobody yet knows nothing about that."""
+        if (
+            not self.is_alone
+            or not self._has_visited
+            or any(partition.counters.captures for partition in self.frontier.partitions.values())
+        ):
             return True
         return not all(is_unreached(visit.record.last_error) for visit in self.frontier.workbench.hosts())
 
@@ -176,6 +182,7 @@ class Worker:
     # -- visits -------------------------------------------------------------------------------------------------
 
     def _start(self, visit: VisitState) -> None:
+        self._has_visited = True
         task = asyncio.get_running_loop().create_task(self._visit(visit))
         self._running.add(task)
         task.add_done_callback(self._ended)

@@ -15,6 +15,7 @@ from lycosa.inspect.check import check_robots
 from lycosa.kv.records import encode, robots_key
 from lycosa.model.fetched import FetchKind
 from lycosa.politeness.robots_cache import RobotsRecord
+from lycosa.reasons import Reason
 from lycosa.url import hash8
 from sample_crawl import HOST, SampleCrawl
 from store_samples import capture, fetched, head
@@ -161,9 +162,9 @@ def test_a_file_that_is_not_there_is_told(tmp_path: Path, capsys: pytest.Capture
 
 
 def test_a_host_whose_file_cannot_be_had_waits() -> None:
-    record = RobotsRecord(first_failure=100.0, failures=2, next_try=1000.0)
+    record = RobotsRecord(first_failure=100.0, failures=2, next_try=1000.0, error=Reason.CONNECT_REFUSED, detail="192.0.2.1:443")
     found = check_robots("https://e.org/", "lycosa", record, "a crawl", 500.0)
-    assert (found.verdict, "could not be fetched 2 times" in found.why) == ("waits", True)
+    assert (found.verdict, "the connection was refused by 192.0.2.1:443 (2 times)" in found.why) == ("waits", True)
 
 
 @pytest.fixture

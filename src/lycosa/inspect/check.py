@@ -134,7 +134,7 @@ def check_robots(url: str, agent: str, record: RobotsRecord, source: str, now: f
     if robots_state(record, now) is RobotsState.WAIT:
         word, why = (
             "waits",
-            f"robots.txt could not be fetched {record.failures} times; nothing is fetched until it can be (RFC 9309 2.3.1.4)",
+            f"{record.outage}; nothing is fetched until it can be (RFC 9309 2.3.1.4)",
         )
     return RobotsCheck(
         url=url,

@@ -77,7 +77,7 @@ def host_facts(answer: Explanation, visit: VisitRecord, config: Config, now: flo
     answer.add("host_state", visit.state.label)
     if visit.state is HostState.SNOOZED or visit.next_at > now:
         delay = owed(visit, config, now)
-        why = f"{visit.reason.meaning}{in_brackets(visit.detail)}" if visit.reason else f"delay by {delay.source}"
+        why = why_host(visit) or f"delay by {delay.source}"
         answer.add("host_next_at", visit.next_at, f"{when(visit.next_at)}: {why}")
         answer.add("host_delay_source", delay.source)
     if visit.reason:
@@ -85,6 +85,13 @@ def host_facts(answer: Explanation, visit: VisitRecord, config: Config, now: flo
         answer.add("host_detail", visit.detail)
     answer.add("host_waiting", visit.waiting)
     answer.add("host_pages", visit.usage.pages)
+
+
+def why_host(visit: VisitRecord) -> str:
+    """Why a host waits or was given up, empty when there is no reason. What is wrong with its robots.txt says all by itself."""
+    if visit.reason is Reason.ROBOTS_UNREACHABLE and visit.detail:
+        return visit.detail
+    return f"{visit.reason.meaning}{in_brackets(visit.detail)}" if visit.reason else ""
 
 
 def owed(visit: VisitRecord, config: Config, now: float) -> Delay:

@@ -18,6 +18,7 @@ from lycosa.inspect.explain_facts import (
     span,
     steady_delay,
     when,
+    why_host,
 )
 from lycosa.inspect.explain_lookup import Stored, place_in_queue, stored_capture, tries_of
 from lycosa.inspect.reader import CrawlReader, TableView, UrlEntry
@@ -87,7 +88,7 @@ class Known:
         self._answer.add("estimate_s", round(wait_s, 1), f"{span(wait_s)} at the soonest, at {steady:g} s a request")
         self._answer.add("host_delay_s", steady)
         if state is HostState.SNOOZED:
-            headline = f"It waits{again}: its host rests until {when(self._visit.next_at)}, {self._visit.reason.meaning}."
+            headline = f"It waits{again}: its host rests until {when(self._visit.next_at)}; {why_host(self._visit)}."
         else:
             headline = f"It waits{again}: {place.before:,} URLs of its host come first, which takes {span(wait_s)} at the soonest."
         self._answer.say("queued", headline)
@@ -116,9 +117,7 @@ class Known:
 
     def _retired(self) -> None:
         visit = self._visit
-        self._answer.say(
-            "retired", f"Its host was given up: {visit.reason.meaning}{in_brackets(visit.detail)}; give it as a seed to try again."
-        )
+        self._answer.say("retired", f"Its host was given up: {why_host(visit)}; give it as a seed to try again.")
         reason_facts(self._answer, visit.reason, visit.detail)
         host_facts(self._answer, visit, self._config, self._now)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lycosa.frontier.visit_state import HostState
-from lycosa.inspect.explain_facts import Explanation, host_facts, reason_facts, robots_facts, robots_now
+from lycosa.inspect.explain_facts import Explanation, host_facts, reason_facts, robots_facts, robots_now, why_host
 from lycosa.inspect.explain_lookup import FoundOn, found_on
 from lycosa.inspect.reader import CrawlReader, TableView
 from lycosa.inspect.saved import PureRules, Saved
@@ -62,7 +62,7 @@ class Unknown:
             return answer.say("never_seen", "It was never found; if it were, it would be crawled as far as its host's robots.txt allows.")
         host_facts(answer, visit, self._saved.config, self._now)
         if visit.state is HostState.RETIRED:
-            return answer.say("never_seen", f"It was never found, and its host was given up: {visit.reason.meaning}.")
+            return answer.say("never_seen", f"It was never found, and its host was given up: {why_host(visit)}.")
         site, section = site_budget(self._view, self._reader.sites.site_of(visit.host)), self._saved.config.budgets
         site_facts(answer, site, section)
         budget = site.refusal(section, visit)

@@ -16,7 +16,7 @@ from lycosa.admit.budgets import site_pages_of
 from lycosa.admit.linking import linking_sites
 from lycosa.config import Config
 from lycosa.frontier.visit_state import HostState, VisitRecord
-from lycosa.inspect.explain_facts import owed, steady_delay
+from lycosa.inspect.explain_facts import owed, steady_delay, why_host
 from lycosa.inspect.reader import TableView
 from lycosa.inspect.site_budget import site_budget
 
@@ -132,7 +132,7 @@ def host_line(record: VisitRecord, config: Config, now: float) -> HostLine:
     is_parked = record.state is HostState.PARKED
     wait = max((record.parked_until if is_parked else record.next_at) - now, 0.0)
     waiting = record.waiting + record.retrying
-    reason = f"{record.reason.meaning}{f' ({record.detail})' if record.detail else ''}" if record.reason else ""
+    reason = why_host(record)
     if not reason and wait > 0:
         reason = f"delay by {owed(record, config, now).source}"
     return HostLine(

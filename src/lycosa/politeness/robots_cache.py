@@ -23,6 +23,7 @@ import base64
 import hashlib
 import re
 from enum import Enum
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -41,6 +42,7 @@ LEAST_USE_S = 300.0
 
 _OUTAGE_WITNESSES = 10
 _WHOLE = frozenset({Reason.NONE, Reason.BODY_TRUNCATED, Reason.DECODE_LIMIT, Reason.CONTENT_TYPE})
+_AT_ADDRESS = frozenset({Reason.CONNECT_REFUSED, Reason.CONNECT_TIMEOUT, Reason.NETWORK_UNREACHABLE})
 _MAX_AGE = re.compile(r'(?:^|,)\s*max-age\s*=\s*"?([0-9]{1,10})"?\s*(?:,|$)', re.IGNORECASE)
 _UNCACHED = re.compile(r"(?:^|,)\s*no-(?:store|cache)\s*(?:,|$)", re.IGNORECASE)
 
@@ -49,20 +51,22 @@ class RobotsAnswer(msgspec.Struct, frozen=True, gc=False):
     """The end of a robots.txt fetch, all redirects followed.
 
     ``status`` is that of the last response (0 = none), ``body`` is content-decoded, ``max_age_s`` what Cache-Control
-    allows (-1 = it does not say).
+    allows (-1 = it does not say), ``detail`` more of what went wrong, in words.
     """
 
     status: int
     body: bytes = b""
     reason: Reason = Reason.NONE
     max_age_s: float = -1.0
+    detail: str = ""
 
 
 class RobotsRecord(msgspec.Struct, frozen=True, array_like=True):
     """Stored per origin. Times are wall seconds, 0 = none.
 
     ``rules``, ``version`` (SHA-1 in base32, empty = no file), ``status`` (0 = unreachable) and ``fetched`` are of the answer that
-    decides; ``first_failure``, ``failures`` and ``next_try`` of the outage that may have followed it.
+    decides; ``first_failure``, ``failures`` and ``next_try`` of the outage that may have followed it, ``error`` and ``detail`` of its
+    last failure.
     """
 
     rules: RobotsRules = RobotsRules()
@@ -73,6 +77,19 @@ class RobotsRecord(msgspec.Struct, frozen=True, array_like=True):
     first_failure: float = 0.0
     failures: int = 0
     next_try: float = 0.0
+    error: Reason = Reason.NONE
+    detail: str = ""
+
+    @property
+    def outage(self) -> str:
+        """The outage in words, empty when there is none: what went wrong last, and how often something did."""
+        if not self.failures:
+            return ""
+        often = "once" if self.failures == 1 else f"{self.failures} times"
+        if self.error is Reason.NONE:  # a record from before the cause was kept
+            return f"robots.txt: could not be fetched ({often})"
+        between = " by " if self.error is Reason.CONNECT_REFUSED else ", "
+        return f"robots.txt: {self.error.meaning}{between if self.detail else ''}{self.detail} ({often})"
 
     @property
     def has_file(self) -> bool:
@@ -103,7 +120,7 @@ def robots_state(record: RobotsRecord | None, now: float) -> RobotsState:
 def after_fetch(record: RobotsRecord | None, answer: RobotsAnswer, product: str, section: RobotsSection, now: float) -> RobotsRecord:
     """The record that follows from ``answer``; ``record`` is what was known before."""
     if _is_unreachable(answer):
-        return _after_failure(record or RobotsRecord(), section, now)
+        return _after_failure(record or RobotsRecord(), answer, section, now)
     expires = now + _use_s(answer.max_age_s, section)
     if not 200 <= answer.status < 300:
         return RobotsRecord(status=answer.status or 404, fetched=now, expires=expires)
@@ -130,7 +147,18 @@ def answer_of(fetched: Fetched, body: bytes) -> RobotsAnswer:
 
     A fetch that ran out of redirects passes its last response with reason ``TOO_MANY_REDIRECTS``.
     """
-    return RobotsAnswer(fetched.status, body, fetched.reason, max_age_of(fetched.header("cache-control")))
+    return RobotsAnswer(fetched.status, body, fetched.reason, max_age_of(fetched.header("cache-control")), _detail(fetched))
+
+
+def _detail(fetched: Fetched) -> str:
+    """Who failed, or how; empty when nothing did."""
+    if fetched.reason in _AT_ADDRESS and fetched.address:
+        parts = urlsplit(fetched.url)
+        address = f"[{fetched.address}]" if ":" in fetched.address else fetched.address
+        return f"{address}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
+    if fetched.reason is Reason.NONE and (fetched.status == 429 or fetched.status >= 500):
+        return f"status {fetched.status}"
+    return fetched.detail
 
 
 def max_age_of(cache_control: str) -> float:
@@ -149,16 +177,26 @@ def _is_unreachable(answer: RobotsAnswer) -> bool:
     return answer.status < 200 or answer.status == 429 or answer.status >= 500
 
 
-def _after_failure(record: RobotsRecord, section: RobotsSection, now: float) -> RobotsRecord:
+def _error(answer: RobotsAnswer) -> Reason:
+    if answer.reason is not Reason.NONE:
+        return answer.reason
+    if answer.status == 429:
+        return Reason.HTTP_TOO_MANY_REQUESTS
+    return Reason.HTTP_SERVER_ERROR if answer.status >= 500 else Reason.EMPTY_RESPONSE
+
+
+def _after_failure(record: RobotsRecord, answer: RobotsAnswer, section: RobotsSection, now: float) -> RobotsRecord:
+    error, detail = _error(answer), answer.detail
     failures = record.failures + 1
     began = record.first_failure if record.failures and 0 < record.first_failure <= now else now
     longest = min(section.max_age_s, LONGEST_USE_S)
     pause = min(section.retry_s * 2.0 ** min(failures - 1, 40), longest)
     if record.has_file:
-        return msgspec.structs.replace(record, first_failure=began, failures=failures, next_try=now + pause)
+        return msgspec.structs.replace(record, first_failure=began, failures=failures, next_try=now + pause, error=error, detail=detail)
     is_long = now - began >= section.outage_s and failures >= _OUTAGE_WITNESSES
     until = now + (longest if is_long else pause)
-    return RobotsRecord(expires=until if is_long else 0.0, first_failure=began, failures=failures, next_try=until)
+    expires = until if is_long else 0.0
+    return RobotsRecord(expires=expires, first_failure=began, failures=failures, next_try=until, error=error, detail=detail)
 
 
 def _use_s(max_age_s: float, section: RobotsSection) -> float:
