@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from lycosa.cli.output import ExitCode, emit_json, human_count
+from lycosa.cli.output import ExitCode, counted, emit_json
 
 _EPILOG = """
 \b
@@ -21,14 +21,17 @@ Examples:
   lycosa export crawls/example.org hosts --format parquet --output hosts.parquet
   lycosa export crawls/example.org pages --where "fetch_status = 200 AND language = 'de'" | head
 
-pages and links are what was captured, urls and hosts what is known now. The crawl may be running: what is committed is exported, nothing
-is changed. Times are UTC. `lycosa sql DIR "DESCRIBE pages"` lists the columns.
+pages and links are what was captured, fetches is pages with robots.txt files and sitemaps, urls and hosts what is known now. The crawl may
+be running: what is committed is exported, nothing is changed. A reader that stops early (| head) is no error. Times are UTC.
+`lycosa sql DIR "DESCRIBE pages"` lists the columns.
 """
+_FORMS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}
+_NAMES = {"csv": "CSV", "parquet": "Parquet", "jsonl": "JSON lines"}
 
 
 @click.command("export", epilog=_EPILOG, short_help="Pages, links, URLs or hosts as JSON lines, CSV or Parquet.")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
-@click.argument("kind", metavar="pages|links|urls|hosts", type=click.Choice(["pages", "links", "urls", "hosts"]))
+@click.argument("kind", metavar="pages|links|urls|hosts|fetches", type=click.Choice(["pages", "links", "urls", "hosts", "fetches"]))
 @click.option(
     "--format", "form", type=click.Choice(["jsonl", "csv", "parquet"]), help="Form of the rows [by the name of --output, or jsonl]."
 )
@@ -37,29 +40,35 @@ is changed. Times are UTC. `lycosa sql DIR "DESCRIBE pages"` lists the columns.
 @click.option("--json", "as_json", is_flag=True, help="With --output FILE: say what was written as JSON.")
 def command(folder: Path, kind: str, form: str | None, output: str, where: str, as_json: bool) -> ExitCode:
     """Write a table of the crawl in DIR to a file or to standard output."""
-    return run(folder, kind, form or _form_of(output), output, where, as_json)
+    return run(folder, kind, form or "", output, where, as_json)
 
 
 def run(folder: Path, kind: str, form: str, output: str, where: str, as_json: bool) -> ExitCode:
-    """Exports one table."""
+    """Exports one table. Without ``form`` the name of ``output`` decides."""
     from lycosa.inspect.export import rows_of, write_file, write_text
     from lycosa.inspect.reader import CrawlReader
 
     reader = CrawlReader(folder)
     if output != "-":
+        if not form:
+            form = _FORMS.get(Path(output).suffix.lower(), "")
+        if not form:
+            form = "jsonl"
+            click.echo(f"lycosa: {output} says no form that is known (.jsonl, .csv, .parquet): JSON lines are written", err=True)
         count = write_file(reader, kind, form, where, Path(output))
         if as_json:
             emit_json({"output": output, "table": kind, "format": form, "rows": count})
         else:
-            click.echo(f"{human_count(count)} rows of {kind} in {output}", err=True)
+            click.echo(f"{counted(count, 'row')} of {kind} in {output}, as {_NAMES[form]}", err=True)
         return ExitCode.FINISHED
+    form = form or "jsonl"
     if form != "parquet":
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(encoding="utf-8")  # what programs read does not depend on the locale
         with rows_of(reader, kind, where) as rows:
             write_text(form, rows, sys.stdout)
         return ExitCode.FINISHED
-    if sys.stdout.isatty():
+    if sys.stdout.isatty():  # before any work
         raise click.UsageError("Parquet is not for a terminal: give --output FILE")
     with tempfile.TemporaryDirectory(prefix="lycosa-export-") as temporary:
         path = Path(temporary) / "rows.parquet"  # a reader of Parquet begins at its end, so it has to be whole first
@@ -67,7 +76,3 @@ def run(folder: Path, kind: str, form: str, output: str, where: str, as_json: bo
         with path.open("rb") as file:
             shutil.copyfileobj(file, sys.stdout.buffer)
     return ExitCode.FINISHED
-
-
-def _form_of(output: str) -> str:
-    return {".csv": "csv", ".parquet": "parquet"}.get(Path(output).suffix, "jsonl")

@@ -143,7 +143,7 @@ def main(args: Sequence[str] | None = None) -> int:
     except (_ReaderGoneError, BrokenPipeError):
         # The interpreter must not complain when it flushes at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.INTERRUPTED
+        return ExitCode.FINISHED  # as it would be had they read on: `| head` is a way to use a command, and scripts run with pipefail
     except Exception as error:
         return _explain(error, debug="--debug" in arguments)
     return result if isinstance(result, int) else ExitCode.FINISHED
@@ -160,10 +160,12 @@ def _explain(error: Exception, debug: bool) -> ExitCode:
             code, advice = found
             return _tell(f"{error}; {advice}" if advice else str(error), code)
     told_kind = str(getattr(error, "kind", ""))  # a worker's error, which it told by name
-    if told_kind == "lycosa.durable.DiskFull":
-        return _tell(f"{error}; {_MAKE_ROOM}", ExitCode.INTERRUPTED)
     if told_kind in _EXPECTED:
         return _tell(str(error), _EXPECTED[told_kind][0])
+    if number := getattr(error, "errno", 0) if told_kind else 0:
+        told = _tell_system(OSError(number, os.strerror(number), getattr(error, "filename", "") or None))
+        if told is not None:
+            return told
     if isinstance(error, ExceptionGroup):  # a task group's: the first one is the cause of the others
         return _explain(error.exceptions[0], debug)
     if isinstance(error, OSError) and error.errno is not None and (told := _tell_system(error)) is not None:

@@ -52,6 +52,11 @@ def human_count(number: float) -> str:
     return _scaled(number, _COUNTS, "")
 
 
+def counted(number: float, what: str) -> str:
+    """``1 URL``, ``2 URLs``, ``12.3k captures``."""
+    return f"{human_count(number)} {what}{'' if number == 1 else 's'}"
+
+
 def human_bytes(size: float) -> str:
     """``512 B``, ``10.5 MB``, decimal."""
     return f"{size:.0f} B" if abs(size) < 1000 else _scaled(size, _SIZES, " ")

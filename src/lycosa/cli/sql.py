@@ -25,13 +25,15 @@ Examples:
 
 \b
 Tables:
-  pages    one row per capture: Common Crawl's index columns, then ours
+  pages    one row per capture of a page: Common Crawl's index columns, then ours
+  fetches  the same for everything stored: pages, robots.txt files and sitemaps (column kind)
   links    one row per outlink
-  ccindex  pages with Common Crawl's columns alone: its queries run as they are
+  ccindex  fetches with Common Crawl's columns alone: its queries run as they are
   urls     one row per known URL: state, reason, history (read from the crawl's state when named)
   hosts    one row per known host (likewise)
 
-The dialect is DuckDB's. Nothing is changed, and the crawl may be running. Times are UTC.
+The dialect is DuckDB's. Nothing is changed, no other files are read, and the crawl may be running. Times are UTC. Whoever reads the
+output may stop early (| head): that is no error.
 """
 _MOST_SHOWN = 1000
 

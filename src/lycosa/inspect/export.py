@@ -7,11 +7,12 @@ file appears whole or not at all: it is written beside its place and renamed.
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TextIO
@@ -19,13 +20,12 @@ from typing import Any, TextIO
 import duckdb
 
 from lycosa.inspect.reader import CrawlReader
-from lycosa.inspect.sql import SqlError, explained
+from lycosa.inspect.sql import SqlError, explained, fetched
 from lycosa.inspect.state_rows import COLUMNS, state_rows, write_state
 from lycosa.inspect.tables import STATE, CrawlTables
 
-KINDS = ("pages", "links", "urls", "hosts")
+KINDS = ("pages", "links", "urls", "hosts", "fetches")
 FORMATS = ("jsonl", "csv", "parquet")
-_ROWS = 1000
 
 Rows = tuple[Sequence[str], Iterator[tuple[Any, ...]]]
 """Columns, and rows as they come."""
@@ -38,8 +38,9 @@ def rows_of(reader: CrawlReader, kind: str, where: str = "") -> Iterator[Rows]:
         yield [column[0] for column in COLUMNS[kind]], state_rows(reader, kind)
         return
     with CrawlTables(reader, [kind]) as tables:
+        tables.lock()
         cursor = _select(tables, kind, where)
-        yield [column[0] for column in cursor.description or ()], _fetched(tables, cursor)
+        yield [column[0] for column in cursor.description or ()], fetched(tables, cursor, f"{kind} {where}")
 
 
 def write_text(form: str, rows: Rows, out: TextIO) -> int:
@@ -50,14 +51,22 @@ def write_text(form: str, rows: Rows, out: TextIO) -> int:
 
 def write_file(reader: CrawlReader, kind: str, form: str, where: str, path: Path) -> int:
     """Writes one file; gives the number of rows. Raises ``SqlError`` and ``OSError``; no half-written file remains."""
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "is a folder", str(path))
     temporary = path.with_name(f".{path.name}.tmp")
     try:
+        temporary.touch()
         if form == "parquet":
             count = _write_parquet(reader, kind, where, temporary)
         else:
             with temporary.open("w", encoding="utf-8", newline="", errors="surrogatepass") as out, rows_of(reader, kind, where) as rows:
                 count = write_text(form, rows, out)
         temporary.replace(path)
+    except OSError as error:
+        if error.filename == str(temporary):
+            error.filename = str(path)  # what was asked for: nobody knows of the other
+            error.filename2 = None
+        raise
     finally:
         temporary.unlink(missing_ok=True)
     return count
@@ -66,7 +75,9 @@ def write_file(reader: CrawlReader, kind: str, form: str, where: str, path: Path
 def plain(value: object) -> Any:
     """A value of a table as JSON has it: times as ISO 8601 in UTC, bytes in hexadecimal."""
     if isinstance(value, datetime):
-        return value.isoformat(timespec="microseconds" if value.microsecond else "seconds") + ("" if value.tzinfo else "Z")
+        if value.tzinfo is not None:
+            value = value.astimezone(UTC).replace(tzinfo=None)
+        return value.isoformat(timespec="microseconds" if value.microsecond else "seconds") + "Z"
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, Decimal):
@@ -100,15 +111,7 @@ def _select(tables: CrawlTables, kind: str, where: str) -> duckdb.DuckDBPyConnec
             raise SqlError(f"--where takes a condition, not {where!r}")
         return tables.connection.execute(statement)
     except duckdb.Error as error:
-        raise explained(tables, error) from error
-
-
-def _fetched(tables: CrawlTables, cursor: duckdb.DuckDBPyConnection) -> Iterator[tuple[Any, ...]]:
-    try:
-        while rows := cursor.fetchmany(_ROWS):
-            yield from rows
-    except duckdb.Error as error:
-        raise explained(tables, error) from error
+        raise explained(tables, error, statement) from error
 
 
 def _write_parquet(reader: CrawlReader, kind: str, where: str, path: Path) -> int:
@@ -118,6 +121,7 @@ def _write_parquet(reader: CrawlReader, kind: str, where: str, path: Path) -> in
         counted = duckdb.connect(":memory:").execute("SELECT count(*) FROM read_parquet(?)", [str(path)]).fetchone()
         return int(counted[0]) if counted else 0
     with CrawlTables(reader, [kind]) as tables:
+        tables.lock(path.parent)
         _select(tables, kind, f"({where}\n) AND false" if where else "false")  # a wrong condition is told as it is, not as part of COPY
         target = str(path).replace("'", "''")
         select = f"SELECT * FROM {kind}" + (f" WHERE ({where}\n)" if where else "")

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from lycosa.inspect.tables import TABLES, CrawlTables
 
 _ROWS = 1000
 _ASKING = frozenset({"SELECT", "EXPLAIN"})  # DESCRIBE, SHOW, SUMMARIZE and VALUES are SELECT to DuckDB
 _COLUMNS_ONLY = re.compile(r"\s*(?:DESCRIBE|DESC|SHOW)\b(?!\s*\()", re.IGNORECASE)
-_UNKNOWN = ("Catalog Error", "Binder Error")
+_NO_TABLE = re.compile(r"Table with name (.+?) does not exist")
+_NO_COLUMN = re.compile(r'(?:Referenced column|does not have a column named) "(.+?)"')
 
 
 class SqlError(Exception):
-    """A question that cannot be answered; the first line says why, further ones list tables and columns."""
+    """A question that cannot be answered; the first line says why, further ones list what there is."""
 
 
 def wanted_tables(statement: str) -> list[str]:
@@ -29,6 +33,7 @@ def wanted_tables(statement: str) -> list[str]:
 def ask(tables: CrawlTables, statement: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
     """The columns and the rows of an answer; rows stream. Raises ``SqlError``, later ones while rows are taken."""
     connection = tables.connection
+    tables.lock()
     try:
         parsed = connection.extract_statements(statement)
         if len(parsed) != 1:
@@ -37,26 +42,58 @@ def ask(tables: CrawlTables, statement: str) -> tuple[list[str], Iterator[tuple[
         if kind not in _ASKING:
             raise SqlError(f"{kind} is not a question; only SELECT, WITH, DESCRIBE, SUMMARIZE and EXPLAIN are answered")
         cursor = connection.execute(parsed[0])
-        names = [column[0] for column in cursor.description or ()]
+        described = cursor.description or ()
     except duckdb.Error as error:
-        raise explained(tables, error) from error
-    return names, _rows(tables, cursor)
+        raise explained(tables, error, statement) from error
+    return [column[0] for column in described], fetched(tables, cursor, statement)
 
 
-def explained(tables: CrawlTables, error: duckdb.Error) -> SqlError:
-    """DuckDB's error in one line; when a name is unknown, with those there are."""
-    lines = [line.strip() for line in str(error).split("\n")]
-    text = lines[0]
-    near = next((line for line in lines[1:] if line.startswith(("Did you mean", "Candidate bindings"))), "")
-    if text.startswith(_UNKNOWN):
-        listed = [f"table {table}: {', '.join(columns)}" for table, columns in tables.columns().items()]
-        return SqlError("\n".join([f"{text} {near}" if near.startswith("Did") else text, *listed]))
+def explained(tables: CrawlTables, error: duckdb.Error, statement: str) -> SqlError:
+    """DuckDB's error in one line; when a name is unknown, with the nearest, and with those there are."""
+    text = str(error).split("\n", 1)[0].strip()
+    if found := _NO_TABLE.search(text):
+        return SqlError(
+            f"there is no table {found[1]!r}{_near(found[1], TABLES)}; there are {', '.join(sorted(TABLES))}".replace("?;", "?")
+        )
+    if found := _NO_COLUMN.search(text):
+        columns = tables.columns()
+        named = [name for name in wanted_tables(statement) if name in columns]
+        if named:
+            known = [column for name in named for column in columns[name]]
+            listed = [f"table {name}: {', '.join(columns[name])}" for name in named]
+            return SqlError("\n".join([f"there is no column {found[1]!r}{_near(found[1], known)}", *listed]))
     return SqlError(text)
 
 
-def _rows(tables: CrawlTables, cursor: duckdb.DuckDBPyConnection) -> Iterator[tuple[Any, ...]]:
+def _near(name: str, known: Iterable[str]) -> str:
+    """The name that was probably meant."""
+    names = list(dict.fromkeys(known))
+    near = difflib.get_close_matches(name.lower(), names, 1, 0.6) or [each for each in names if name.lower() in each.split("_")][:1]
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def fetched(tables: CrawlTables, cursor: duckdb.DuckDBPyConnection, statement: str) -> Iterator[tuple[Any, ...]]:
+    """Rows as they come. Raises ``SqlError``."""
+    has_zones = any("TIME ZONE" in str(column[1]) for column in cursor.description or ())
     try:
+        if has_zones:
+            yield from _through_arrow(cursor)
+            return
         while rows := cursor.fetchmany(_ROWS):
             yield from rows
     except duckdb.Error as error:
-        raise explained(tables, error) from error
+        raise explained(tables, error, statement) from error
+
+
+def _through_arrow(cursor: duckdb.DuckDBPyConnection) -> Iterator[tuple[Any, ...]]:
+    """DuckDB makes Python values of times with a zone by a package that nothing else here needs. The zone is UTC, so it can go."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that rows are copied once more: they are few here
+        name = "to_arrow_reader" if hasattr(cursor, "to_arrow_reader") else "fetch_record_batch"  # its name before DuckDB 2
+        batches: pa.RecordBatchReader = getattr(cursor, name)(_ROWS)
+    for batch in batches:
+        columns = [
+            column.cast(pa.timestamp(column.type.unit)) if pa.types.is_timestamp(column.type) and column.type.tz else column
+            for column in batch.columns
+        ]
+        yield from zip(*(column.to_pylist() for column in columns), strict=True)

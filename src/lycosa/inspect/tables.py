@@ -1,4 +1,7 @@
-"""The tables of a crawl in DuckDB: ``pages``, ``links``, ``ccindex``, ``urls`` and ``hosts``.
+"""The tables of a crawl in DuckDB: ``pages``, ``fetches``, ``links``, ``ccindex``, ``urls`` and ``hosts``.
+
+``fetches`` has a row for each stored fetch, ``pages`` those of pages alone: who counts pages does not want robots.txt and sitemaps
+among them. ``ccindex`` is ``fetches`` with Common Crawl's columns, where ``subset`` tells them apart.
 
 Closed segments are read from their Parquet files. What is captured since (open segments up to the last commit, and closed ones
 whose Parquet is not built yet) comes from the row journals through temporary Parquet files, so that nothing is missing while
@@ -27,8 +30,10 @@ from lycosa.store.rows import Row
 
 MEMORY_MB = 512
 CAPTURES = (layout.PAGES, layout.LINKS)
+FETCHES = "fetches"
 STATE = ("urls", "hosts")
-TABLES = (*CAPTURES, *STATE, "ccindex")
+TABLES = (*CAPTURES, *STATE, FETCHES, "ccindex")
+_OF_FETCHES = {layout.PAGES, FETCHES, "ccindex"}
 
 
 class CrawlTables:
@@ -44,10 +49,11 @@ class CrawlTables:
             self._folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="lycosa-tables-")))
             self.connection = self._connect(memory_mb)
             self._stack.callback(self.connection.close)
-            filled = {*wanted, layout.PAGES} if "ccindex" in wanted else set(wanted)
+            filled = {*wanted, layout.PAGES} if _OF_FETCHES & set(wanted) else set(wanted)
             self._add_captures([kind for kind in CAPTURES if kind in filled])
             names = ", ".join(column[0] for column in COMMON_CRAWL)
-            self.connection.execute(f"CREATE VIEW ccindex AS SELECT {names} FROM {layout.PAGES}")
+            self.connection.execute(f"CREATE VIEW ccindex AS SELECT {names} FROM {FETCHES}")
+            self.connection.execute(f"CREATE VIEW {layout.PAGES} AS SELECT * FROM {FETCHES} WHERE kind = 'page'")
             for kind in STATE:
                 path = self._folder / f"{kind}.parquet"
                 write_state(reader, kind, path, is_empty=kind not in filled)
@@ -55,6 +61,15 @@ class CrawlTables:
         except BaseException:
             self._stack.close()
             raise
+
+    def lock(self, *folders: Path) -> None:
+        """From here on the connection reaches the files of its tables and of ``folders``, and no others: a question that somebody else
+        wrote cannot read or write what it likes."""
+        places = [self._folder, *(self._reader.folder / kind for kind in CAPTURES), *folders]
+        listed = ", ".join(_quoted(place) for place in places)
+        self.connection.execute(f"SET allowed_directories = [{listed}]")
+        self.connection.execute("SET enable_external_access = false")
+        self.connection.execute("SET lock_configuration = true")
 
     def columns(self) -> dict[str, list[str]]:
         """The columns of each table."""
@@ -74,7 +89,7 @@ class CrawlTables:
         return f"CrawlTables({str(self._reader.folder)!r})"
 
     def _connect(self, memory_mb: int) -> duckdb.DuckDBPyConnection:
-        return duckdb.connect(
+        connection = duckdb.connect(
             ":memory:",
             config={
                 "memory_limit": f"{memory_mb}MB",
@@ -83,6 +98,8 @@ class CrawlTables:
                 "python_enable_replacements": "false",  # nor sees variables of this program
             },
         )
+        connection.execute("SET TimeZone = 'UTC'")
+        return connection
 
     def _add_captures(self, kinds: Sequence[str]) -> None:
         files = {kind: sorted((self._reader.folder / kind).glob("*.parquet")) if kind in kinds else [] for kind in CAPTURES}
@@ -95,7 +112,7 @@ class CrawlTables:
                 ready[kind].add(segment)  # both of its names may have been seen, if it was closed meanwhile
                 files[kind].append(self._build(kind, segment, self._rows(path)))
         for kind, paths in files.items():
-            self._view(kind, paths)
+            self._view(FETCHES if kind == layout.PAGES else kind, paths)
 
     def _build(self, kind: str, segment: str, rows: Iterable[Row]) -> Path:
         """A temporary Parquet file of one segment's rows."""
@@ -127,6 +144,11 @@ class CrawlTables:
             yield from journal.read_rows(closed)
 
     def _view(self, name: str, paths: Sequence[Path]) -> None:
-        files = ", ".join("'" + str(path).replace("'", "''") + "'" for path in paths)
+        files = ", ".join(map(_quoted, paths))
         # By name: files of an earlier version may lack the newest columns.
         self.connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet([{files}], union_by_name = true)")
+
+
+def _quoted(path: Path) -> str:
+    """As a text of SQL."""
+    return "'" + str(path).replace("'", "''") + "'"
