@@ -14,7 +14,8 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""What the system says when there is no room."""
 
 
 class DiskFull(OSError):
@@ -33,7 +34,7 @@ class FileTooShort(Exception):
 
 def named(error: OSError, path: Path) -> OSError:
     """The same error as ``DiskFull`` when it is one, and with the file's name in any case."""
-    if error.errno in _FULL:
+    if error.errno in FULL:
         return DiskFull(error.errno, f"no room left to write: {os.strerror(error.errno)}", str(path))
     return error if error.filename else OSError(error.errno, error.strerror, str(path))
 
@@ -51,7 +52,7 @@ def write_all(fd: int, data: bytes) -> None:
 def sync_data(fd: int) -> None:
     """Bytes and length of an open file are on disk after this (its times need not be)."""
     if sys.platform == "darwin":  # fsync there does not empty the drive's own cache
-        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+        fcntl.fcntl(fd, fcntl.FFULLFSYNC)
     else:
         os.fdatasync(fd)
 

@@ -137,11 +137,14 @@ class Ended(msgspec.Struct, frozen=True, tag=True):
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):
-    """The worker cannot go on. ``kind`` is the error's class; ``text`` is one line for people; ``trace`` for the log."""
+    """The worker cannot go on. ``kind`` is the error's class; ``text`` is one line for people; ``trace`` for the log; ``errno`` and
+    ``filename`` of a system's error, where it has them."""
 
     kind: str
     text: str
     trace: str
+    errno: int = 0
+    filename: str = ""
 
 
 ToWorker = Start | Seeds | Stop | JoinScope | Grant | Probe

@@ -19,11 +19,12 @@ _REAP_S = 10.0
 
 
 class WorkerFailed(Exception):
-    """A worker cannot go on; ``kind`` is the full name of its error's class and ``trace`` its traceback."""
+    """A worker cannot go on; ``kind`` is the full name of its error's class and ``trace`` its traceback. ``errno`` (0 = none) and
+    ``filename`` are those of a system's error."""
 
-    def __init__(self, kind: str, text: str, trace: str = "") -> None:
+    def __init__(self, kind: str, text: str, trace: str = "", errno: int = 0, filename: str = "") -> None:
         super().__init__(text)
-        self.kind, self.trace = kind, trace
+        self.kind, self.trace, self.errno, self.filename = kind, trace, errno, filename
 
 
 OnMessage = Callable[["WorkerHandle", ToSupervisor], None]
@@ -95,7 +96,7 @@ class WorkerHandle:
             self._heard = time.monotonic()
             message = decode_to_supervisor(frame)
             if isinstance(message, Failed):
-                raise WorkerFailed(message.kind, message.text, message.trace)
+                raise WorkerFailed(message.kind, message.text, message.trace, message.errno, message.filename)
             if isinstance(message, Progress | Ended):
                 self.progress = message if isinstance(message, Progress) else message.progress
             self._on_message(self, message)

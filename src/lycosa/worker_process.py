@@ -24,7 +24,7 @@ from typing import Any
 import uvloop
 
 from lycosa.assembly import Assembled, Job, Ports, assemble
-from lycosa.durable import DiskFull
+from lycosa.durable import FULL, DiskFull
 from lycosa.exchange import SocketExchange
 from lycosa.messages import (
     Ended,
@@ -78,7 +78,7 @@ class WorkerProcess:
         except (ConnectionError, FrameError):
             return  # the supervisor is gone; the next start recovers
         except Exception as error:
-            failed = Failed(_kind_of(error), str(error) or repr(error), traceback.format_exc())
+            failed = _failed(error)
             with suppress(ConnectionError):
                 await self._stream.send(encode(failed))
 
@@ -171,11 +171,13 @@ def _job(start: Start, folder: Path) -> Job:
     )
 
 
-def _kind_of(error: Exception) -> str:
-    """Full name of its class; every way in which a disk can be full, RocksDB's and Parquet's too, has one name."""
-    is_full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
-    kind = DiskFull if is_full or "No space left on device" in str(error) else type(error)
-    return f"{kind.__module__}.{kind.__qualname__}"
+def _failed(error: Exception) -> Failed:
+    """What the supervisor is told; every way in which a disk can be full, Parquet's too, has one name."""
+    number, filename = (error.errno or 0, str(error.filename or "")) if isinstance(error, OSError) else (0, "")
+    if "No space left on device" in str(error):
+        number = errno.ENOSPC
+    kind = DiskFull if number in FULL else type(error)
+    return Failed(f"{kind.__module__}.{kind.__qualname__}", str(error) or repr(error), traceback.format_exc(), number, filename)
 
 
 def _kill_at_hook(page: Page) -> None:

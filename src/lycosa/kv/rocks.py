@@ -17,6 +17,7 @@ broken block is merely *not valid*, which reads like the end of the range.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -37,6 +38,7 @@ from rocksdict import (
     WriteOptions,
 )
 
+from lycosa.durable import FULL, DiskFull
 from lycosa.kv.port import Opener, StoreDamaged, StoreError, StoreLocked, Writes
 
 # Longest scan that is read at once; nothing of it stays open. A refill asks for tens, a sweep for some hundreds.
@@ -70,8 +72,8 @@ class SharedCache:
 class RocksKeyValue:
     """One partition's store in ``folder``, made when absent.
 
-    ``cache`` is shared with the other stores of the process; ``None`` gives this one a small cache of its own. Raises
-    ``StoreLocked`` when the folder is in use, ``StoreDamaged`` when its files do not fit together.
+    ``cache`` is shared with the other stores of the process; ``None`` gives this one a small cache of its own. Every method may raise
+    ``DiskFull``. Raises ``StoreLocked`` when the folder is in use, ``StoreDamaged`` when its files do not fit together.
     """
 
     def __init__(self, folder: Path, cache: SharedCache | None = None, *, open_files: int = 32) -> None:
@@ -158,6 +160,8 @@ class RocksKeyValue:
 
     def _fail(self, error: Exception) -> NoReturn:
         text = str(error)
+        if full := next((number for number in FULL if os.strerror(number) in text), 0):
+            raise DiskFull(full, os.strerror(full), str(self._folder)) from error
         if any(sign in text for sign in _LOCK_SIGNS):
             raise StoreLocked(f"{self._folder} is in use by another process") from error
         if any(sign in text for sign in _DAMAGE_SIGNS):

@@ -28,6 +28,7 @@ from pathlib import Path
 import xxhash
 
 from lycosa.config import PolitenessSection
+from lycosa.durable import named
 from lycosa.politeness.byte_locks import ByteLocks
 
 _MAGIC = 0x4C59434144445231  # "LYCADDR1"
@@ -259,5 +260,7 @@ class AddressTable:
             if self._row < 0:
                 raise ValueError(f"{self._path} is in use by {_ROWS} processes")
             return mmap.mmap(descriptor, size)
+        except OSError as error:
+            raise (named(error, self._path) if self._path else error) from error
         finally:
             self._locks.release(_OPENING_LOCK)

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import msgspec
 
-from lycosa.durable import named, sync_data, sync_folder
+from lycosa.durable import FULL, named, sync_data, sync_folder
 from lycosa.store import journal, layout
 from lycosa.store.cdxj import CdxjBuilder
 from lycosa.store.links import LinksBuilder
@@ -85,9 +85,11 @@ def build_derived(folder: Path, name: str) -> list[str]:
                 builder.close()
         for path in missing.values():
             _publish(path)
-    except BaseException:
+    except BaseException as error:
         for path in missing.values():
             layout.temporary(path).unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in FULL:  # Parquet's do not tell the file
+            raise named(error, next(iter(missing.values()))) from error
         raise
     return [f"{path.parent.name}/{path.name}" for path in missing.values()]
 
