@@ -85,7 +85,9 @@ class RocksKeyValue:
         _refuse_orphans(folder)
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            self._db = Rdict(str(folder), _options(self._cache, open_files))
+            options = _options(self._cache, open_files)
+            # Named, or a store that exists would take the family's options from its own files: another cache, outside the bound.
+            self._db = Rdict(str(folder), options, column_families={"default": options})
         except Exception as error:  # rocksdict raises bare Exception
             self._fail(error)
 
