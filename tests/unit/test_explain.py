@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +42,14 @@ WEB = {
     f"{A}/secret/open": page(text="Open to all"),
     f"{A}/broken": html("<p>Out of order", 503),
     f"{A}/loop/1": moved("/loop/1"),
+    "http://ring.test/": moved("/ring/1"),
+    "http://ring.test/ring/1": moved("/ring/2"),
+    "http://ring.test/ring/2": moved("/ring/1"),
     f"{A}/shorturl": moved("http://other.test/far"),
     "http://many.test/": page(*(f"/{number}" for number in range(12))),
     **{f"http://many.test/{number}": page() for number in range(12)},
 }  # fmt: skip
-SEEDS = [f"{A}/", "http://many.test/", "http://dead.test/"]
+SEEDS = [f"{A}/", "http://many.test/", "http://dead.test/", "http://ring.test/"]
 CONFIG = msgspec.structs.replace(QUICK, scope=ScopeSection(exclude=("/private/",)), budgets=BudgetSection(host_pages=9, park_s=1e6))
 NOW = EPOCH + 4000
 
@@ -117,7 +121,36 @@ def test_a_redirect_gives_its_chain(finished: Path) -> None:
     assert answer.verdict == "redirected" and f"{A}/older" in answer.headline
     assert facts(answer)["chain"] == [f"{A}/older", f"{A}/one"]
     assert "not admitted" in next(fact.text for fact in ask(finished, f"{A}/shorturl").facts if fact.key == "chain")
-    assert ask(finished, f"{A}/loop/1").verdict in ("redirected", "failed")
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [(f"{A}/loop/1", "redirects to itself"), ("http://ring.test/ring/1", "in a loop"), ("http://ring.test/", "in a loop")],
+)
+def test_a_redirect_that_leads_back_is_called_a_loop(finished: Path, url: str, told: str) -> None:
+    answer = ask(finished, url)
+    assert answer.verdict == "redirected" and told in answer.headline and facts(answer)["redirect_loop"] is True
+    assert "redirect_loop" not in facts(ask(finished, f"{A}/old"))
+
+
+def test_links_that_stand_in_the_open_journal_alone_are_found(finished: Path, tmp_path: Path) -> None:
+    """As between two commits of a running crawl: the tables of links are not there yet."""
+    folder = tmp_path / "c"
+    shutil.copytree(finished, folder)
+    shutil.rmtree(folder / "links")
+    requisite = ask(folder, f"{A}/style.css")
+    assert (requisite.verdict, facts(requisite)["rule"], facts(requisite)["found_as"]) == (
+        "refused_by_scope",
+        "scope.requisites",
+        facts(ask(finished, f"{A}/style.css"))["found_as"],
+    )
+    assert requisite.headline.startswith("Its links were refused")
+    assert ask(folder, "http://other.test/").headline == ask(finished, "http://other.test/").headline
+    assert ask(folder, f"{A}/nowhere").headline.startswith("It was never found")
+    for path in (folder / "journal").iterdir():
+        path.unlink()
+    answer = ask(folder, f"{A}/style.css")
+    assert "the search is not complete (the links of 1 segment cannot be read)" in answer.headline
 
 
 def test_a_refusal_by_robots_names_file_line_and_rule(finished: Path) -> None:

@@ -155,27 +155,36 @@ class Known:
 
     def _redirected(self) -> None:
         history = self._history()
-        chain, states = self._chain(history.redirect_to)
-        end = f", which ends as {states[-1]}" if states else ""
-        self._answer.say(
-            "redirected", f"It redirects to {history.redirect_to} (status {history.status}, on {when(history.fetched_at)}){end}."
-        )
+        chain, states, is_loop = self._chain(history.redirect_to)
+        if history.redirect_to == self._entry.url:
+            to, end = "itself", ": a loop"
+        elif is_loop:
+            to, end = history.redirect_to, ", and from there in a loop: no document is at its end"
+        else:
+            to, end = history.redirect_to, f", which ends as {states[-1]}" if states else ""
+        self._answer.say("redirected", f"It redirects to {to} (status {history.status}, on {when(history.fetched_at)}){end}.")
+        self._answer.add("redirect_loop", is_loop or None, "the redirects lead in a circle")
         self._answer.add("redirect_to", history.redirect_to)
         self._answer.add("chain", chain, " -> ".join(f"{url} ({state})" for url, state in zip(chain, states, strict=True)))
         self._capture()
         if self._record.due_at:
             self._answer.add("refetch_at", self._record.due_at, when(self._record.due_at))
 
-    def _chain(self, url: str) -> tuple[list[str], list[str]]:
+    def _chain(self, url: str) -> tuple[list[str], list[str], bool]:
+        """The redirects from ``url`` on, the states of their URLs, and whether they come back to one that was there before."""
         urls: list[str] = []
         states: list[str] = []
-        while url and url not in urls and len(urls) < _CHAIN:
+        seen = {self._entry.url}
+        while url and len(urls) < _CHAIN:
             entry = self._reader.find(url)
             urls.append(url)
             states.append(entry.state.label if entry else "not admitted")
             history = entry.record.history if entry else None
+            if url in seen:
+                return urls, states, True
+            seen.add(url)
             url = history.redirect_to if history and entry and entry.state is UrlState.REDIRECTED else ""
-        return urls, states
+        return urls, states, False
 
     def _failed(self) -> None:
         record = self._record

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -11,12 +12,15 @@ import pyarrow.dataset as ds
 
 from lycosa.attempts.files import files_of, open_file
 from lycosa.folder import attempts_folder
-from lycosa.inspect.reader import TableView
+from lycosa.inspect.reader import CrawlReader, TableView
 from lycosa.kv.records import PARKED_BAND
 from lycosa.model.capture import Location
+from lycosa.model.discovered import LinkKind
 from lycosa.reasons import Reason
 from lycosa.store import layout
-from lycosa.store.reading import RecordError, StoredRecord, read_record
+from lycosa.store.journal import JournalError
+from lycosa.store.reading import RecordError, StoredRecord, committed_rows, read_record
+from lycosa.store.rows import Row
 
 _GZIP = 16 + zlib.MAX_WBITS
 _CHUNK = 1 << 16
@@ -44,12 +48,19 @@ class Tried(msgspec.Struct, frozen=True):
 
 
 class FoundOn(msgspec.Struct, frozen=True):
-    """A link in ``links/``: the page, the kind of link, its anchor, whether it is marked nofollow."""
+    """A link: the page, the kind of link, its anchor, whether it is marked nofollow."""
 
     page: str
     kind: str
     anchor: str
     nofollow: bool
+
+
+class Search(msgspec.Struct, frozen=True):
+    """What a search for links to a URL found; ``gap`` says in words where it could not look, empty when it looked everywhere."""
+
+    link: FoundOn | None = None
+    gap: str = ""
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -91,19 +102,47 @@ def tries_of(folder: Path, url: str) -> list[Tried]:
     return sorted(found.values(), key=lambda tried: tried.began)[-_SHOWN:]
 
 
-def found_on(folder: Path, url: str) -> FoundOn | None:
-    """A page of a closed segment that links to a URL, or ``None``."""
-    if not any((folder / layout.LINKS).glob("*.parquet")):
-        return None
+def found_on(reader: CrawlReader, url: str) -> Search:
+    """A committed page that links to a URL: in the tables of links, and in the journals of segments that have none (yet)."""
+    searched = set()
+    for path in sorted((reader.folder / layout.LINKS).glob("*.parquet")):
+        try:
+            link = _in_table(path, url)
+        except (pa.ArrowException, OSError):
+            continue  # its journal has the same links
+        searched.add(layout.stem_of(path))
+        if link is not None:
+            return Search(link)
+    for path in sorted((reader.folder / layout.JOURNAL).glob("*.jsonl.zst*")):
+        if layout.stem_of(path) in searched:
+            continue
+        try:
+            link = _in_journal(path, reader.lengths, url)
+        except (JournalError, OSError):
+            continue
+        searched.add(layout.stem_of(path))
+        if link is not None:
+            return Search(link)
+    unread = [segment for segment in layout.closed_segments(reader.folder) if segment not in searched]
+    return Search(None, f"the links of {len(unread)} segment{'s' * (len(unread) > 1)} cannot be read" if unread else "")
+
+
+def _in_table(path: Path, url: str) -> FoundOn | None:
     columns = ["source_url", "kind", "anchor", "nofollow"]
-    try:
-        table = ds.dataset(folder / layout.LINKS, format="parquet").head(1, columns=columns, filter=ds.field("target_url") == url)
-    except (pa.ArrowException, OSError):
-        return None
-    if not table.num_rows:
-        return None
-    page, kind, anchor, nofollow = table.to_pylist()[0].values()
-    return FoundOn(page, kind, anchor, nofollow)
+    table = ds.dataset(path, format="parquet").head(1, columns=columns, filter=ds.field("target_url") == url)
+    return FoundOn(*table.to_pylist()[0].values()) if table.num_rows else None
+
+
+def _in_journal(path: Path, lengths: Mapping[str, int], url: str) -> FoundOn | None:
+    for row in committed_rows(path, lengths, msgspec.json.encode(url)):
+        if url in row.links.urls:
+            return _link(row, row.links.urls.index(url))
+    return None
+
+
+def _link(row: Row, at: int) -> FoundOn:
+    links = row.links
+    return FoundOn(row.url, LinkKind(links.kinds[at]).name.lower(), links.anchors[at], at in links.nofollow)
 
 
 def place_in_queue(view: TableView, host8: bytes, url8: bytes) -> Place | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lycosa.frontier.visit_state import HostState
 from lycosa.inspect.explain_facts import Explanation, host_facts, reason_facts, robots_facts, robots_now, why_host
-from lycosa.inspect.explain_lookup import FoundOn, found_on
+from lycosa.inspect.explain_lookup import FoundOn, Search, found_on
 from lycosa.inspect.reader import CrawlReader, TableView
 from lycosa.inspect.saved import PureRules, Saved
 from lycosa.inspect.site_budget import site_budget, site_facts
@@ -20,16 +20,18 @@ class Unknown:
         self._reader, self._saved, self._view, self._answer, self._now = reader, saved, view, answer, now
         self._url = answer.url
         self._host8 = hash8(host_of(answer.url))
+        self._never = ""
 
     def run(self) -> Explanation:
-        link = found_on(self._reader.folder, self._url)
+        search = found_on(self._reader, self._url)
+        link, self._never = search.link, _never(search, self._saved.config.store.links)
         depth, kind = self._as_found(link)
         rules = PureRules(self._reader, self._saved)
         refusal = rules.judge(self._url, kind, depth, self._now, bool(link and link.nofollow))
         if link is not None:
             self._answer.add("found_on", link.page)
             self._answer.add("found_as", link.kind)
-        met = "Its links were" if link else "It was never found; if it were, it would be"
+        met = "Its links were" if link else f"{self._never}; if it were found, it would be"
         if refusal is not None:
             self._answer.say(
                 f"refused_by_{_stage(refusal.reason)}", f"{met} refused: {refusal.reason.meaning} ({refusal.rule}: {refusal.value})."
@@ -55,14 +57,14 @@ class Unknown:
             if not verdict.allowed:
                 return answer.say(
                     "refused_by_robots",
-                    f"It was never found; if it were, robots.txt would disallow it (line {verdict.line}, {verdict.rule}).",
+                    f"{self._never}; if it were found, robots.txt would disallow it (line {verdict.line}, {verdict.rule}).",
                 )
         if visit is None:
             answer.add("host_known", False, "no URL of this host is known")
-            return answer.say("never_seen", "It was never found; if it were, it would be crawled as far as its host's robots.txt allows.")
+            return answer.say("never_seen", f"{self._never}; if it were found, it would be crawled as far as its host's robots.txt allows.")
         host_facts(answer, visit, self._saved.config, self._now)
         if visit.state is HostState.RETIRED:
-            return answer.say("never_seen", f"It was never found, and its host was given up: {why_host(visit)}.")
+            return answer.say("never_seen", f"{self._never}, and its host was given up: {why_host(visit)}.")
         site, section = site_budget(self._view, self._reader.sites.site_of(visit.host)), self._saved.config.budgets
         site_facts(answer, site, section)
         budget = site.refusal(section, visit)
@@ -70,13 +72,13 @@ class Unknown:
             answer.add("rule", budget.rule)
             answer.add("value", budget.value)
             return answer.say(
-                "never_seen", f"It was never found; if it were, it would be parked: {budget.reason.meaning} ({budget.value})."
+                "never_seen", f"{self._never}; if it were found, it would be parked: {budget.reason.meaning} ({budget.value})."
             )
         self._variant()
         if link is not None:
             return answer.say("never_seen", f"{link.page} links to it and it has no record, although no rule is against it; run the audit.")
         known = "" if verdict is not None else ", as far as its host's robots.txt allows"
-        return answer.say("never_seen", f"It was never found; if it were, it would be crawled{known}.")
+        return answer.say("never_seen", f"{self._never}; if it were found, it would be crawled{known}.")
 
     def _variant(self) -> None:
         """The same address by the other scheme."""
@@ -84,6 +86,12 @@ class Unknown:
         entry = self._reader.find(other)
         if entry is not None:
             self._answer.add("other_scheme", other, f"{other} is known: {entry.state.label}")
+
+
+def _never(search: Search, keeps_links: bool) -> str:
+    """That no page links to it, as far as that can be known."""
+    gap = search.gap or ("" if keeps_links else "links are not kept, see store.links")
+    return f"No link to it was found, but the search is not complete ({gap})" if gap else "It was never found"
 
 
 def _stage(reason: Reason) -> str:

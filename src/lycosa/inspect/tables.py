@@ -14,7 +14,7 @@ Memory is bounded: DuckDB gets a limit and spills to disk, the rest streams.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -23,9 +23,10 @@ import duckdb
 
 from lycosa.inspect.reader import CrawlReader
 from lycosa.inspect.state_rows import write_state
-from lycosa.store import journal, layout
+from lycosa.store import layout
 from lycosa.store.links import LinksBuilder
 from lycosa.store.pages import COMMON_CRAWL, PagesBuilder
+from lycosa.store.reading import committed_rows
 from lycosa.store.rows import Row
 
 MEMORY_MB = 512
@@ -110,7 +111,7 @@ class CrawlTables:
             segment = layout.stem_of(path)
             for kind in [kind for kind in kinds if segment not in ready[kind]]:
                 ready[kind].add(segment)  # both of its names may have been seen, if it was closed meanwhile
-                files[kind].append(self._build(kind, segment, self._rows(path)))
+                files[kind].append(self._build(kind, segment, committed_rows(path, self._reader.lengths)))
         for kind, paths in files.items():
             self._view(FETCHES if kind == layout.PAGES else kind, paths)
 
@@ -127,21 +128,6 @@ class CrawlTables:
         finally:
             builder.close()
         return path
-
-    def _rows(self, path: Path) -> Iterator[Row]:
-        """The committed rows of a journal, whether or not it is closed meanwhile."""
-        closed = path.with_name(path.name.removesuffix(layout.OPEN))
-        length = None
-        if path != closed:
-            length = self._reader.lengths.get(f"{layout.JOURNAL}/{path.name}")
-            if length is None and not closed.exists():
-                return  # begun after the last commit that was read
-        if closed.exists():
-            path, length = closed, None
-        try:
-            yield from journal.read_rows(path, length)
-        except FileNotFoundError:  # closed between the look and the opening: it is whole now
-            yield from journal.read_rows(closed)
 
     def _view(self, name: str, paths: Sequence[Path]) -> None:
         files = ", ".join(map(_quoted, paths))

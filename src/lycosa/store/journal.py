@@ -50,11 +50,12 @@ def read_header(path: Path) -> SegmentHeader:
     return _check(path, first)
 
 
-def read_rows(path: Path, length: int | None = None) -> Iterator[Row]:
+def read_rows(path: Path, length: int | None = None, having: bytes = b"") -> Iterator[Row]:
     """The rows of a journal, in the order of their records; memory holds one at a time.
 
     ``length`` limits reading to the committed bytes of an open journal. Without it, an open journal is read up to
-    its last whole frame, since one may be being written; a closed one that ends inside a frame raises ``JournalError``.
+    its last whole frame, since one may be being written; a closed one that ends inside a frame raises ``JournalError``. With ``having``
+    only lines that contain these bytes are decoded and given.
     """
     lines = _lines(path, length)
     try:
@@ -63,6 +64,8 @@ def read_rows(path: Path, length: int | None = None) -> Iterator[Row]:
             return
         _check(path, first)
         for line in lines:
+            if having not in line:
+                continue
             try:
                 row = _rows.decode(line)
             except msgspec.MsgspecError as error:

@@ -83,6 +83,23 @@ def location_of(row: Row) -> Location:
     return Location(layout.warc_name(row.segment), row.offset, row.length, row.record_id)
 
 
+def committed_rows(path: Path, lengths: Mapping[str, int], having: bytes = b"") -> Iterator[Row]:
+    """The committed rows of one journal beside a running crawl, whether or not it is closed meanwhile; ``lengths`` as in ``crawl_rows``,
+    ``having`` as in ``journal.read_rows``. Raises ``JournalError`` or ``OSError``."""
+    closed = path.with_name(path.name.removesuffix(layout.OPEN))
+    length = None
+    if path != closed:
+        length = lengths.get(f"{layout.JOURNAL}/{path.name}")
+        if length is None and not closed.exists():
+            return  # begun after the last commit that was read
+    if closed.exists():
+        path, length = closed, None
+    try:
+        yield from journal.read_rows(path, length, having)
+    except FileNotFoundError:  # closed between the look and the opening: it is whole now
+        yield from journal.read_rows(closed, None, having)
+
+
 def crawl_rows(folder: Path, lengths: Mapping[str, int] | None = None) -> Iterator[Row]:
     """The rows of all journals of a crawl, segment by segment. ``lengths``, if given, bounds the open ones to what is committed."""
     for path in sorted((folder / layout.JOURNAL).glob("*.jsonl.zst*")):
