@@ -55,7 +55,7 @@ class SocketExchange:
         crawl: str,
         deadline_s: float = 30.0,
         window: int = 64,
-        answer_s: float = 0.25,
+        answer_s: float = 0.5,
     ) -> None:
         if len(bytes(address)) > _MAX_ADDRESS_BYTES:
             raise ValueError(f"{address} is longer than the {_MAX_ADDRESS_BYTES} bytes of a socket's address")
