@@ -175,3 +175,16 @@ def test_a_merged_scan_is_what_one_dictionary_would_give(
     view = TableView(0, _Table(below), [(Mark(1, 1), PartitionBatch(0, writes))])  # type: ignore[arg-type]
     expected = {**below, **dict(writes)}
     assert list(view.scan(start, end)) == sorted((k, v) for k, v in expected.items() if v is not None and start <= k < end)
+
+
+def test_table_files_that_nothing_names_are_damage_and_no_empty_table(crawl: Crawl) -> None:
+    crawl.commit([(b"a", b"1")])
+    crawl.flush()
+    crawl.table.close()
+    folder = crawl.folder / "state" / f"p{crawl.number:05d}"
+    (folder / "CURRENT").unlink()
+    with pytest.raises(StoreDamaged, match="no CURRENT file"):
+        ReadOnlyTable(folder, shared_cache())
+    (folder / "CURRENT").write_bytes(b"MANIFEST-999999\n")
+    with pytest.raises(StoreDamaged):
+        ReadOnlyTable(folder, shared_cache())

@@ -193,7 +193,7 @@ def closing_states(folder: Path, states: Path) -> tuple[dict[str, int], list[Pat
 def test_closing_that_was_cut_off_anywhere_is_finished_with_the_same_bytes(tmp_path: Path) -> None:
     lengths, states = closing_states(tmp_path / "crawl", tmp_path / "states")
     done = tree(states[-1])
-    assert sorted(name.split("/")[0] for name in done) == ["cdxj", "journal", "links", "pages", "text", "warc"]
+    assert sorted(name.split("/")[0] for name in done) == ["cdxj", "journal", "links", "log", "pages", "text", "warc"]
     for state in states:
         recover(state, lengths)
         if state.name == "committed":  # nothing says that it was to be closed: it is continued
@@ -431,3 +431,49 @@ def test_any_history_of_writes_crashes_and_closings_keeps_exactly_what_was_commi
     closed = sorted(path.name.removesuffix(".warc.gz") for path in (history.folder / "warc").glob("*"))
     for kind in ("journal", "cdxj", "pages", "links", "text"):
         assert sorted(stem_of(path) for path in (history.folder / kind).glob("*")) == closed
+
+
+# -- closed files ---------------------------------------------------------------------------------------------------
+
+
+def closed_store(folder: Path) -> Path:
+    """One closed segment of three captures; gives its WARC."""
+    store = open_store(folder)
+    for number in range(3):
+        store.append(numbered(number))
+    commit(store)
+    close_all(store)
+    return next((folder / "warc").glob("*.warc.gz"))
+
+
+@pytest.mark.parametrize("kind", ["warc", "journal"])
+@pytest.mark.parametrize("by", [-1, 1])
+def test_a_closed_file_of_another_length_stops_the_start(tmp_path: Path, kind: str, by: int) -> None:
+    closed_store(tmp_path)
+    file = next((tmp_path / kind).iterdir())
+    length = file.stat().st_size
+    file.write_bytes((file.read_bytes() + b"x")[: length + by])
+    before = tree(tmp_path)
+    with pytest.raises(StoreDamaged) as caught:
+        recover(tmp_path, {})
+    assert (caught.value.path, caught.value.length, caught.value.committed) == (file, length + by, length)
+    assert tree(tmp_path) == before
+
+
+def test_a_closed_file_that_was_taken_away_is_no_damage(tmp_path: Path) -> None:
+    closed_store(tmp_path).unlink()
+    recover(tmp_path, {})
+
+
+def test_closed_files_without_a_length_get_one_at_the_next_start(tmp_path: Path) -> None:
+    warc = closed_store(tmp_path)
+    ledger = next((tmp_path / "log").glob("closed-w*"))
+    whole = sorted(ledger.read_text().split())
+    ledger.write_bytes(ledger.read_bytes()[:-10])  # a crash in the middle of the last line
+    recover(tmp_path, {})
+    assert sorted(set(ledger.read_text().split())) == sorted(set(whole))
+    with warc.open("ab") as file:
+        file.write(b"x")
+    with pytest.raises(StoreDamaged):
+        recover(tmp_path, {}, only=0)
+    recover(tmp_path, {}, only=1)

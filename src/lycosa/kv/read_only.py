@@ -32,6 +32,8 @@ class ReadOnlyTable:
 
     def __init__(self, folder: Path, cache: Cache) -> None:
         self._folder = folder
+        if not (folder / "CURRENT").exists():
+            self._refuse_orphans()
         self._db = _open(folder, cache) if (folder / "CURRENT").exists() else None
 
     def get(self, key: bytes) -> bytes | None:
@@ -66,6 +68,11 @@ class ReadOnlyTable:
 
     def __repr__(self) -> str:
         return f"ReadOnlyTable({str(self._folder)!r}, open={self._db is not None})"
+
+    def _refuse_orphans(self) -> None:
+        """Table files that nothing names are no empty table; one that is just being made has none."""
+        if any(self._folder.glob("*.sst")) and not (self._folder / "CURRENT").exists():
+            raise StoreDamaged(f"{self._folder} is damaged: it has table files but no CURRENT file")
 
     def _damaged(self, error: Exception) -> StoreDamaged:
         return StoreDamaged(f"{self._folder} cannot be read: {error}")

@@ -27,6 +27,7 @@ from lycosa.durable import cut_back, sync_folder
 from lycosa.store import journal, layout
 from lycosa.store.closing import build_derived, give_final_names
 from lycosa.store.damage import StoreDamaged
+from lycosa.store.ledger import check_closed, complete
 
 
 class Recovery(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,9 +54,11 @@ def recover(folder: Path, lengths: Mapping[str, int], workers: int | None = None
 
     With ``workers`` given, open segments of workers beyond that number are closed, because nobody would continue them. With ``only``
     given, nothing but that worker's segments is looked at, and ``lengths`` are its own: the others may be at work. Raises
-    ``StoreDamaged`` before anything is changed, when a file is shorter than its committed length or gone.
+    ``StoreDamaged`` before anything is changed, when a file is shorter than its committed length or gone, or a closed one has not its
+    length.
     """
     _check(folder, lengths)
+    check_closed(folder, only)
     report = Recovery()
     for name, committed in sorted(lengths.items()):
         if (folder / name).exists() and (dropped := cut_back(folder / name, committed)):
@@ -63,6 +66,7 @@ def recover(folder: Path, lengths: Mapping[str, int], workers: int | None = None
     _remove_uncommitted(folder, lengths, report, only)
     _finish_closings(folder, workers, report, only)
     _remove_temporary(folder, report, only)
+    complete(folder, only)
     built, unbuildable = rebuild(folder, only)
     report.built.extend(built)
     report.unbuildable.update(unbuildable)

@@ -21,6 +21,7 @@ from lycosa.config import StoreSection
 from lycosa.model.capture import Capture, Location
 from lycosa.store import journal, layout, records
 from lycosa.store.closing import ClosedSegment, build_derived, give_final_names
+from lycosa.store.ledger import note_closed
 from lycosa.store.pending import Part, PendingWrite
 from lycosa.store.records import CrawlInfo, Draft, Member
 from lycosa.store.rows import FORMAT, Place, RowBuilder, SegmentHeader, Suffixes, date_us
@@ -184,6 +185,7 @@ class SegmentStore:
         second half (``closing.build_derived``) may be run in another process instead.
         """
         give_final_names(self._folder, closed.name)
+        note_closed(self._folder, closed.name)
         self._closing.pop(closed.name, None)
         try:
             build_derived(self._folder, closed.name)
