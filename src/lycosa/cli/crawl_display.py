@@ -1,25 +1,26 @@
-"""What ``lycosa crawl`` shows: live on a terminal, a line every ten seconds elsewhere, a summary at the end."""
+"""What ``lycosa crawl`` shows: live on a terminal, a line every ten seconds elsewhere, a word of warning before."""
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from lycosa.cli.output import ExitCode, clean, human_bytes, human_count, human_duration
+from lycosa.cli.output import clean, counted, human_bytes, human_count, human_duration
 from lycosa.config import Config
+from lycosa.config_checks import is_contact
 from lycosa.messages import Progress
 from lycosa.reasons import Reason
 from lycosa.status_file import waiting_for
-from lycosa.supervisor import Outcome
 
 _LINE_S = 10.0
 _RATE_S = 30.0
@@ -27,7 +28,7 @@ _LONG_S = 600.0  # a host that needs longer than this is named
 
 
 class Display:
-    """Progress on standard error. A context manager; ``show`` takes each report."""
+    """Progress on standard error. A context manager, which says what begins; ``show`` takes each report."""
 
     def __init__(self, folder: Path, config: Config, is_new: bool) -> None:
         self._folder = folder
@@ -38,16 +39,14 @@ class Display:
         self._next_line = 0.0
         self._began = time.monotonic()
         self._state = "crawling"
-        what = "crawling into" if is_new else "resuming"
-        self._console.print(f"{what} {folder}", highlight=False)
-        delay, address_delay = config.politeness.delay_s, config.politeness.address_delay_s
-        if delay < address_delay:
-            text = f"note: an address rests {address_delay:.3g} s between requests, longer than the delay; see politeness.address_delay_s"
-            self._console.print(text, highlight=False)
-        if not config.agent.contact:
-            self._console.print("tip: --contact URL|EMAIL tells site owners whom to ask", style="dim", highlight=False)
+        self._is_new = is_new
 
     def __enter__(self) -> Display:
+        self._say(f"{'crawling into' if self._is_new else 'resuming'} {self._folder}")
+        for text in _warnings(self._folder, self._config):
+            self.note(text)
+        if not self._config.agent.contact:
+            self._say("tip: --contact URL|EMAIL tells site owners whom to ask", style="dim")
         if self._live is not None:
             self._live.start()
         return self
@@ -58,7 +57,11 @@ class Display:
 
     def note(self, text: str) -> None:
         """A line that stays."""
-        self._console.print(f"lycosa: {text}", highlight=False)
+        self._say(f"lycosa: {text}")
+
+    def _say(self, text: str, style: str = "") -> None:
+        # What is said is not markup, and a line stays one where nobody looks at it.
+        self._console.print(clean(text), style=style or None, highlight=False, markup=False, soft_wrap=True)
 
     def stopping(self) -> None:
         """Ctrl-C was pressed."""
@@ -92,13 +95,13 @@ class Display:
         pages_per_s, _ = self._rate()
         parts = [
             human_duration(now - self._began),
-            f"{progress.captures} captured ({pages_per_s:.1f}/s)",
+            f"{human_count(progress.captures)} captured ({pages_per_s:.1f}/s)",
             human_bytes(progress.body_bytes),
-            f"{progress.states.get('queued', 0)} queued",
-            f"hosts {progress.hosts_ready} ready {progress.hosts_snoozed} snoozed {progress.hosts_parked} parked",
-            f"{progress.states.get('failed', 0)} failed",
+            f"{human_count(progress.states.get('queued', 0))} queued",
+            f"{human_count(progress.states.get('failed', 0))} failed",
+            hosts_in_words(progress),
             f"waiting for {waiting_for(progress)}",
-            *([estimate] if (estimate := estimate_of(progress)) else []),
+            *([f"estimate: {estimate}"] if (estimate := estimate_of(progress)) else []),
         ]
         return "  ".join(parts)
 
@@ -107,18 +110,15 @@ class Display:
         table = Table.grid(padding=(0, 2))
         states = progress.states
         errors = [(name, number) for name, number in progress.reasons.items() if 80 <= Reason[name.upper()] < 140]
+        links = sum(progress.rule_refusals.values())
         rows: list[tuple[str, str]] = [
             (self._state, f"{self._folder}  {human_duration(now - self._began)}"),
             ("captured", f"{human_count(progress.captures)}  {pages_per_s:.1f}/s"),
             ("received", f"{human_bytes(progress.body_bytes)}  {human_bytes(bytes_per_s)}/s"),
             ("queued", f"{human_count(states.get('queued', 0))} of {human_count(progress.discovered)} discovered"),
-            (
-                "hosts",
-                f"{progress.hosts} met, {progress.running} requests in flight, {progress.hosts_ready} ready, "
-                f"{progress.hosts_snoozed} snoozed, {progress.hosts_parked} parked, {progress.hosts_front} in front queues",
-            ),
+            ("hosts", hosts_in_words(progress)),
             ("failed", ", ".join(f"{number} {name}" for name, number in sorted(errors, key=lambda e: -e[1])[:4]) or "none"),
-            ("refused", f"{states.get('refused', 0)} by robots.txt, {sum(progress.rule_refusals.values())} links by scope and traps"),
+            ("refused", f"{counted(states.get('refused', 0), 'URL')} by robots.txt, {counted(links, 'link')} by scope and traps"),
             ("waiting for", waiting_for(progress)),
         ]
         if estimate := estimate_of(progress):
@@ -136,70 +136,35 @@ def estimate_of(progress: Progress) -> str:
     need = note.need_s
     if need < _LONG_S:
         return ""
-    return f"host {note.host} alone needs {human_duration(need)} for {note.waiting} known URLs at {note.delay_s:.3g} s"
+    return f"host {note.host} alone needs {human_duration(need)} for {counted(note.waiting, 'known URL')} at {note.delay_s:.3g} s each"
 
 
-def summary_values(folder: Path, outcome: Outcome, code: ExitCode) -> dict[str, Any]:
-    """The summary for scripts."""
-    progress = outcome.progress
-    return {
-        "end": outcome.end,
-        "exit_code": int(code),
-        "folder": str(folder),
-        "duration_s": round(outcome.duration_s, 3),
-        "discovered": progress.discovered,
-        "states": progress.states,
-        "captures": progress.captures,
-        "captures_this_run": outcome.captured,
-        "pages": progress.pages,
-        "requests": progress.requests,
-        "body_bytes": progress.body_bytes,
-        "reasons": progress.reasons,
-        "rule_refusals": progress.rule_refusals,
-        "refused_seeds": [{"seed": seed, "reason": reason} for seed, reason in outcome.refused_seeds],
-        "hosts": {
-            "met": progress.hosts,
-            "parked": progress.hosts_parked,
-            "retired": progress.hosts_retired,
-            "snoozed": progress.hosts_snoozed,
-        },
-        "worker_deaths": outcome.deaths,
-    }
-
-
-_ENDS = {"finished": "finished", "limit": "stopped by a limit", "stopped": "interrupted"}
-
-
-def refused_lines(outcome: Outcome) -> list[str]:
-    """Seeds that were not taken, with the reason, for standard error."""
-    lines = [clean(f"lycosa: seed refused: {seed}: {reason}") for seed, reason in outcome.refused_seeds[:10]]
-    if len(outcome.refused_seeds) > 10:
-        lines.append(f"lycosa: and {len(outcome.refused_seeds) - 10} more seeds refused")
-    return lines
-
-
-def summary_lines(folder: Path, outcome: Outcome, code: ExitCode) -> list[str]:
-    """The summary for people."""
-    progress, states = outcome.progress, outcome.progress.states
-    rate = outcome.captured / max(outcome.duration_s, 0.001)
-    lines = [
-        f"{_ENDS[outcome.end]} after {human_duration(outcome.duration_s)}: {progress.captures} captures ({progress.pages} pages, "
-        f"{human_bytes(progress.body_bytes)}), {rate:.1f} a second"
+def hosts_in_words(progress: Progress) -> str:
+    """All hosts by what they do, which adds up: ``9 hosts: 2 fetching, 1 ready, 1 asked to wait, 5 resting or done``."""
+    parts = [
+        (progress.running, "fetching"),
+        (progress.hosts_ready, "ready"),
+        (progress.hosts_front, "waiting for a place"),
+        (progress.hosts_snoozed, "made to wait"),
+        (progress.hosts_parked, "parked"),
+        (progress.hosts_retired, "given up"),
     ]
-    rest = [f"{number} {name}" for name, number in states.items() if number and name != "fetched"]
-    lines.append(f"{progress.discovered} URLs discovered: {states.get('fetched', 0)} fetched" + (", " + ", ".join(rest) if rest else ""))
-    worst = sorted(progress.reasons.items(), key=lambda item: -item[1])
-    remarks = [f"  {number:>7}  {name}: {Reason[name.upper()].meaning}" for name, number in worst if name != "none"]
-    if remarks:
-        lines += ["reasons:", *remarks[:8]]
-    if code is ExitCode.NOTHING_FETCHED:
-        lines.append("nothing could be fetched; the same command tries again")
-    elif outcome.end != "finished":
-        lines.append(f"the same folder goes on: lycosa crawl --dir {folder}")
-    lines += [
-        f"files in {folder}: warc/ cdxj/ pages/ links/ text/",
-        f"  lycosa status {folder}",
-        f'  lycosa sql {folder} "SELECT url, title FROM pages LIMIT 10"',
-        f"  lycosa explain {folder} URL",
-    ]
-    return lines
+    rest = progress.hosts - sum(number for number, _ in parts)
+    said = [f"{human_count(number)} {what}" for number, what in (*parts, (rest, "resting or done")) if number > 0]
+    return f"{counted(progress.hosts, 'host')}: {', '.join(said)}" if said else counted(progress.hosts, "host")
+
+
+def _warnings(folder: Path, config: Config) -> Iterator[str]:
+    """What the operator should know before the first request."""
+    free = shutil.disk_usage(folder).free
+    if free < config.store.min_free_bytes:
+        yield (
+            f"{human_bytes(free)} are free on the disk, less than store.min_free_bytes ({human_bytes(config.store.min_free_bytes)}): "
+            "nothing is fetched until there is more"
+        )
+    contact = config.agent.contact
+    if contact and not is_contact(contact):
+        yield f"contact {contact!r} is neither a URL nor an e-mail address: site owners cannot ask anybody"
+    delay, address_delay = config.politeness.delay_s, config.politeness.address_delay_s
+    if delay < address_delay:
+        yield f"an address rests {address_delay:.3g} s between requests, longer than the delay; see politeness.address_delay_s"

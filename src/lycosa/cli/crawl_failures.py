@@ -1,19 +1,22 @@
-"""Why nothing could be fetched, one line for each seed, and what to do about it."""
+"""Why seeds could not be fetched, one line for each, and what to do about it."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
 
+from lycosa.cli.crawl_seeds import shortened
 from lycosa.inspect.reader import CrawlReader, UrlEntry
+from lycosa.model.completed import UrlState
 from lycosa.model.discovered import LinkKind
 from lycosa.reasons import Reason
 
 _MOST = 10
 _LOOK = 1000
 _ADVICE: Mapping[Reason, str] = {
-    Reason.DNS_NO_SUCH_NAME: "check the name",
+    Reason.DNS_NO_SUCH_NAME: "check the spelling, or give its address with --resolve NAME=ADDRESS",
     Reason.DNS_FAILED: "check the network and its name servers",
     Reason.DNS_TIMEOUT: "check the network and its name servers",
     Reason.ADDRESS_FORBIDDEN: "if you mean it, allow it with --allow-address CIDR",
@@ -26,12 +29,18 @@ _ADVICE: Mapping[Reason, str] = {
 }
 
 
+_FINE = frozenset({UrlState.FETCHED, UrlState.REDIRECTED})
+
+
 def failure_lines(folder: Path) -> list[str]:
-    """From the folder of a crawl that has ended without a capture. Raises what ``CrawlReader`` raises."""
+    """From the folder of a crawl that has ended: seeds, and where they redirected to, that were not fetched.
+
+    Only the first URLs are looked at: of a large crawl there is ``lycosa status``. Raises what ``CrawlReader`` raises.
+    """
     reader = CrawlReader(folder)
     lines = []
     for entry in islice(reader.urls(), _LOOK):
-        if entry.record.kind in (LinkKind.SEED, LinkKind.REDIRECT):
+        if entry.record.kind in (LinkKind.SEED, LinkKind.REDIRECT) and entry.record.state not in _FINE:
             lines.append(_line(reader, entry))
             if len(lines) == _MOST:
                 break
@@ -46,5 +55,5 @@ def _line(reader: CrawlReader, entry: UrlEntry) -> str:
         reason = visit.last_error if visit.last_error is not Reason.NONE else visit.reason
         detail = visit.detail
     what = detail if reason.meaning in detail else f"{reason.meaning} ({detail})" if detail else reason.meaning
-    advice = _ADVICE.get(reason, f"`lycosa explain {reader.folder} {entry.url}` tells more")
-    return f"lycosa: {entry.url}: {what}; {advice}"
+    advice = _ADVICE.get(reason, f"`lycosa explain {shlex.quote(str(reader.folder))} {shlex.quote(entry.url)}` tells more")
+    return f"lycosa: {shortened(entry.url)}: {what}; {advice}"

@@ -6,7 +6,9 @@ its control characters, because a title could otherwise rewrite the terminal.
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +17,7 @@ from enum import Enum, IntEnum
 from typing import Any, TextIO
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_READER_GONE = frozenset({errno.EPIPE, errno.EIO})  # a pipe without a reader, a terminal that was closed
 _COUNTS = (("G", 1e9), ("M", 1e6), ("k", 1e3))
 _SIZES = (("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
@@ -43,6 +46,38 @@ _MEANINGS = {
     ExitCode.INTERRUPTED: "interrupted and resumable",
     ExitCode.NOTHING_FETCHED: "nothing could be fetched",
 }
+
+
+class Unbroken:
+    """A stream that outlives its reader: what nobody reads any more is dropped. A crawl is not run for what it prints."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """As a stream does; but never fails because the reader has gone."""
+        try:
+            return self._stream.write(text)
+        except OSError as error:
+            self._give_up(error)
+        return len(text)
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except OSError as error:
+            self._give_up(error)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def _give_up(self, error: OSError) -> None:
+        """Lets all that is still to come, and what is in the stream's buffer, go nowhere."""
+        if error.errno not in _READER_GONE:
+            raise error
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self._stream.fileno())
+        os.close(nowhere)
 
 
 def human_count(number: float) -> str:

@@ -1,0 +1,115 @@
+"""What ``lycosa crawl`` says at the end: how it ended, what there is, what failed, and how to go on or look at it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from lycosa.cli.output import ExitCode, counted, human_bytes, human_count, human_duration
+from lycosa.config import LimitSection
+from lycosa.config_units import show_bytes, show_seconds
+from lycosa.reasons import Reason
+from lycosa.supervisor import Outcome
+
+_ENDS = {"finished": "finished", "limit": "stopped by a limit", "stopped": "interrupted"}
+_MOST = 8
+
+
+def end_of(outcome: Outcome) -> str:
+    """How the run ended. A limit that was reached with the last URL stopped nothing."""
+    is_done = outcome.end == "limit" and not outcome.progress.states.get("queued")
+    return "finished" if is_done else outcome.end
+
+
+def exit_code(outcome: Outcome) -> ExitCode:
+    """What the shell is told."""
+    end = end_of(outcome)
+    if end == "stopped":
+        return ExitCode.INTERRUPTED
+    if end == "limit":
+        return ExitCode.LIMIT
+    return ExitCode.FINISHED if outcome.progress.states.get("fetched") else ExitCode.NOTHING_FETCHED
+
+
+def summary_values(folder: Path, outcome: Outcome, code: ExitCode, refused: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """The summary for scripts."""
+    progress = outcome.progress
+    return {
+        "end": end_of(outcome),
+        "exit_code": int(code),
+        "folder": str(folder),
+        "duration_s": round(outcome.duration_s, 3),
+        "discovered": progress.discovered,
+        "states": progress.states,
+        "captures": progress.captures,
+        "captures_this_run": outcome.captured,
+        "pages": progress.pages,
+        "requests": progress.requests,
+        "body_bytes": progress.body_bytes,
+        "reasons": {name: number for name, number in progress.reasons.items() if name != Reason.NONE.label},
+        "rule_refusals": progress.rule_refusals,
+        "refused_seeds": [{"seed": seed, "reason": reason} for seed, reason in refused],
+        "hosts": {
+            "met": progress.hosts,
+            "parked": progress.hosts_parked,
+            "retired": progress.hosts_retired,
+            "snoozed": progress.hosts_snoozed,
+        },
+        "worker_deaths": outcome.deaths,
+    }
+
+
+def summary_lines(folder: Path, outcome: Outcome, code: ExitCode, limits: LimitSection) -> list[str]:
+    """The summary for people."""
+    progress, states, end = outcome.progress, outcome.progress.states, end_of(outcome)
+    rate = outcome.captured / max(outcome.duration_s, 0.001)
+    what = f"{counted(progress.captures, 'capture')} ({counted(progress.pages, 'page')}, {human_bytes(progress.body_bytes)})"
+    rest = [f"{human_count(number)} {name.replace('_', ' ')}" for name, number in states.items() if number and name != "fetched"]
+    known = f"{counted(progress.discovered, 'URL')} discovered: {human_count(states.get('fetched', 0))} fetched"
+    lines = [f"{_ENDS[end]} after {human_duration(outcome.duration_s)}: {what}, {rate:.1f} a second", ", ".join([known, *rest])]
+    lines += _reason_lines(progress.reasons)
+    quoted = shlex.quote(str(folder))
+    if code is ExitCode.NOTHING_FETCHED:
+        lines.append("nothing could be fetched; the same command tries again")
+        return lines
+    if end != "finished":
+        lines.append(f"to go on: lycosa crawl --dir {quoted}")
+    if end == "limit" and (again := _again(limits)):
+        lines.append(f"      or: lycosa crawl --dir {quoted} {again} (limits are not kept, and count what the whole crawl has)")
+    return [
+        *lines,
+        f"files in {folder}: warc/ cdxj/ pages/ links/ text/",
+        f"  lycosa status {quoted}",
+        f'  lycosa sql {quoted} "SELECT url, title FROM pages WHERE fetch_status = 200 LIMIT 10"',
+        f"  lycosa explain {quoted} URL",
+    ]
+
+
+def _again(limits: LimitSection) -> str:
+    """As much once more."""
+    parts = [
+        f"--max-pages {2 * limits.max_pages}" if limits.max_pages else "",
+        f"--max-bytes {show_bytes(2 * limits.max_bytes)}" if limits.max_bytes else "",
+        f"--max-time {show_seconds(limits.max_time_s)}" if limits.max_time_s else "",
+    ]
+    return " ".join(filter(None, parts))
+
+
+def _reason_lines(reasons: Mapping[str, int]) -> list[str]:
+    """What was not fetched, and what was fetched with a remark: the one may be a trouble, the other is not."""
+    lines = []
+    counted_reasons = [(Reason[name.upper()], number) for name, number in reasons.items() if name != Reason.NONE.label and number]
+    for title, is_remark in (("not fetched:", False), ("fetched, with a remark:", True)):
+        found = sorted((item for item in counted_reasons if is_a_remark(item[0]) is is_remark), key=lambda item: -item[1])
+        if found:
+            lines += [title, *(f"  {number:>7}  {reason.label}: {reason.meaning}" for reason, number in found[:_MOST])]
+        if len(found) > _MOST:
+            lines.append(f"           and {counted(len(found) - _MOST, 'more reason')}; see lycosa status")
+    return lines
+
+
+def is_a_remark(reason: Reason) -> bool:
+    """Whether the URL was fetched all the same."""
+    return reason >= Reason.NOT_MODIFIED

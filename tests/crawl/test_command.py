@@ -1,0 +1,87 @@
+"""``lycosa crawl`` as a process: its end, its output when nobody reads it, signals, dead seeds among living ones."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lycosa.cli.output import ExitCode
+from lycosa.synthetic import SyntheticWeb, WebPlan
+from serving import served
+
+QUICK = ["--delay", "0s", "--set", "politeness.adaptive_factor=0", "--set", "politeness.address_delay_s=0"]
+LOOPBACK = ["--resolve", "*=127.0.0.1", "--allow-address", "127.0.0.0/8", "--contact", "test@example.org"]
+WEB = SyntheticWeb(WebPlan(hosts=1, pages=6, distribution="fixed"))
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    with served(WEB) as found:
+        yield found
+
+
+def command(folder: Path, port: int, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", "lycosa", "crawl", WEB.seed_url(port=port), "--dir", str(folder), *QUICK, *LOOPBACK, *arguments]
+
+
+def test_a_limit_at_the_last_page_is_a_finish(tmp_path: Path, port: int) -> None:
+    done = subprocess.run(command(tmp_path / "a", port, "--json"), capture_output=True, text=True)
+    found = json.loads(done.stdout)
+    assert (done.returncode, found["end"], "none" in found["reasons"]) == (0, "finished", False)
+    limit = ["--max-pages", str(found["captures"]), "--json"]
+    done = subprocess.run(command(tmp_path / "b", port, *limit), capture_output=True, text=True)
+    assert (done.returncode, json.loads(done.stdout)["end"]) == (ExitCode.FINISHED, "finished")
+
+
+def test_a_crawl_that_nobody_reads_ends_with_its_own_code(tmp_path: Path, port: int) -> None:
+    with subprocess.Popen(command(tmp_path / "c", port), stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline().startswith(b"crawling into")
+        running.stdout.close()
+    assert running.returncode == ExitCode.FINISHED
+    done = subprocess.run(command(tmp_path / "c", port, "--json"), capture_output=True, text=True)
+    assert json.loads(done.stdout)["states"]["queued"] == 0
+
+
+def test_a_refused_seed_among_good_ones_is_told_and_the_crawl_goes_on(tmp_path: Path, port: int) -> None:
+    seeds = tmp_path / "seeds.txt"
+    seeds.write_text("mailto:a@example.org # not a page\n")
+    done = subprocess.run(command(tmp_path / "d", port, "--seeds", str(seeds)), capture_output=True, text=True)
+    assert done.returncode == ExitCode.FINISHED
+    assert f"lycosa: {seeds}:1: seed refused: mailto:a@example.org: not a URL that can be crawled" in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
+def test_a_crawl_that_is_asked_to_end_does_so_in_order(tmp_path: Path, port: int, number: signal.Signals) -> None:
+    slow = command(tmp_path / "e", port, "--delay", "1h")
+    with subprocess.Popen(slow, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        assert running.stderr.readline().startswith("crawling into")
+        running.send_signal(number)
+        out, err = running.communicate()
+    assert running.returncode == ExitCode.INTERRUPTED
+    assert "finishing what is in flight" in err and "to go on: lycosa crawl --dir" in out
+
+
+def test_a_crawl_under_nohup_stays(tmp_path: Path, port: int) -> None:
+    ignored = ["nohup", *command(tmp_path / "f", port)]
+    with subprocess.Popen(ignored, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        assert running.stderr.readline().startswith("crawling into")
+        running.send_signal(signal.SIGHUP)
+        running.communicate()
+    assert running.returncode == ExitCode.FINISHED
+
+
+def test_a_seed_of_a_dead_port_is_told_with_what_to_do(tmp_path: Path, port: int) -> None:
+    dead = "http://dead.example:9/"
+    once = ["--set", "retry.host_failures=1", "--set", "retry.tries=1"]
+    done = subprocess.run(command(tmp_path / "g", port, dead, *once), capture_output=True, text=True)
+    assert done.returncode == ExitCode.FINISHED
+    assert f"lycosa: {dead}: " in done.stderr and "check the port" in done.stderr

@@ -1,0 +1,27 @@
+"""A synthetic web on a real socket for what blocks: programs and processes that crawl it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from lycosa.synthetic import SyntheticServer, SyntheticWeb
+
+
+@contextmanager
+def served(web: SyntheticWeb) -> Iterator[int]:
+    """The web on a loop of its own, because who crawls it blocks. Gives the port."""
+    loop = asyncio.new_event_loop()
+    server = SyntheticServer(web, pace=0)
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        asyncio.run_coroutine_threadsafe(server.start(), loop).result(10)
+        yield server.port
+    finally:
+        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()
