@@ -30,9 +30,14 @@ STAGE_TOOLS = {"kv.port", "kv.overlay", "kv.records", "decode", "wire", "durable
 STAGE_PORTS = {"seen.port"}
 
 # Stages, or parts of them, that only decide: no loop, no files, no threads, no clock of their own.
-PURE = ["admit", "frontier", "schedule", "model", "seen.simhash", "seen.content", "seen.recent", "seen.port"] + [
-    f"politeness.{name}" for name in ("delay", "robots_cache", "robots_file", "robots_rules")
+PURE = [
+    "admit",
+    "frontier",
+    "schedule",
+    "model",
+    *(f"seen.{name}" for name in ("simhash", "content", "recent", "port", "duplicates", "told")),
 ]
+PURE += [f"politeness.{name}" for name in ("delay", "robots_cache", "robots_file", "robots_rules")]
 IMPURE_MODULES = {"asyncio", "os", "io", "pathlib", "socket", "ssl", "select", "signal", "subprocess", "threading", "multiprocessing"}
 IMPURE_MODULES |= {"time", "shutil", "tempfile"}
 

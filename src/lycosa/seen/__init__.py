@@ -1,6 +1,7 @@
 """URL-seen and content-seen: have we ever met this URL, this body, or a text much like it?"""
 
 from lycosa.seen.content import SeenContent
+from lycosa.seen.duplicates import Duplicates
 from lycosa.seen.port import Confirm, Hashes, Mask, SeenSnapshot, SeenUrls, Table, hashes_of
 from lycosa.seen.recent import RecentHashes
 from lycosa.seen.simhash import NearIndex
@@ -10,6 +11,7 @@ from lycosa.seen.urls_sorted import SortedSeenUrls
 __all__ = [
     "BloomSeenUrls",
     "Confirm",
+    "Duplicates",
     "Hashes",
     "Mask",
     "NearIndex",
