@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from judging import are_balanced, asked, is_polite, outcomes, quick_config, stored_rows, tables
-from lycosa.config import FrontierSection
+from judging import are_balanced, asked, host_states, is_polite, outcomes, quick_config, stored_rows, tables
+from lycosa.config import BudgetSection, FrontierSection
 from lycosa.kv.memory import MemoryStores
 from lycosa.model.completed import UrlState
 from lycosa.model.fetched import FetchKind
@@ -156,3 +156,16 @@ def test_crashes_and_other_numbers_of_workers_lose_nothing_and_point_at_nothing_
             keys = [*table.scan(b"C", b"D"), *table.scan(b"s", b"t")]
             assert {decode_original(value).record_id for _, value in keys} <= known
             assert not [key for key, _ in table.scan(b"O", b"P") if len(key) > 5], "every parcel arrived"
+
+
+def test_links_from_sites_of_other_workers_earn_pages_too(tmp_path: Path) -> None:
+    names = [f"http://n{n}.test/" for n in range(10)]
+    answers: dict[str, Answer] = {"http://big.example/": page(*[f"/{n}" for n in range(30)])}
+    answers |= {f"http://big.example/{n}": page() for n in range(30)} | {url: page("http://big.example/") for url in names}
+    budgets = BudgetSection(site_pages=3, pages_per_linking_site=2, park_s=100.0)
+    crawl, _ = scripted_crawl(tmp_path / "c", answers, quick_config(frontier=CONFIG.frontier, budgets=budgets))
+    run_workers(crawl, 2, ["http://big.example/", *names])
+    crawl.now += 10_000
+    run_workers(crawl, 3, [])
+    assert host_states(crawl)["big.example"].usage.pages == 3 + 10 * 2
+    assert are_balanced(crawl).of(UrlState.PARKED) == 31 - 23
