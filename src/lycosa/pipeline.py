@@ -118,6 +118,27 @@ class Pipeline:
             return False
         return True
 
+    def next_urls(self, visit: VisitState) -> tuple[str, ...]:
+        """What the host's visit may request now: its first URL that is not ended without a request, or its robots.txt before that."""
+        partition, wall, passed = self._partition(visit), self._clock.wall(), []
+        try:
+            for _ in range(_DRAIN):
+                lease = partition.lease(visit)
+                if lease is None:
+                    break
+                passed.append(lease)
+                if self._suspicion(lease.url) is Suspicion.HOPELESS:
+                    continue
+                state = self._stages.robots.state(partition, visit, lease.record.secure, wall)
+                if state.is_needed:
+                    return robots_url(visit.host, lease.record.secure), lease.url
+                if state.wait_until or state.decide(lease.record.target).allowed:
+                    return (lease.url,)
+            return ()
+        finally:
+            for lease in passed:
+                partition.restore(lease)
+
     def _next_lease(self, visit: VisitState) -> Lease | None:
         """The host's first URL that may be requested; those that may not are ended on the way. Parks the host when it is over a budget."""
         partition, robots = self._partition(visit), self._stages.robots

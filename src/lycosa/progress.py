@@ -8,6 +8,7 @@ import resource
 import sys
 
 from lycosa.config import Config
+from lycosa.frontier.due import NEVER
 from lycosa.frontier.visit_state import HostState, VisitState
 from lycosa.messages import HostNote, Progress
 from lycosa.model.completed import UrlState
@@ -49,7 +50,6 @@ class ProgressReport:
                 count_by_name(reasons, Reason(reason).label, number)
             for reason, number in counters.rule_refusals.items():
                 count_by_name(refusals, Reason(reason).label, number)
-        ready = frontier.next_time()
         return Progress(
             discovered=sum(c.discovered for c in totals),
             states=states,
@@ -68,13 +68,22 @@ class ProgressReport:
             hosts_parked=sum(c.hosts_parked for c in totals),
             hosts_retired=sum(c.hosts_retired for c in totals),
             hosts=sum(c.hosts for c in totals),
-            next_in_s=max(ready - now, 0.0) if ready is not None else -1.0,
+            next_in_s=self._next_in_s(now),
             slowest=self._slowest,
             memory_bytes=memory_bytes(),
             commits=self._worker.committer.commits,
             is_idle=self._worker.is_idle,
             lacks_room=self._worker.lacks_room,
         )
+
+    def _next_in_s(self, now: float) -> float:
+        """Until the next host is ready, or the next retry, sleeping or parked host is due; -1 when nothing ever is."""
+        frontier, wall = self._worker.frontier, self._clock.wall()
+        times = [float(due) - wall for p in frontier.partitions.values() if (due := p.next_due()) < NEVER]
+        ready = frontier.next_time()
+        if ready is not None:
+            times.append(ready - now)
+        return max(min(times), 0.0) if times else -1.0
 
     def _look(self, now: float) -> list[HostNote]:
         frontier = self._worker.frontier

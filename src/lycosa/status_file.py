@@ -15,6 +15,7 @@ from lycosa.messages import Progress
 
 _EVERY_S = 1.0
 _RATE_S = 60.0
+_AT_ONCE_S = 1.0  # reports are that old
 
 
 class StatusFile:
@@ -62,10 +63,13 @@ def waiting_for(progress: Progress) -> str:
         return "room on the disk (store.min_free_bytes); it goes on by itself when there is more"
     if progress.running:
         return f"{progress.running} request{'s' if progress.running > 1 else ''} in flight"
-    if progress.next_in_s >= 0 and progress.slowest:
-        note = min(progress.slowest, key=lambda note: note.next_in_s)
+    note = min(progress.slowest, key=lambda note: note.next_in_s, default=None)
+    if note is not None and progress.next_in_s >= 0 and note.next_in_s <= progress.next_in_s + _AT_ONCE_S:
         why = f" ({note.reason})" if note.reason else ""
         return f"{note.host}, ready in {note.next_in_s:.0f} s{why}"
     if progress.hosts_front:
-        return f"{progress.hosts_front} hosts in front queues"
+        hosts = "1 host" if progress.hosts_front == 1 else f"{progress.hosts_front:,} hosts"
+        return f"{hosts} to be taken up"
+    if progress.next_in_s >= 0:
+        return f"a host or a retry that is due in {progress.next_in_s:.0f} s"
     return "nothing"

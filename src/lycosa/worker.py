@@ -16,7 +16,6 @@ from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.visit_state import VisitState
 from lycosa.pipeline import Pipeline
 from lycosa.ports import Clock, Offload
-from lycosa.robots import robots_url
 from lycosa.schedule.outcome import is_unreached
 
 _IDLE_S = 1.0
@@ -201,13 +200,7 @@ class Worker:
 
     def _is_suspect(self, visit: VisitState) -> bool:
         """Whether the host's next URL, or its robots.txt, was in flight when the worker last died."""
-        partition = self.frontier.partitions[visit.partition]
-        lease = partition.lease(visit)
-        if lease is None:
-            return False
-        partition.restore(lease)
-        urls = (lease.url, robots_url(visit.host, lease.record.secure))
-        return any(self._books.crashes.suspicion(url) is not Suspicion.NONE for url in urls)
+        return any(self._books.crashes.suspicion(url) is not Suspicion.NONE for url in self._pipeline.next_urls(visit))
 
     async def _visit_alone(self, visit: VisitState) -> None:
         """With nothing else in flight and its end committed: if the worker dies now, it is known who killed it."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from lycosa.kv.overlay import Overlay
 
-_NEVER = 0xFFFFFFFF
+NEVER = 0xFFFFFFFF
+"""The time of a queue that is empty."""
 
 
 class DueQueue:
@@ -24,7 +25,7 @@ class DueQueue:
 
     def add(self, due_at: int, suffix: bytes) -> None:
         """``suffix`` is due at ``due_at``."""
-        due_at = min(max(due_at, 0), _NEVER - 1)
+        due_at = min(max(due_at, 0), NEVER - 1)
         self._table.put(self._key(due_at, suffix), b"")
         self.earliest = min(self.earliest, due_at)
 
@@ -49,4 +50,4 @@ class DueQueue:
     def _peek(self, start: int) -> int:
         for key, _ in self._table.scan(self._key(start, b""), self._prefix + b"\xff" * 21, 1):
             return int.from_bytes(key[1:5], "big")
-        return _NEVER
+        return NEVER
