@@ -8,6 +8,7 @@ is replaced whole and synced, and it is the first file written: a folder without
 from __future__ import annotations
 
 import os
+import shlex
 import uuid
 from datetime import UTC, datetime
 from pathlib import Path
@@ -135,7 +136,7 @@ def load(folder: Path) -> Manifest:
         data = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         what = f"there is no {NAME} in it" if folder.is_dir() else "there is no such folder"
-        raise NotACrawl(f"{folder} is not a crawl: {what}; `lycosa crawl --dir {folder} SEED` starts one") from None
+        raise NotACrawl(f"{folder} is not a crawl: {what}; `lycosa crawl --dir {shlex.quote(str(folder))} SEED` starts one") from None
     except OSError as error:
         raise FolderUnusable(f"{path} cannot be read ({error.strerror})") from error
     return _decode(path, data)

@@ -19,6 +19,7 @@ from lycosa.cli.output import ExitCode, Unbroken, counted
 from lycosa.config import LimitSection
 from lycosa.config_sources import settings
 from lycosa.messages import Progress
+from lycosa.status_file import waiting_for
 from lycosa.supervisor import Outcome
 
 # Seeds
@@ -233,3 +234,18 @@ def test_other_errors_of_a_stream_are_told() -> None:
         with pytest.raises(OSError, match="No space left"):
             out.flush()
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def test_what_a_crawl_waits_for_is_told_in_plain_words() -> None:
+    assert waiting_for(Progress(hosts_front=1)) == "1 host to be taken up"
+    assert waiting_for(Progress(hosts_front=1200)) == "1,200 hosts to be taken up"
+    assert waiting_for(Progress(running=1)) == "1 request in flight"
+
+
+def test_a_folder_that_is_no_crawl_is_answered_with_a_command_that_can_be_pasted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "my crawl's"
+    assert main(["status", str(folder)]) == ExitCode.USAGE
+    suggested = capsys.readouterr().err.partition("`lycosa ")[2].partition("`")[0]
+    assert shlex.split(suggested) == ["crawl", "--dir", str(folder), "SEED"]

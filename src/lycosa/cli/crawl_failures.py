@@ -19,7 +19,7 @@ _ADVICE: Mapping[Reason, str] = {
     Reason.DNS_NO_SUCH_NAME: "check the spelling, or give its address with --resolve NAME=ADDRESS",
     Reason.DNS_FAILED: "check the network and its name servers",
     Reason.DNS_TIMEOUT: "check the network and its name servers",
-    Reason.ADDRESS_FORBIDDEN: "if you mean it, allow it with --allow-address CIDR",
+    Reason.ADDRESS_FORBIDDEN: "allow it only if you mean it",
     Reason.CONNECT_REFUSED: "nobody listens there: check the port",
     Reason.CONNECT_TIMEOUT: "check the address and the network",
     Reason.NETWORK_UNREACHABLE: "check the network",

@@ -7,6 +7,7 @@ of what will still be found there.
 from __future__ import annotations
 
 import json
+import shlex
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -126,7 +127,7 @@ def estimate(status: CrawlStatus) -> str:
     line = status.longest
     if line is None or line.needs_s < _LONG_S or line.state in (HostState.RETIRED.label, HostState.PARKED.label):
         return ""
-    what = f"for the {line.waiting:,} URLs that wait there now"
+    what = f"for the {line.waiting:,} URLs that wait there now" if line.waiting != 1 else "for the one URL that waits there now"
     return f"host {line.host} alone needs {span(line.needs_s)} at {line.delay_s:g} s a request, {what}"
 
 
@@ -203,7 +204,8 @@ def _waits_for(status: CrawlStatus) -> str:
     waiting = status.states[UrlState.QUEUED.label]
     if waiting:
         due = f", the next is due in {span(status.next_due_s)}" if status.next_due_s > 0 and not _is_ready(status) else ""
-        return f"`lycosa crawl --dir {status.folder}` to go on with {waiting:,} queued URLs{due}"
+        urls = "1 queued URL" if waiting == 1 else f"{waiting:,} queued URLs"
+        return f"`lycosa crawl --dir {shlex.quote(status.folder)}` to go on with {urls}{due}"
     if status.next_due_s >= 0:
         return f"nothing now; the next refetch is due in {span(status.next_due_s)}"
     return "nothing"
