@@ -42,7 +42,7 @@ def lycosa(*arguments: str, env: Mapping[str, str] | None = None, timeout: float
     command = [*LYCOSA, *arguments]
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=timeout, env=_environment(env), stdin=subprocess.DEVNULL, cwd=cwd
+            command, capture_output=True, text=True, timeout=timeout, env=environment(env), stdin=subprocess.DEVNULL, cwd=cwd
         )
     except subprocess.TimeoutExpired as late:
         return Done(124, _text(late.stdout), _text(late.stderr) + f"\nkilled after {timeout} s")
@@ -68,7 +68,7 @@ class RunningCrawl:
             stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=self._log,
-            env=_environment(env),
+            env=environment(env),
         )
 
     def runs_for(self, seconds: float) -> bool:
@@ -117,7 +117,7 @@ class RunningCrawl:
             self._log.close()
 
 
-def _environment(changes: Mapping[str, str] | None) -> dict[str, str]:
+def environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
     """Ours without settings of the crawler, and with the changes."""
     plain = {name: value for name, value in os.environ.items() if not name.startswith("LYCOSA_")}
     return {**plain, "COLUMNS": "200", **(changes or {})}

@@ -13,7 +13,8 @@ number of requests divided by the time from the first start to the last one and 
 (before the kill, after it) together: ramp-up counts, only the restart itself does not.
 
 The long form has 20 hosts at each address, so that addresses are what is short; in the short form half of the addresses have four hosts
-each, so that there the hosts are.
+each, so that there the hosts are. A test may run beside others on a busy machine, so the short form asks for less of the rate and allows
+more late stamps; what we promise (pauses, starts, requests at once) is held to the millisecond in both.
 """
 
 from __future__ import annotations
@@ -131,7 +132,7 @@ def prove(work: Path, short: bool, seconds: float = 0.0, hosts: int = 200) -> li
         assert code == 3, (code, (work / "crawl.out").read_text())
         hits = site.hits()
     attempts = list(read_attempts(work / "crawl" / "log"))
-    return _report(hits, attempts)
+    return _report(hits, attempts, least_share=0.75 if short else 0.95, most_near=0.02 if short else 0.001)
 
 
 def _told(witness: str, pressed: Pressed) -> str:
@@ -148,7 +149,7 @@ def _address(number: int, is_uneven: bool) -> str:
     return ADDRESSES[5 + number % 5] if number < 20 else ADDRESSES[number % 5]
 
 
-def _report(hits: list[Hit], attempts: list[Attempt]) -> list[str]:
+def _report(hits: list[Hit], attempts: list[Attempt], least_share: float, most_near: float) -> list[str]:
     server, ours, near = judge_hits(hits), judge_attempts(attempts), near_starts(hits, attempts)
     runs = list(dict.fromkeys(attempt.run for attempt in attempts))
     phases = [phase_of(attempt for attempt in attempts if attempt.run == run) for run in runs]
@@ -171,12 +172,12 @@ def _report(hits: list[Hit], attempts: list[Attempt]) -> list[str]:
     told = "\n".join(report)
     assert server.least_gap_s >= DELAY_S - RESOLUTION_S, told
     assert all(each.gap_s + each.waited_s >= ADDRESS_DELAY_S - RESOLUTION_S for each in near), told
-    assert len(near) <= len(hits) / 1000, told
+    assert len(near) <= len(hits) * most_near, told
     assert ours.least_gap_s >= DELAY_S - CUT_S, told
     assert ours.least_start_s >= ADDRESS_DELAY_S - CUT_S, told
     assert max(server.most_at_once, ours.most_at_once) <= ADDRESS_SLOTS, told
     assert len(phases) == 2, told
-    assert share >= 0.95, told
+    assert share >= least_share, told
     return report
 
 

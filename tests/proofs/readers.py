@@ -2,7 +2,7 @@
 
 ``warcio check`` and ``fastwarc check`` on every WARC; every CDXJ line against the record that it points to; pywb replays ten pages, body
 for body; DuckDB answers a query written for Common Crawl's index. pywb is under the GPL and never a dependency: the proof
-installs it into an environment of its own, or uses the one named by ``LYCOSA_PROOF_PYWB``, and says so when there is none.
+installs it into an environment of its own, or uses the one named by ``PROVE_PYWB``, and says so when there is none.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def ask_duckdb(outputs: Outputs) -> str:
 
 def pywb_programs(work: Path, may_install: bool) -> Path | None:
     """The folder with pywb's programs, or ``None``."""
-    given = os.environ.get("LYCOSA_PROOF_PYWB")
+    given = os.environ.get("PROVE_PYWB")
     if given or not may_install:
         return Path(given) / "bin" if given else None
     environment = work / "pywb-environment"
