@@ -18,13 +18,14 @@ from lycosa.admit.scope import Scope
 from lycosa.admit.traps import Traps
 from lycosa.config import BudgetSection, PrioritySection
 from lycosa.frontier.counters import count
+from lycosa.frontier.gathered import Origin
 from lycosa.frontier.lease import Lease
 from lycosa.frontier.partition import Partition
 from lycosa.frontier.visit_state import VisitState
 from lycosa.kv.records import joined_key
 from lycosa.model.discovered import Discovered, LinkKind
 from lycosa.model.fetched import Fetched
-from lycosa.model.parsed import Parsed
+from lycosa.model.parsed import Link, Parsed
 from lycosa.model.usage import Usage
 from lycosa.ports import Clock
 from lycosa.reasons import Reason
@@ -54,6 +55,10 @@ class Admission(msgspec.Struct, frozen=True):
         if refusal is None and self.rules:
             return next((refusal for rule in self.rules if (refusal := rule(found)) is not None), None)
         return refusal
+
+    def judge_link(self, link: Link, depth: int) -> Refusal | None:
+        """The same for a link, where there are no rules of the user's."""
+        return self.scope.judge(link.url, link.kind, depth, link.nofollow) or self.traps.judge(link.url)
 
 
 class Addressing(msgspec.Struct, frozen=True):
@@ -146,19 +151,26 @@ class Intake:
         via, depth = lease.url, record.depth + 1
         importance = link_importance(source.record.importance, len(parsed.links))
         stamps = [bytes([min(depth, 255), way]) for way in range(4)]
-        counts_links = self._standing.counts_links
-        fresh = []
+        counts_links, hints = self._standing.counts_links, parsed.hints
+        one_by_one = bool(counts_links or hints or self.admission.rules)
+        fresh: list[Discovered] = []
+        links: list[Link] = []
         for link in parsed.links:
             # A nearer find of a known URL passes, and one by a kind of link that may be followed where another may not.
             stamp = stamps[2 * link.kind.is_requisite + link.nofollow]
             is_news = counts_links and self._standing.is_news(source.host8, link.host8)
             if not self._recent.admit(link.url8 + stamp) and not is_news:
                 continue
-            lastmod, hint = parsed.hints.get(link.url, _NO_HINT) if parsed.hints else _NO_HINT
-            found = Discovered(link.url, link.host8, link.url8, link.kind, depth, via, 0, importance, lastmod, hint)
-            refusal = self.admission.judge(found, link.nofollow)
-            if refusal is None:
+            if one_by_one:
+                lastmod, hint = hints.get(link.url, _NO_HINT)
+                found = Discovered(link.url, link.host8, link.url8, link.kind, depth, via, 0, importance, lastmod, hint)
+                refusal = self.admission.judge(found, link.nofollow)
+            else:
+                refusal = self.admission.judge_link(link, depth)
+            if refusal is None and one_by_one:
                 fresh.append(found)
+            elif refusal is None:
+                links.append(link)
             else:
                 self._refuse(source, refusal.reason, 1)
                 if is_news:
@@ -166,6 +178,32 @@ class Intake:
         for reason, number in parsed.refused_links.items():
             self._refuse(source, Reason(reason), number)
         self._give(fresh, self._partitions[source.partition])
+        if links:
+            self.gather(self.origin(via, depth, importance), links, self._partitions[source.partition])
+
+    def origin(self, via: str, depth: int, importance: float) -> Origin:
+        """What the links of a page have in common."""
+        return Origin(via, depth, importance, priority(Factors(importance, importance, depth), self._weights))
+
+    def gather(self, origin: Origin, links: list[Link], source: Partition) -> None:
+        """Links of a page, that passed the pure rules, to their owners."""
+        by_owner: dict[int, list[Link]] = {}
+        owners = self._owners
+        for link in links:
+            owner = owners.get(link.host8)
+            if owner is None:
+                owner = self._owner(link)
+            if owner in by_owner:
+                by_owner[owner].append(link)
+            else:
+                by_owner[owner] = [link]
+        now = self._clock.wall()
+        for owner, batch in by_owner.items():
+            partition = self._partitions.get(owner)
+            if partition is not None:
+                partition.gather(origin, batch, now)
+            else:
+                self._outbox(source, owner, [origin.found(link) for link in batch])
 
     def redirect(self, lease: Lease, target: str) -> None:
         """A page answered with a redirect. The target of a seed's redirect belongs to the crawl: the operator meant it."""
@@ -246,7 +284,7 @@ class Intake:
         """Why nothing more may be fetched now from a host whose turn has come, or ``None``."""
         return self._standing.over_budget(partition, visit)
 
-    def _owner(self, found: Discovered) -> int:
+    def _owner(self, found: Discovered | Link) -> int:
         owner = self._owners.get(found.host8)
         if owner is None:
             owner = self._owners[found.host8] = self.partition_of_host(host_of(found.url))

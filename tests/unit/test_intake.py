@@ -64,6 +64,8 @@ class Bench:
 
     def record(self, url: str) -> UrlRecord | None:
         number = self.intake.partition_of_host(host_of(url))
+        if number in self.partitions:
+            self.partitions[number].take_gathered()
         return self.partitions[number].find(hash8(host_of(url)), hash8(url)) if number in self.partitions else None
 
     def lease(self, url: str) -> Lease:

@@ -76,12 +76,14 @@ class BackQueue:
 
     def pop(self, table: Overlay, bands: int) -> Entry | None:
         """Takes the first entry of the best band below ``bands``, or gives ``None``; it is open until ``finish`` or ``restore``."""
+        memory = self._memory
         for band in sorted(self.lanes):
             if band >= bands:
                 break
-            entry = self.pop_band(table, band)
-            if entry is not None:
-                return entry
+            if band in memory or self._loaded[band] < self.lanes[band].next:
+                entry = self.pop_band(table, band)
+                if entry is not None:
+                    return entry
         return None
 
     def pop_band(self, table: Overlay, band: int) -> Entry | None:
@@ -115,8 +117,11 @@ class BackQueue:
     def _advance(self, band: int) -> None:
         memory = self._memory.get(band)
         first = memory[0].seq if memory else self._loaded[band]
-        self.lanes[band].cursor = min([first, *(seq for at, seq in self._open if at == band)])
-        assert self.lanes[band].cursor <= self.lanes[band].next
+        if self._open:
+            first = min([first, *(seq for at, seq in self._open if at == band)])
+        lane = self.lanes[band]
+        lane.cursor = first
+        assert first <= lane.next
 
     def _refill(self, table: Overlay, band: int) -> None:
         lane = self.lanes[band]

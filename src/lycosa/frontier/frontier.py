@@ -66,8 +66,10 @@ class Frontier:
         """A host that is ready, or ``None``. The caller gives it back by ``release``."""
         self._now, self._wall = now, wall
         visit = self._take_ready(now)
-        if visit is None and self._refill(now, wall):
-            visit = self._take_ready(now)
+        if visit is None:
+            self._take_gathered()
+            if self._refill(now, wall):
+                visit = self._take_ready(now)
         if visit is not None:
             self.in_process[visit.host8] = visit
             self.partitions[visit.partition].wake(visit)
@@ -157,8 +159,13 @@ class Frontier:
         """When the next host on the workbench is ready (monotonic)."""
         return self.workbench.next_time()
 
+    def _take_gathered(self) -> None:
+        for partition in self.partitions.values():
+            partition.take_gathered()
+
     def waiting_in_front(self) -> int:
         """Hosts in front queues that the workbench could take."""
+        self._take_gathered()
         return sum(len(p.front) for p in self.partitions.values())
 
     def snapshot(self, now: float) -> FrontierSnapshot:

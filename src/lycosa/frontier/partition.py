@@ -9,14 +9,15 @@ Invariant: ``discovered`` = queued + parked + fetched + redirected + failed + re
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import compress
 
 import msgspec
-import numpy as np
 
 from lycosa.config import FrontierSection
 from lycosa.frontier.counters import COUNTERS_KEY, count, counters_of
 from lycosa.frontier.due import DueQueue
 from lycosa.frontier.front_queues import FrontQueues
+from lycosa.frontier.gathered import Bounds, Gathered, Origin, hashes_of, record_of
 from lycosa.frontier.lease import Lease
 from lycosa.frontier.visit_state import HostState, VisitState, VisitStates
 from lycosa.kv.overlay import Overlay
@@ -24,13 +25,16 @@ from lycosa.kv.port import Writes
 from lycosa.kv.records import PARKED_BAND, UrlRecord, decode_url, encode, encode_url, known_key, url_key
 from lycosa.model.completed import Completed, UrlState
 from lycosa.model.discovered import Discovered, LinkKind
+from lycosa.model.parsed import Link
 from lycosa.model.usage import Usage
 from lycosa.reasons import Reason
 from lycosa.seen.port import SeenUrls
-from lycosa.url import host_of, scheme_of, target_of
+from lycosa.url import host_of
 
 _DUE_BATCH = 500
 _PROMOTED = 1000
+_LEAST_STATES = 100  # of hosts that nobody holds; beyond it twice the workbench for the whole crawl, some 2 kB each
+_BOUNDS = 200_000  # hosts of the whole crawl whose bounds are in memory, 250 bytes each
 _ALWAYS_PROMOTED = 50
 
 
@@ -52,12 +56,14 @@ class Partition:
         self.table = table
         self.seen = seen
         self._bands = section.bands
-        self.visits = VisitStates(table, number, section.head, section.workbench)
+        self.visits = VisitStates(table, number, section.head, max(2 * section.workbench // section.partitions, _LEAST_STATES))
         self.front = FrontQueues(table, section.bands)
         self._leased: dict[bytes, Lease] = {}  # by host8 url8
         self._due = DueQueue(table, b"D")
         self._parked = DueQueue(table, b"P")
         self.counters = counters_of(table)
+        self._gathered, self._gathered_at = Gathered(), 0.0
+        self._bounds = Bounds(max(_BOUNDS // section.partitions, 1000))
 
     def __repr__(self) -> str:
         return f"<Partition {self.number} {self.counters.states} {self.front!r}>"
@@ -69,14 +75,51 @@ class Partition:
 
         A host that brings URLs faster than the discovery budget has them parked, to be promoted when its others are done.
         """
-        hashes = np.frombuffer(b"".join(d.url8 for d in batch), dtype=">u8").astype(np.uint64)
-        new: list[bool] = self.seen.unseen(hashes).tolist()
+        self.take_gathered()
+        new: list[bool] = self.seen.unseen(hashes_of([found.url8 for found in batch])).tolist()
         for found, priority, is_new in zip(batch, priorities, new, strict=True):
             if is_new:
                 self._admit(found, priority, now)
             else:
                 self._meet_again(found, now)
         return new
+
+    def gather(self, origin: Origin, links: list[Link], now: float) -> None:
+        """The links of a page were found; they are looked up with those of others, at the latest by the next commit."""
+        self._gathered_at = now
+        if self._gathered.add(origin, links):
+            self.take_gathered()
+
+    def take_gathered(self) -> bool:
+        """Takes in what gathered; says whether there was anything."""
+        if not self._gathered.count:
+            return False
+        gathered, now, self._gathered = self._gathered, self._gathered_at, Gathered()
+        is_new: list[bool] = self.seen.unseen(gathered.hashes()).tolist()
+        start = 0
+        for origin, links in gathered.pages:
+            fresh = is_new[start : (start := start + len(links))]
+            if True in fresh:
+                for link in compress(links, fresh):
+                    self._admit(origin.found(link), origin.priority, now)
+            self._meet_page(origin, links, fresh, now)
+        return True
+
+    def _meet_page(self, origin: Origin, links: list[Link], fresh: list[bool], now: float) -> None:
+        """The links of a page that were known, host by host: nearly none changes anything."""
+        depth, importance, bounds = origin.depth, origin.importance, self._bounds
+        for host8 in {link.host8 for link in links}:
+            bound = bounds.get(host8)
+            if bound is None:
+                visit = self.visits.find(host8)
+                if visit is None:
+                    continue
+                bound = visit.record.deepest, visit.record.importance
+                bounds.note(host8, *bound)
+            if depth < bound[0] or importance > bound[1]:
+                for link, is_new in zip(links, fresh, strict=True):
+                    if link.host8 == host8 and not is_new:
+                        self._meet_again(origin.found(link), now)
 
     def _admit(self, found: Discovered, priority: float, now: float) -> None:
         host = host_of(found.url)
@@ -87,21 +130,12 @@ class Partition:
         elif found.kind is LinkKind.SEED and visit.record.state is HostState.RETIRED:
             self.reopen(visit, now)
         is_parked = self._over_discovery(visit.record.usage)
-        record = UrlRecord(
-            state=UrlState.PARKED if is_parked else UrlState.QUEUED,
-            secure=scheme_of(found.url) == "https",
-            target=target_of(found.url),
-            depth=found.depth,
-            priority=round(priority * 255),
-            kind=found.kind,
-            found_at=int(now),
-            via=_shorten(found.via, found.url, host),
-            hops=found.hops,
-            reason=Reason.DISCOVERY_RATE if is_parked else Reason.NONE,
-        )
+        record = record_of(found, host, priority, now, is_parked)
         self._put(found.host8, found.url8, record)
-        visit.record.deepest = max(visit.record.deepest, found.depth)
-        visit.record.importance = max(visit.record.importance, found.importance)
+        if found.depth > visit.record.deepest or found.importance > visit.record.importance:
+            visit.record.deepest = max(visit.record.deepest, found.depth)
+            visit.record.importance = max(visit.record.importance, found.importance)
+            self._bounds.forget(found.host8, None)
         if self._lists_known:
             self.table.put(known_key(found.url8), found.host8)
         self.counters.move(None, record.state)
@@ -120,6 +154,7 @@ class Partition:
             return
         if found.importance > visit.record.importance:
             visit.record.importance = found.importance
+            self._bounds.forget(found.host8, None)
             self.visits.touch(visit)
         is_seed = found.kind is LinkKind.SEED
         if found.depth >= visit.record.deepest and not is_seed:
@@ -375,6 +410,7 @@ class Partition:
 
     def freeze(self) -> Writes:
         """All writes since the last commit, counters among them; empty when nothing happened."""
+        self.take_gathered()
         self.visits.write_back()
         if self.table.open_writes == 0:
             return []
@@ -399,8 +435,3 @@ def _host_url_state(state: HostState) -> UrlState:
 def _count_discovered(visit: VisitState) -> None:
     usage = visit.record.usage
     visit.record.usage = msgspec.structs.replace(usage, discovered=usage.discovered + 1)
-
-
-def _shorten(via: str, url: str, host: str) -> str:
-    """A page of the same origin is kept as its path and query."""
-    return target_of(via) if via and host_of(via) == host and scheme_of(via) == scheme_of(url) else via

@@ -1,0 +1,133 @@
+"""Links that gather before they are looked up: the same state as taken in at once, never behind a commit or an idle workbench."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lycosa.config import FrontierSection
+from lycosa.frontier.frontier import Frontier
+from lycosa.frontier.gathered import Origin
+from lycosa.frontier.partition import Partition
+from lycosa.frontier.workbench import Workbench
+from lycosa.kv.memory import MemoryKeyValue
+from lycosa.kv.overlay import Overlay
+from lycosa.kv.records import UrlRecord, decode_url, encode, encode_url, prefix_end
+from lycosa.kv.rocks import RocksKeyValue, SharedCache
+from lycosa.model.completed import History, UrlState
+from lycosa.model.discovered import LinkKind
+from lycosa.model.parsed import Link
+from lycosa.seen.port import Hashes, Mask
+from lycosa.url import hash8, host_of
+
+NOW = 1_750_000_000.0
+SECTION = FrontierSection(bands=3, head=2)
+
+
+class SetSeen:
+    """URL-seen as a set; what a partition asks of it."""
+
+    def __init__(self) -> None:
+        self._known: set[int] = set()
+
+    def unseen(self, hashes: Hashes) -> Mask:
+        new = []
+        for each in hashes.tolist():
+            new.append(each not in self._known)
+            self._known.add(each)
+        return np.array(new, dtype=np.bool_)
+
+
+def link(url: str) -> Link:
+    return Link(url, hash8(host_of(url)), hash8(url), LinkKind.A)
+
+
+def new_partition() -> tuple[Partition, MemoryKeyValue]:
+    store = MemoryKeyValue()
+    return Partition(0, Overlay(store), SetSeen(), SECTION), store  # type: ignore[arg-type]
+
+
+def commit(partition: Partition, store: MemoryKeyValue) -> None:
+    store.write(partition.freeze())
+    partition.table.settle()
+
+
+def url(host: int, path: int) -> str:
+    return f"http://h{host}.test/{path}"
+
+
+PAGES = st.lists(
+    st.tuples(st.integers(0, 5), st.sampled_from([0.1, 0.4, 0.9]), st.lists(st.tuples(st.integers(0, 3), st.integers(0, 6)), max_size=12)),
+    max_size=12,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(PAGES, st.integers(1, 12))
+def test_gathered_links_leave_the_same_state_as_links_taken_in_at_once(
+    pages: list[tuple[int, float, list[tuple[int, int]]]], every: int
+) -> None:
+    gathering, one = new_partition()
+    at_once, other = new_partition()
+    for number, (depth, importance, places) in enumerate(pages):
+        origin = Origin(url(0, 0), depth, importance, importance)
+        links = [link(url(*place)) for place in places]
+        gathering.gather(origin, links, NOW)
+        at_once.discover([origin.found(each) for each in links], [importance] * len(links), NOW)
+        if number % every == 0:
+            commit(gathering, one)
+            commit(at_once, other)
+    commit(gathering, one)
+    commit(at_once, other)
+    assert list(one.scan(b"", b"\xff")) == list(other.scan(b"", b"\xff"))
+
+
+def test_a_commit_takes_in_what_gathered() -> None:
+    partition, store = new_partition()
+    partition.gather(Origin("", 1, 0.1, 0.5), [link(url(1, 1))], NOW)
+    commit(partition, store)
+    assert len(list(store.scan(b"U", prefix_end(b"U")))) == 1
+    assert partition.counters.of(UrlState.QUEUED) == 1
+
+
+def test_a_workbench_with_nothing_ready_takes_in_what_gathered() -> None:
+    partition, _ = new_partition()
+    frontier = Frontier([partition], Workbench(4), 10)
+    partition.gather(Origin("", 1, 0.1, 0.5), [link(url(1, 1))], NOW)
+    visit = frontier.acquire(0.0, NOW)
+    assert visit is not None and visit.host == "h1.test"
+
+
+def test_nobody_takes_a_crawl_for_finished_while_links_gather() -> None:
+    partition, _ = new_partition()
+    frontier = Frontier([partition], Workbench(4), 10)
+    partition.gather(Origin("", 1, 0.1, 0.5), [link(url(1, 1))], NOW)
+    assert frontier.waiting_in_front() == 1
+
+
+def test_a_history_is_read_as_it_was_written_in_either_version() -> None:
+    history = History(
+        2, 1_750_000_000, 200, b"d" * 20, 2**63 + 1, '"e"', "then", 1, 3600, 1_749_999_999_123_456,
+        "urn:uuid:12345678-9abc-4def-8123-456789abcdef", "segment", 2**33, "", "http://h1.test/",
+    )  # fmt: skip
+    record = UrlRecord(UrlState.FETCHED, True, "/a", 1, 100, LinkKind.A, 7, history=history)
+    assert decode_url(encode_url(record)) == decode_url(encode(record)) == record
+    assert len(encode_url(record)) < len(encode(record)) - 25
+    bare = UrlRecord(UrlState.FAILED, True, "/a", 1, 100, LinkKind.A, 7, history=History(1, 7))
+    assert decode_url(encode_url(bare)) == bare
+
+
+def test_a_store_opened_again_uses_the_shared_cache(tmp_path: Path) -> None:
+    rows: list[tuple[bytes, bytes | None]] = [(b"%05d" % n, b"%0500d" % (n * 7919)) for n in range(10_000)]
+    for opened in range(2):
+        cache = SharedCache(64 << 20, 8 << 20)
+        store = RocksKeyValue(tmp_path / "kv", cache)
+        if not opened:
+            store.write(rows)
+            store.flush()
+        assert all(store.get(key) for key, _ in rows)
+        assert cache.snapshot()["cache"] > 4_000_000, opened
+        store.close()
