@@ -18,7 +18,7 @@ from lycosa.admit.scope import Scope
 from lycosa.admit.traps import Traps
 from lycosa.config import BudgetSection, PrioritySection
 from lycosa.frontier.counters import count
-from lycosa.frontier.gathered import Origin
+from lycosa.frontier.discovery import Origin
 from lycosa.frontier.lease import Lease
 from lycosa.frontier.partition import Partition
 from lycosa.frontier.visit_state import VisitState

@@ -9,15 +9,14 @@ Invariant: ``discovered`` = queued + parked + fetched + redirected + failed + re
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import compress
 
 import msgspec
 
 from lycosa.config import FrontierSection
 from lycosa.frontier.counters import COUNTERS_KEY, count, counters_of
+from lycosa.frontier.discovery import Bounds, Discovery, Origin, record_of
 from lycosa.frontier.due import DueQueue
 from lycosa.frontier.front_queues import FrontQueues
-from lycosa.frontier.gathered import Bounds, Gathered, Origin, hashes_of, record_of
 from lycosa.frontier.lease import Lease
 from lycosa.frontier.visit_state import HostState, VisitState, VisitStates
 from lycosa.kv.overlay import Overlay
@@ -62,8 +61,8 @@ class Partition:
         self._due = DueQueue(table, b"D")
         self._parked = DueQueue(table, b"P")
         self.counters = counters_of(table)
-        self._gathered, self._gathered_at = Gathered(), 0.0
         self._bounds = Bounds(max(_BOUNDS // section.partitions, 1000))
+        self._discovery = Discovery(seen, self.visits, self._bounds, self._admit, self._meet_again)
 
     def __repr__(self) -> str:
         return f"<Partition {self.number} {self.counters.states} {self.front!r}>"
@@ -75,51 +74,15 @@ class Partition:
 
         A host that brings URLs faster than the discovery budget has them parked, to be promoted when its others are done.
         """
-        self.take_gathered()
-        new: list[bool] = self.seen.unseen(hashes_of([found.url8 for found in batch])).tolist()
-        for found, priority, is_new in zip(batch, priorities, new, strict=True):
-            if is_new:
-                self._admit(found, priority, now)
-            else:
-                self._meet_again(found, now)
-        return new
+        return self._discovery.take(batch, priorities, now)
 
     def gather(self, origin: Origin, links: list[Link], now: float) -> None:
         """The links of a page were found; they are looked up with those of others, at the latest by the next commit."""
-        self._gathered_at = now
-        if self._gathered.add(origin, links):
-            self.take_gathered()
+        self._discovery.gather(origin, links, now)
 
     def take_gathered(self) -> bool:
         """Takes in what gathered; says whether there was anything."""
-        if not self._gathered.count:
-            return False
-        gathered, now, self._gathered = self._gathered, self._gathered_at, Gathered()
-        is_new: list[bool] = self.seen.unseen(gathered.hashes()).tolist()
-        start = 0
-        for origin, links in gathered.pages:
-            fresh = is_new[start : (start := start + len(links))]
-            if True in fresh:
-                for link in compress(links, fresh):
-                    self._admit(origin.found(link), origin.priority, now)
-            self._meet_page(origin, links, fresh, now)
-        return True
-
-    def _meet_page(self, origin: Origin, links: list[Link], fresh: list[bool], now: float) -> None:
-        """The links of a page that were known, host by host: nearly none changes anything."""
-        depth, importance, bounds = origin.depth, origin.importance, self._bounds
-        for host8 in {link.host8 for link in links}:
-            bound = bounds.get(host8)
-            if bound is None:
-                visit = self.visits.find(host8)
-                if visit is None:
-                    continue
-                bound = visit.record.deepest, visit.record.importance
-                bounds.note(host8, *bound)
-            if depth < bound[0] or importance > bound[1]:
-                for link, is_new in zip(links, fresh, strict=True):
-                    if link.host8 == host8 and not is_new:
-                        self._meet_again(origin.found(link), now)
+        return self._discovery.take_gathered()
 
     def _admit(self, found: Discovered, priority: float, now: float) -> None:
         host = host_of(found.url)

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.config import FrontierSection
+from lycosa.frontier.discovery import Origin
 from lycosa.frontier.frontier import Frontier
-from lycosa.frontier.gathered import Origin
 from lycosa.frontier.partition import Partition
 from lycosa.frontier.workbench import Workbench
 from lycosa.kv.memory import MemoryKeyValue

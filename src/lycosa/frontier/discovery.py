@@ -7,17 +7,19 @@ cut of a commit: a page's links are always in the same commit as the end of its 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import compress
 
 import msgspec
 import numpy as np
 
+from lycosa.frontier.visit_state import VisitStates
 from lycosa.kv.records import UrlRecord
 from lycosa.model.completed import UrlState
 from lycosa.model.discovered import Discovered
 from lycosa.model.parsed import Link
 from lycosa.reasons import Reason
-from lycosa.seen.port import Hashes
+from lycosa.seen.port import Hashes, SeenUrls
 from lycosa.url import host_of, scheme_of, target_of
 
 ENOUGH = 4096
@@ -77,6 +79,76 @@ class Bounds:
         if len(self._of) >= self._capacity:
             self._of.clear()
         self._of[host8] = (deepest, importance)
+
+
+class Discovery:
+    """Tells new URLs from known ones for one partition: ``admit`` is called with the new, ``meet_again`` with the known whose find may
+    change something."""
+
+    def __init__(
+        self,
+        seen: SeenUrls,
+        visits: VisitStates,
+        bounds: Bounds,
+        admit: Callable[[Discovered, float, float], None],
+        meet_again: Callable[[Discovered, float], None],
+    ) -> None:
+        self._seen, self._visits, self._bounds = seen, visits, bounds
+        self._admit, self._meet_again = admit, meet_again
+        self._gathered, self._gathered_at = Gathered(), 0.0
+
+    def __repr__(self) -> str:
+        return f"<Discovery {self._gathered!r} {self._bounds!r}>"
+
+    def take(self, batch: Sequence[Discovered], priorities: Sequence[float], now: float) -> list[bool]:
+        """URLs one by one, behind those that gathered. Tells which were new."""
+        self.take_gathered()
+        new: list[bool] = self._seen.unseen(hashes_of([found.url8 for found in batch])).tolist()
+        for found, priority, is_new in zip(batch, priorities, new, strict=True):
+            if is_new:
+                self._admit(found, priority, now)
+            else:
+                self._meet_again(found, now)
+        return new
+
+    def gather(self, origin: Origin, links: list[Link], now: float) -> None:
+        """The links of a page, to be taken in with others."""
+        self._gathered_at = now
+        if self._gathered.add(origin, links):
+            self.take_gathered()
+
+    def take_gathered(self) -> bool:
+        """Takes in what gathered; says whether there was anything."""
+        if not self._gathered.count:
+            return False
+        gathered, now, self._gathered = self._gathered, self._gathered_at, Gathered()
+        is_new: list[bool] = self._seen.unseen(gathered.hashes()).tolist()
+        start = 0
+        for origin, links in gathered.pages:
+            fresh = is_new[start : (start := start + len(links))]
+            if True in fresh:
+                for link in compress(links, fresh):
+                    self._admit(origin.found(link), origin.priority, now)
+            self._meet_page(origin, links, fresh, now)
+        return True
+
+    def _meet_page(self, origin: Origin, links: list[Link], fresh: list[bool], now: float) -> None:
+        """The links of a page that were known, host by host: nearly none changes anything."""
+        depth, importance = origin.depth, origin.importance
+        for host8 in {link.host8 for link in links}:
+            deepest, highest = self._bounds.get(host8) or self._read_bounds(host8)
+            if depth < deepest or importance > highest:
+                for link, is_new in zip(links, fresh, strict=True):
+                    if link.host8 == host8 and not is_new:
+                        self._meet_again(origin.found(link), now)
+
+    def _read_bounds(self, host8: bytes) -> tuple[int, float]:
+        visit = self._visits.find(host8)
+        if visit is None:
+            return 0, 1.0  # a hash that belongs to another host's URL: nothing here can change
+        bound = visit.record.deepest, visit.record.importance
+        self._bounds.note(host8, *bound)
+        return bound
 
 
 def hashes_of(url8s: Sequence[bytes]) -> Hashes:
