@@ -143,10 +143,10 @@ class Discovery:
                         self._meet_again(origin.found(link), now)
 
     def _read_bounds(self, host8: bytes) -> tuple[int, float]:
-        visit = self._visits.find(host8)
-        if visit is None:
+        record = self._visits.peek(host8)
+        if record is None:
             return 0, 1.0  # a hash that belongs to another host's URL: nothing here can change
-        bound = visit.record.deepest, visit.record.importance
+        bound = record.deepest, record.importance
         self._bounds.note(host8, *bound)
         return bound
 

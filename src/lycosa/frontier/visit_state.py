@@ -134,6 +134,14 @@ class VisitStates:
             visit = self._cache[host8] = VisitState(self._partition, host8, decode_visit(value), self._head)
         return visit
 
+    def peek(self, host8: bytes) -> VisitRecord | None:
+        """The record of a host as it is, to look at: a host that is not in use stays on disk."""
+        visit = self._cache.get(host8)
+        if visit is not None:
+            return visit.record
+        value = self._table.get(host_key(host8))
+        return decode_visit(value) if value is not None else None
+
     def meet(self, host8: bytes, host: str) -> VisitState:
         """The host's state, made when it is new."""
         visit = self.find(host8)
