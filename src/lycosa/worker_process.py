@@ -26,6 +26,7 @@ import uvloop
 from lycosa.assembly import Assembled, Job, Ports, assemble
 from lycosa.durable import FULL, DiskFull
 from lycosa.exchange import SocketExchange
+from lycosa.memory import use_few_arenas
 from lycosa.messages import (
     Ended,
     Failed,
@@ -210,6 +211,7 @@ def main() -> None:
     # What is imported lives until the end, and pages leave few cycles: looking for them less often saves 1 % of the time.
     gc.freeze()
     gc.set_threshold(20_000, 50, 100)
+    use_few_arenas()
     uvloop.run(WorkerProcess(FrameStream(sock)).run())
     # What native libraries would still tidy up is of no use to anyone, and takes a second.
     sys.stdout.flush()

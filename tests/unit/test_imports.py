@@ -17,7 +17,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "lycosa"
 
 VALUES = ["reasons", "model", "ports", "config", "config_checks", "config_fields", "config_sources", "config_units", "clock"]
 VALUES += ["url", "canonical", "url_parts", "surt", "sites", "session_ids", "query_charset"]
-TOOLS = ["durable", "wire", "decode", "lock", "manifest", "commit", "attempts", "kv", "exchange"]
+TOOLS = ["durable", "memory", "wire", "decode", "lock", "manifest", "commit", "attempts", "kv", "exchange"]
 STAGES = ["admit", "frontier", "politeness", "fetch", "parse", "seen", "store", "schedule"]
 JOINTS = ["intake", "robots", "sender", "pacing", "permits", "standing", "folder", "recovery", "suspects", "seed_check", "reopening"]
 ASSEMBLY = ["assembly", "real_ports", "messages", "progress", "session", "delivery", "status_file", "grants"]

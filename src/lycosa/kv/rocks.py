@@ -253,6 +253,8 @@ def _options(shared: SharedCache, open_files: int) -> Options:
     # With a dictionary per file, learnt from it: short records then share what they have in common beyond their block (6 % of the state).
     options.set_bottommost_compression_options(_WINDOW_BITS, _LEVEL, 0, _DICTIONARY_BYTES, True)
     options.set_bottommost_zstd_max_train_bytes(100 * _DICTIONARY_BYTES, True)
+    # A file of the lowest level is held in memory until its dictionary is learnt, so its size is memory: 64 MB a compaction by default.
+    options.set_target_file_size_base(16 << 20)
     # URL-seen answers for what is absent, so nearly all look-ups hit: no filters in the lowest level, which holds nine tenths of the keys.
     options.set_optimize_filters_for_hits(True)
     # Small logs and manifests: sixteen stores each keep their own.

@@ -1,0 +1,148 @@
+"""Resident memory of a worker by the number of queued URLs: ``python -m bench.memory_queued [--few 10000] [--many 1000000]``.
+
+A worker is put together as a crawl puts it together (``assembly``), with its real tables, logs and store, and pages of 190 links are
+given to it as the parse stage gives them, through intake, URL-seen, partitions and commits. Then as many hosts as the workbench takes are
+acquired, so that the heads of their queues are in memory. What is printed is the process's resident memory then, and that of a second
+process that opens the same folder, as after a restart. Over a thousand hosts, and all of it on one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import uvloop
+
+from lycosa.assembly import Assembled, assemble
+from lycosa.clock import SystemClock
+from lycosa.config import BudgetSection, Config, ScopeRule, ScopeSection
+from lycosa.frontier.visit_state import VisitState
+from lycosa.kv.rocks import rocks_opener
+from lycosa.memory import use_few_arenas
+from lycosa.model.completed import UrlState
+from lycosa.model.discovered import LinkKind
+from lycosa.model.parsed import Link, Parsed
+from lycosa.real_ports import real_ports
+from lycosa.session import Session
+from lycosa.url import hash8
+
+_PAGE_LINKS = 190
+_COMMIT_LINKS = 10_000  # about what a quick crawl finds in the second between two commits
+# No host is held back for bringing many URLs: what is measured here is the queue.
+_CONFIG = Config(scope=ScopeSection(rule=ScopeRule.ANY), budgets=BudgetSection(discovery_per_page=0))
+_LIMIT_MB = 100
+
+
+def resident_mb(kind: str = "VmRSS") -> float:
+    """Memory of this process in the core: all (``VmRSS``), its own (``RssAnon``), mapped files (``RssFile``)."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(f"{kind}:"):
+            return int(line.split()[1]) / 1000
+    raise LookupError(kind)
+
+
+async def hold(folder: Path, urls: int, hosts: int) -> None:
+    """Opens the crawl in ``folder``, finds ``urls`` URLs over ``hosts`` hosts there (0 = none: a restart), and prints what it holds."""
+    with Session(folder, _CONFIG, rocks_opener(), SystemClock()) as session:
+        ports = real_ports(session.folder, session.config, session.user_agent)
+        assembled = assemble(session.job(0, tuple(range(_CONFIG.frontier.partitions))), ports)
+        try:
+            if urls:
+                await discover(assembled, urls, hosts)
+            benched = fill_workbench(assembled)
+            await assembled.worker.committer.commit()  # as every second, and what follows a commit
+            states = [partition.counters for partition in assembled.worker.frontier.partitions.values()]
+            queued = sum(counters.of(UrlState.QUEUED) for counters in states)
+            print(f"{queued} {benched} {resident_mb()} {resident_mb('RssAnon')} {resident_mb('RssFile')}")
+        finally:
+            await ports.parser.close()
+            await assembled.sender.close()
+            assembled.close()
+
+
+async def discover(assembled: Assembled, urls: int, hosts: int) -> None:
+    """URLs come as the links of one page, which is leased meanwhile."""
+    worker, intake = assembled.worker, assembled.intake
+    intake.seeds(["http://host0.example/"])
+    await worker.committer.commit()
+    visit = worker.frontier.acquire(time.monotonic(), time.time())
+    assert visit is not None, "the seed's host is ready"
+    partition = worker.frontier.partitions[visit.partition]
+    lease = partition.lease(visit)
+    assert lease is not None, "the seed waits"
+    names = [f"host{number}.example" for number in range(hosts)]
+    keys = [hash8(name) for name in names]
+    for start in range(0, urls, _PAGE_LINKS):
+        links = []
+        for number in range(start, min(start + _PAGE_LINKS, urls)):
+            url = f"http://{names[number % hosts]}/articles/{number % 977}/a-page-with-a-name-of-some-length-{number}.html"
+            links.append(Link(url, keys[number % hosts], hash8(url), LinkKind.A, "a page"))
+        intake.outlinks(lease, Parsed(links=links))
+        if start // _COMMIT_LINKS != (start + _PAGE_LINKS) // _COMMIT_LINKS:
+            await worker.committer.commit()
+    partition.restore(lease)
+    worker.frontier.give_back(visit)
+    await worker.committer.commit()
+
+
+def fill_workbench(assembled: Assembled) -> int:
+    """Acquires every host that the workbench gives, and reads the head of its queue; all are given back."""
+    frontier = assembled.worker.frontier
+    taken: list[VisitState] = []
+    while (visit := frontier.acquire(time.monotonic() + 1e6, time.time())) is not None:
+        taken.append(visit)
+    for visit in taken:
+        partition = frontier.partitions[visit.partition]
+        lease = partition.lease(visit)
+        if lease is not None:
+            partition.restore(lease)
+        frontier.give_back(visit)
+    return len(taken)
+
+
+def _run(folder: Path, urls: int, hosts: int) -> list[float]:
+    command = [sys.executable, "-m", "bench.memory_queued", "--hold", str(folder), str(urls), str(hosts)]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return [float(word) for word in output.split()]
+
+
+def compare(few: int, many: int, hosts: int) -> bool:
+    """Prints both sizes, fresh and restarted; whether they differ by less than the limit."""
+    print(
+        f"\n{hosts} host{'s' if hosts > 1 else ''}: {'':10} {'queued':>9} {'hosts held':>10} {'resident':>9} {'own':>8} {'mapped':>8}  MB"
+    )
+    measured: dict[str, list[float]] = {"crawling": [], "restarted": []}
+    for urls in (few, many):
+        with TemporaryDirectory(prefix="queued-") as folder:
+            for when in measured:
+                queued, benched, resident, own, mapped = _run(Path(folder), urls if when == "crawling" else 0, hosts)
+                measured[when].append(resident)
+                print(f"{'':9} {when:>10} {queued:9.0f} {benched:10.0f} {resident:9.1f} {own:8.1f} {mapped:8.1f}")
+    is_met = True
+    for when, (at_few, at_many) in measured.items():
+        print(f"{when}: {at_many - at_few:+.1f} MB (wanted: less than {_LIMIT_MB})")
+        is_met &= at_many - at_few < _LIMIT_MB
+    return is_met
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--few", type=int, default=10_000)
+    parser.add_argument("--many", type=int, default=1_000_000)
+    parser.add_argument("--hold", nargs=3, metavar=("FOLDER", "URLS", "HOSTS"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.hold:
+        folder, urls, hosts = options.hold
+        use_few_arenas()  # as a worker's process does
+        uvloop.run(hold(Path(folder), int(urls), int(hosts)))
+        return
+    met = [compare(options.few, options.many, hosts) for hosts in (1000, 1)]
+    sys.exit(0 if all(met) else 1)
+
+
+if __name__ == "__main__":
+    main()
