@@ -35,6 +35,7 @@ class Workbench:
         self._slots = address_slots
         self._groups: dict[str, _Group] = {}
         self._heap: list[tuple[float, int, str, int]] = []
+        self._empty: list[tuple[float, str]] = []
         self._count = 0
         self._ticket = 0
 
@@ -60,6 +61,7 @@ class Workbench:
 
     def acquire(self, now: float) -> VisitState | None:
         """A host that is ready, now in process; or ``None``. Its address's slot is taken until ``leave``."""
+        self._drop_empty(now)
         while self._heap:
             time, _, key, version = self._heap[0]
             group = self._groups.get(key)
@@ -127,8 +129,8 @@ class Workbench:
         group.version += 1
         if not group.hosts:
             if group.in_use == 0:
-                # The address's own next time is in the address table, so nothing is forgotten here.
-                del self._groups[group.key]
+                # It stays until its address's time has come: a host that joins again must wait for that.
+                heapq.heappush(self._empty, (group.next_time, group.key))
             return
         if group.in_use >= self._slots:
             return
@@ -136,6 +138,14 @@ class Workbench:
         if len(self._heap) > 4 * len(self._groups) + 1000:
             self._drop_outdated()
         heapq.heappush(self._heap, (max(group.next_time, group.hosts[0][0]), self._ticket, group.key, group.version))
+
+    def _drop_empty(self, now: float) -> None:
+        """Groups without hosts whose time has come are nobody's."""
+        while self._empty and self._empty[0][0] <= now:
+            _, key = heapq.heappop(self._empty)
+            group = self._groups.get(key)
+            if group is not None and not group.hosts and group.in_use == 0 and group.next_time <= now:
+                del self._groups[key]
 
     def _drop_outdated(self) -> None:
         """Entries that are out of date leave by themselves only at the top; those of hosts with a far time would pile up."""
