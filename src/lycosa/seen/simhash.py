@@ -17,7 +17,7 @@ Point keys only, so that each belongs to the partition that its hash says.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import combinations
 
 import msgspec
@@ -56,6 +56,9 @@ class NearIndex:
     def __init__(self, table_for: Callable[[bytes], Table | None], told: Told | None = None) -> None:
         self._table_for = table_for
         self._told = told
+        # What the last ``find`` read, for the ``remember`` that follows it: most look-ups find nothing, and those cost the store most.
+        # Every write through here forgets it.
+        self._read: dict[bytes, bytes | None] = {}
         self._filed = self._not_filed = 0
 
     def find(self, simhash: int, max_distance: int = MAX_DISTANCE, answers: Answers = NO_ANSWERS) -> tuple[Original, int] | None:
@@ -65,6 +68,7 @@ class NearIndex:
         """
         if not 0 <= max_distance <= MAX_DISTANCE:
             raise ValueError(f"the index finds distances from 0 to {MAX_DISTANCE}, not {max_distance}")
+        self._read.clear()
         if not simhash:
             return None
         same = self._original(simhash, answers)
@@ -92,17 +96,16 @@ class NearIndex:
         """Files a capture under its simhash; a later one with the same simhash changes nothing."""
         if not simhash or self._original(simhash, answers) is not None:
             return
-        self._put(_original_key(simhash), _encode(original))
+        read, self._read = self._read, {}
+        self._put(_original_key(simhash), _encode(original), read)
         packed = simhash.to_bytes(8, "big")
         for key in _bucket_keys(simhash):
-            self._put(key, packed)
+            self._put(key, packed, read)
 
     def file(self, table: Table, key: bytes, value: bytes) -> None:
         """Puts what another worker told into the table that owns its key."""
-        if key[:1] == b"S":
-            self._add(table, key, value)
-        elif table.get(key) is None:
-            table.put(key, value)
+        self._read.clear()
+        self._file(table, key, value, table.get(key))
 
     def snapshot(self) -> dict[str, int]:
         """Simhashes filed, and how often a full bucket refused one, since the start."""
@@ -111,20 +114,25 @@ class NearIndex:
     def __repr__(self) -> str:
         return f"NearIndex({self.snapshot()})"
 
-    def _put(self, key: bytes, value: bytes) -> None:
+    def _put(self, key: bytes, value: bytes, read: Mapping[bytes, bytes | None]) -> None:
         table = self._table_for(key)
         if table is not None:
-            self.file(table, key, value)
+            self._file(table, key, value, read[key] if key in read else table.get(key))
         elif self._told is not None:
             self._told.add(key, value)
 
-    def _add(self, table: Table, key: bytes, packed: bytes) -> None:
-        bucket = table.get(key) or b""
+    def _file(self, table: Table, key: bytes, value: bytes, known: bytes | None) -> None:
+        """``known`` is what the table has under the key now."""
+        if key[:1] != b"S":
+            if known is None:
+                table.put(key, value)
+            return
+        bucket = known or b""
         self._filed += 1
         if len(bucket) >= 8 * BUCKET:
             self._not_filed += 1
-        elif packed not in _split(bucket):
-            table.put(key, bucket + packed)
+        elif value not in _split(bucket):
+            table.put(key, bucket + value)
 
     def _near(self, simhash: int, max_distance: int, answers: Answers) -> list[tuple[int, int]]:
         """Other simhashes within the distance, the nearest first: distance and simhash. Those that share two blocks are compared."""
@@ -144,7 +152,8 @@ class NearIndex:
     def _get(self, key: bytes, answers: Answers) -> bytes | None:
         table = self._table_for(key)
         if table is not None:
-            return table.get(key)
+            value = self._read[key] = self._read[key] if key in self._read else table.get(key)
+            return value
         return self._told.get(key, answers) if self._told is not None else None
 
 
