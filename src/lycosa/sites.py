@@ -8,7 +8,7 @@ and gives it back here as ``list_path``.
 from __future__ import annotations
 
 import hashlib
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 import publicsuffixlist
@@ -27,13 +27,18 @@ class Sites:
 
     def __init__(self, list_path: Path | None = None) -> None:
         data = (list_path or BUNDLED_LIST).read_bytes()
-        self._suffixes = publicsuffixlist.PublicSuffixList(data.decode().splitlines())
+        self._lines = data.decode().splitlines()
         self._look_up = lru_cache(maxsize=_REMEMBERED)(self._site_of)
         self.version = _version(data)
 
     def site_of(self, host: str) -> str:
         """Registrable domain of a ``host_of``; a name without one and an IP address are their own site. The port does not count."""
         return self._look_up(host)
+
+    @cached_property
+    def _suffixes(self) -> publicsuffixlist.PublicSuffixList:
+        # Only when the first name is looked up: it takes 0.05 s, and a supervisor wants to know the version alone.
+        return publicsuffixlist.PublicSuffixList(self._lines)
 
     def _site_of(self, host: str) -> str:
         name = name_of(host)
