@@ -10,6 +10,7 @@ import argparse
 import os
 import shutil
 import statistics
+import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -160,9 +161,20 @@ def make_site(root: Path, pages: int, docs: str) -> None:
         print(f"documentation: {', '.join(names)}")
 
 
+def write_bytecode() -> None:
+    """Installed packages come with their bytecode, a fresh environment may not: compiling must not count as a start."""
+    os.environ["PYTHONDONTWRITEBYTECODE"] = ""
+    modules = "lycosa.cli.main, lycosa.cli.crawl, lycosa.supervisor, lycosa.worker_process, lycosa.parse.child, py3langid.langid"
+    others = (
+        "bench.crawlers.scrapy_links, bench.crawlers.aiohttp_links, bench.crawlers.floor, scrapy.crawler, twisted.internet.asyncioreactor"
+    )
+    subprocess.run([sys.executable, "-c", f"import {modules}, {others}"], check=True)
+
+
 def main() -> None:
     options = arguments()
     os.chdir(Path(__file__).parents[1])
+    write_bytecode()
     with TemporaryDirectory(prefix="page-cost-") as name:
         folder = Path(name)
         folder.chmod(0o755)  # nginx's worker is another user when this is root

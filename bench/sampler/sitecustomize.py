@@ -61,9 +61,9 @@ class _Sampler:
         self._flush()
 
     def _flush(self) -> None:
+        stacks, self._stacks = self._stacks, Counter()  # the next signal may come while these are written
         with self._path.open("a") as file:
-            file.writelines(f"{stack} {ns}\n" for stack, ns in self._stacks.items())
-        self._stacks.clear()
+            file.writelines(f"{stack} {ns}\n" for stack, ns in stacks.items())
 
 
 def _stack(frame: FrameType | None) -> str:
