@@ -9,7 +9,16 @@ import pytest
 
 from judging import are_balanced, asked, host_states, is_polite, new_folder, outcomes, quick_config, stored_rows
 from lycosa.assembly import Assembled
-from lycosa.config import BudgetSection, FetchSection, FrontierSection, LimitSection, PolitenessSection, ScopeRule, ScopeSection
+from lycosa.config import (
+    BudgetSection,
+    FetchSection,
+    FrontierSection,
+    LimitSection,
+    ParseSection,
+    PolitenessSection,
+    ScopeRule,
+    ScopeSection,
+)
 from lycosa.frontier.visit_state import HostState
 from lycosa.model.completed import UrlState
 from lycosa.model.fetched import FetchKind
@@ -288,7 +297,11 @@ def test_an_endless_space_costs_its_host_a_bounded_number_of_requests(name: str,
 def test_no_misbehaviour_stops_a_crawl(name: str, tmp_path: Path) -> None:
     """Every kind of trouble beside ordinary pages: these all come, and the trouble comes to what the table of misbehaviours says."""
     web = SyntheticWeb(WebPlan(seed=6, hosts=1, pages=4))
-    crawl = VirtualCrawl(new_folder(tmp_path / "c"), web, quick_config(politeness=PolitenessSection(backoff_s=2.0, max_backoff_s=20.0)))
+    config = quick_config(
+        politeness=PolitenessSection(backoff_s=2.0, max_backoff_s=20.0),
+        parse=ParseSection(language=False, max_links=100),  # of two thousand on one page
+    )
+    crawl = VirtualCrawl(new_folder(tmp_path / "c"), web, config)
     bad = f"{web.seed_url(0)}bad/{name}"
     assert crawl.run([web.seed_url(0), bad]).end is End.FINISHED
     found = outcomes(crawl)
