@@ -245,6 +245,7 @@ def _options(shared: SharedCache, open_files: int) -> Options:
     options.set_write_buffer_size(4 << 20)
     options.set_max_write_buffer_number(2)
     options.set_max_open_files(open_files)
+    options.set_max_file_opening_threads(1)  # by default sixteen are started for each store that is opened, and ended again
     options.set_max_background_jobs(2)
     options.set_bytes_per_sync(1 << 20)  # writes back as it goes: a flush then does not stall behind a large fsync
     options.set_level_compaction_dynamic_level_bytes(True)
