@@ -22,7 +22,7 @@ from lycosa.clock import SystemClock
 from lycosa.config import BudgetSection, Config, ScopeRule, ScopeSection
 from lycosa.frontier.visit_state import VisitState
 from lycosa.kv.rocks import rocks_opener
-from lycosa.memory import use_few_arenas
+from lycosa.memory import give_back, use_few_arenas
 from lycosa.model.completed import UrlState
 from lycosa.model.discovered import LinkKind
 from lycosa.model.parsed import Link, Parsed
@@ -54,7 +54,8 @@ async def hold(folder: Path, urls: int, hosts: int) -> None:
             if urls:
                 await discover(assembled, urls, hosts)
             benched = fill_workbench(assembled)
-            await assembled.worker.committer.commit()  # as every second, and what follows a commit
+            await assembled.worker.committer.commit()  # as every second
+            give_back()  # as a worker's process does every ten seconds
             states = [partition.counters for partition in assembled.worker.frontier.partitions.values()]
             queued = sum(counters.of(UrlState.QUEUED) for counters in states)
             print(f"{queued} {benched} {resident_mb()} {resident_mb('RssAnon')} {resident_mb('RssFile')}")

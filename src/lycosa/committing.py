@@ -21,7 +21,6 @@ from lycosa.config import StoreSection
 from lycosa.folder import stamp_of
 from lycosa.frontier.partition import Partition
 from lycosa.kv.port import KeyValue
-from lycosa.memory import give_back
 from lycosa.pipeline import Pipeline
 from lycosa.ports import Clock, Offload
 from lycosa.store.closing import ClosedSegment
@@ -29,7 +28,6 @@ from lycosa.store.pending import PendingWrite
 from lycosa.store.segments import SegmentStore
 
 _FLUSH_RECORDS = 300  # commits after which tables are flushed and the log is dropped up to there
-_TRIM_COMMITS = 10  # commits after which free memory is given back
 _BUFFER_BYTES = 32_000_000  # of records that wait in memory, at which a commit does not wait for its time
 _OPEN_WRITES = 1_000_000
 
@@ -93,7 +91,6 @@ class Committer:
         self._closing: set[asyncio.Task[None]] = set()
         self._committed_at = clock.monotonic()
         self._flushed = books.log.next_sequence
-        self._trims_at = 0  # the first time at once: recovery read much
         self._marks: dict[int, Mark] = {}
         self._failure: BaseException | None = None
         self.captures = sum(p.counters.captures for p in partitions.values())
@@ -206,9 +203,6 @@ class Committer:
                 await self._offload.run(_saving(partition, stamp_of(self._marks[number])))
         if books.log.next_sequence - self._flushed >= _FLUSH_RECORDS:
             await self._flush()
-        if self._trims_at <= books.log.next_sequence:
-            self._trims_at = books.log.next_sequence + _TRIM_COMMITS
-            await self._offload.run(give_back)
 
     async def _flush(self) -> None:
         """Tables and URL-seen hold everything up to the last commit: the log before it is not needed any more."""

@@ -18,6 +18,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from importlib.metadata import entry_points
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ import uvloop
 from lycosa.assembly import Assembled, Job, Ports, assemble
 from lycosa.durable import FULL, DiskFull
 from lycosa.exchange import SocketExchange
-from lycosa.memory import use_few_arenas
+from lycosa.memory import give_back, use_few_arenas
 from lycosa.messages import (
     Ended,
     Failed,
@@ -52,6 +53,7 @@ from lycosa.wire import FrameError, FrameStream
 from lycosa.worker import End
 
 _PROGRESS_S = 0.5
+_TRIM_REPORTS = 20  # reports after which free memory is given back to the system
 _HOOKS_VARIABLE = "LYCOSA_TEST_HOOKS"
 
 
@@ -114,8 +116,10 @@ class WorkerProcess:
             await asyncio.gather(listening, reporting, running, return_exceptions=True)
 
     async def _report(self, report: ProgressReport, assembled: Assembled) -> None:
-        while True:
+        for number in count(1):
             await self._stream.send(encode(report.make()))
+            if number % _TRIM_REPORTS == 0:
+                await asyncio.to_thread(give_back)
             if assembled.intake.joined:
                 joined, assembled.intake.joined = assembled.intake.joined, []
                 await self._stream.send(encode(Joined(joined)))

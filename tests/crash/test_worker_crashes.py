@@ -29,7 +29,7 @@ from lycosa.synthetic import Crash, Faults, Misbehaviour, Outcome, SyntheticWeb,
 from lycosa.synthetic.crawl import VirtualCrawl
 from lycosa.worker import End
 
-SEEDS = range(int(os.environ.get("LYCOSA_SEEDS", "12")))
+SEEDS = range(int(os.environ.get("LYCOSA_SEEDS", "20")))
 POINTS = {  # how often each is reached in a run, about
     "commit:cut": 60,
     "commit:begin": 40,
