@@ -59,6 +59,12 @@ def conditional_lines(request: FetchRequest) -> list[bytes]:
     return [f"{name}: {value}".encode("latin-1") for name, value in pairs if _FIELD_VALUE.fullmatch(value)]
 
 
+def plain_block(url: str, header_lines: list[bytes]) -> bytes:
+    """The request as libcurl sends it in HTTP/1.1: the target as it is, Host, then our lines in their order."""
+    host = url.partition("://")[2].partition("/")[0].rpartition("@")[2].encode()
+    return b"\r\n".join((b"GET " + target_of(url).encode() + b" HTTP/1.1", b"Host: " + host, *header_lines, b"", b""))
+
+
 def target_of(url: str) -> str:
     """The request target in origin form (RFC 9112 section 3.2.1), characters unchanged: libcurl would rewrite ``%3a`` to ``%3A``."""
     match = _TARGET.match(url)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from lycosa.fetch.body import Body, MemoryBudget
 from lycosa.fetch.guard import Guard
-from lycosa.fetch.headers import HeaderBlock, target_of
+from lycosa.fetch.headers import HeaderBlock, plain_block, target_of
 from lycosa.fetch.libcurl import pycurl
 from lycosa.model.fetched import FetchRequest, Limits
 from lycosa.ports import Clock
@@ -56,6 +56,7 @@ class Transfer:
         self.sent = 0.0
         self.first_byte = 0.0
         self.received = 0
+        self._plain_block = b""
         self._mark = (0.0, 0)  # since when and from how many bytes the speed is measured
 
     def release(self) -> None:
@@ -73,6 +74,10 @@ class Transfer:
         curl.setopt(pycurl.CONNECT_TO, [f"::{address}:"])  # any host, any port of this handle, to this address, same port
         curl.setopt(pycurl.HTTPHEADER, header_lines)
         curl.setopt(pycurl.CONNECTTIMEOUT_MS, max(1, int(request.limits.connect_s * 1000)))
+        # The trace costs thirty calls an exchange. Without TLS it could only tell what is known: one HTTP/1.1 request, these lines.
+        is_plain = request.url.startswith("http:")
+        self._plain_block = plain_block(request.url, header_lines) if is_plain else b""
+        curl.setopt(pycurl.VERBOSE, 0 if is_plain else 1)
 
     def decide(self, reason: Reason, detail: str) -> None:
         """Ends the exchange with ``reason``, unless it has ended already."""
@@ -115,11 +120,12 @@ class Transfer:
 
     def _judge_connection(self, address: str) -> int:
         self.address = address
-        self.request_block = b""  # libcurl sends again when a kept connection turns out to be closed
+        self.request_block = b""  # libcurl sends again when a kept connection turns out to be closed; its trace then tells it anew
         refusal = self._guard.refusal(address)
         if refusal:
             self.decide(Reason.ADDRESS_FORBIDDEN, f"{address} is {refusal}")
             return int(pycurl.PREREQFUNC_ABORT)
+        self.request_block = self._plain_block
         self.sent = self._clock.monotonic()
         return int(pycurl.PREREQFUNC_OK)
 
@@ -153,7 +159,7 @@ class Transfer:
         self.received += size
 
     def _on_debug(self, kind: int, data: bytes) -> None:
-        """libcurl's trace is the one place that shows the request as sent and the TLS version."""
+        """libcurl's trace is the one place that shows the request as sent over TLS, and the TLS version."""
         if kind == pycurl.INFOTYPE_HEADER_OUT:
             self.request_block += data
         elif kind == pycurl.INFOTYPE_TEXT and data.startswith(_TLS_TEXT):
