@@ -110,7 +110,9 @@ class Committer:
 
     @property
     def is_behind(self) -> bool:
-        """So much waits for commits that nothing more should be added to it."""
+        """So much waits for the commit in flight that nothing more should be added to it. Asked at every turn of the loop."""
+        if self._commit is None:
+            return False  # the next one is a second away at most
         open_writes = sum(partition.table.open_writes for partition in self._partitions.values())
         return self._books.store.buffered_bytes > 4 * _BUFFER_BYTES or open_writes > _OPEN_WRITES
 

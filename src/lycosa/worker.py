@@ -121,8 +121,9 @@ class Worker:
         if now - self._looked_at_disk >= _DISK_S:
             self._looked_at_disk = now
             self.lacks_room = self._books.free_bytes() < self._config.store.min_free_bytes
-        for partition in self.frontier.partitions.values():
-            partition.wake_due(wall)
+        if self.frontier.next_due() <= wall:
+            for partition in self.frontier.partitions.values():
+                partition.wake_due(wall)
         if self._stop is not None:
             return self._stop
         while self._may_start:
@@ -151,7 +152,7 @@ class Worker:
             return False
         if ready is not None and ready <= now + (wait if self._reaches_anybody() else 0.0):
             return False
-        return all(partition.next_due() > wall + wait for partition in self.frontier.partitions.values())
+        return self.frontier.next_due() > wall + wait
 
     def _reaches_anybody(self) -> bool:
         """False when nothing was ever fetched and no host that waits could be reached: the operator should hear of that now. A run that
@@ -171,7 +172,7 @@ class Worker:
         ready = self.frontier.next_time()
         if ready is not None and self._may_start:
             times.append(ready - now)
-        times.extend(partition.next_due() - wall for partition in self.frontier.partitions.values())
+        times.append(self.frontier.next_due() - wall)
         timer = asyncio.get_running_loop().call_later(max(min(times), 0.0), self._news.set)
         try:
             await self._news.wait()

@@ -15,6 +15,7 @@ from math import ceil, inf
 
 import msgspec
 
+from lycosa.frontier.due import NEVER
 from lycosa.frontier.partition import Partition
 from lycosa.frontier.visit_state import HostState, VisitState
 from lycosa.frontier.workbench import Workbench
@@ -44,6 +45,7 @@ class Frontier:
     def __init__(self, partitions: Iterable[Partition], workbench: Workbench, capacity: int) -> None:
         self.partitions: Mapping[int, Partition] = {p.number: p for p in partitions}
         self.workbench = workbench
+        self._alarms = [queue for partition in self.partitions.values() for queue in partition.alarms]
         self._capacity = capacity
         self._required = min(_PULL, capacity)
         self._turns = cycle(self.partitions.values())
@@ -162,6 +164,10 @@ class Frontier:
     def _take_gathered(self) -> None:
         for partition in self.partitions.values():
             partition.take_gathered()
+
+    def next_due(self) -> int:
+        """The wall second of the earliest retry, refetch, re-examination or awakening of any partition. Asked at every turn of the loop."""
+        return min([queue.earliest for queue in self._alarms], default=NEVER)
 
     def waiting_in_front(self) -> int:
         """Hosts in front queues that the workbench could take."""

@@ -58,8 +58,7 @@ class Partition:
         self.visits = VisitStates(table, number, section.head, max(2 * section.workbench // section.partitions, _LEAST_STATES))
         self.front = FrontQueues(table, section.bands)
         self._leased: dict[bytes, Lease] = {}  # by host8 url8
-        self._due = DueQueue(table, b"D")
-        self._parked = DueQueue(table, b"P")
+        self.alarms = self._due, self._parked = DueQueue(table, b"D"), DueQueue(table, b"P")
         self.counters = counters_of(table)
         self._bounds = Bounds(max(_BOUNDS // section.partitions, 1000))
         self._discovery = Discovery(seen, self.visits, self._bounds, self._admit, self._meet_again)
