@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -25,6 +26,7 @@ LYCOSA = [
     *("--allow-address", "127.0.0.0/8"),
 ]
 _MOST_SHOWN = 10
+_NEEDS = {"scrapy": ("scrapy",), "aiohttp": ("aiohttp", "selectolax", "uvloop")}  # packages; a crawler without them is left out
 
 
 @dataclass
@@ -73,6 +75,7 @@ def contestants(names: Iterable[str]) -> list[Contestant]:
         Contestant("aiohttp", "aiohttp + selectolax on uvloop: fetches and follows links", _python("bench.crawlers.aiohttp_links")),
         Contestant("floor", "libcurl + turbohtml alone, pages known beforehand", _floor),
     ]
+    known = [each for each in known if all(find_spec(package) for package in _NEEDS.get(each.name, ()))]
     if shutil.which("wget2"):
         # Its code 8 says that some URL was answered with an error, as broken links are.
         known.append(Contestant("wget2", "wget2 -r -l inf (C): follows links, writes files", _wget2, good_codes=(0, 8)))
@@ -161,20 +164,20 @@ def make_site(root: Path, pages: int, docs: str) -> None:
         print(f"documentation: {', '.join(names)}")
 
 
-def write_bytecode() -> None:
+def write_bytecode(runners: Iterable[Contestant]) -> None:
     """Installed packages come with their bytecode, a fresh environment may not: compiling must not count as a start."""
     os.environ["PYTHONDONTWRITEBYTECODE"] = ""
-    modules = "lycosa.cli.main, lycosa.cli.crawl, lycosa.supervisor, lycosa.worker_process, lycosa.parse.child, py3langid.langid"
-    others = (
-        "bench.crawlers.scrapy_links, bench.crawlers.aiohttp_links, bench.crawlers.floor, scrapy.crawler, twisted.internet.asyncioreactor"
-    )
-    subprocess.run([sys.executable, "-c", f"import {modules}, {others}"], check=True)
+    modules = ["lycosa.cli.crawl", "lycosa.supervisor", "lycosa.worker_process", "lycosa.parse.child", "py3langid.langid"]
+    modules += [f"bench.crawlers.{each.name}_links" for each in runners if each.name in _NEEDS]
+    modules += ["scrapy.crawler", "twisted.internet.asyncioreactor"] if any(each.name == "scrapy" for each in runners) else []
+    subprocess.run([sys.executable, "-c", f"import {', '.join(modules)}"], check=True)
 
 
 def main() -> None:
     options = arguments()
     os.chdir(Path(__file__).parents[1])
-    write_bytecode()
+    runners = contestants(filter(None, options.only.split(",")))
+    write_bytecode(runners)
     with TemporaryDirectory(prefix="page-cost-") as name:
         folder = Path(name)
         folder.chmod(0o755)  # nginx's worker is another user when this is root
@@ -185,7 +188,6 @@ def main() -> None:
 
                 print_stages(lycosa_command, server.url, folder)
                 return
-            runners = contestants(filter(None, options.only.split(",")))
             for _ in range(options.runs):
                 for each in runners:
                     run_once(each, server, folder)
