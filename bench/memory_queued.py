@@ -1,10 +1,11 @@
 """Resident memory of a worker by the number of queued URLs: ``python -m bench.memory_queued [--few 10000] [--many 1000000]``.
 
 A worker is put together as a crawl puts it together (``assembly``), with its real tables, logs and store, and pages of 190 links are
-given to it as the parse stage gives them, through intake, URL-seen, partitions and commits. Then as many hosts as the workbench takes
-are acquired, so that the heads of their queues are in memory. What is printed is the process's resident memory then ("in a rush": 80,000
-new URLs a second, with tables on their way to disk), and three seconds later, when what is free has been given back as workers do every ten
-seconds; and that of a second process that opens the same folder, as after a restart. Over a thousand hosts, and all of it on one.
+given to it as the parse stage gives them, through intake, URL-seen, partitions and commits. Then as many hosts as the workbench
+takes are acquired, so that the heads of their queues are in memory. What is printed is the process's resident memory then ("in a
+rush": 80,000 new URLs a second, with tables on their way to disk), and three seconds later, when what is free has been given back as
+workers do every ten seconds; and that of a second process that opens the same folder, as after a restart. Over a thousand hosts, and
+all of it on one.
 """
 
 from __future__ import annotations
