@@ -328,7 +328,9 @@ def test_processes_that_hammer_the_table_and_are_killed_never_press_an_address(t
     for moments in starts.values():
         moments.sort()
         assert len(moments) > 5
-        assert min(later - earlier for earlier, later in pairwise(moments)) >= 0.01 - 1e-9
+        # A process may be held up between reading the clock and taking the lock, and another with a newer reading drops the entry as idle
+        # meanwhile: the log then has a start some microseconds before it was. A lost delay would be a gap near zero.
+        assert min(later - earlier for earlier, later in pairwise(moments)) >= 0.005
     table = AddressTable(tmp_path / "addresses", PolitenessSection(address_delay_s=0, address_slots=2), 1024)
     assert [table.take("192.0.2.0", 1e9), table.take("192.0.2.0", 1e9)] == [0, 0]
     table.close()
