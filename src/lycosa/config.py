@@ -22,6 +22,13 @@ class ScopeRule(Enum):
     ANY = "any"
 
 
+class Cookies(Enum):
+    """Who gets cookies back."""
+
+    OFF = "off"
+    SITE = "site"
+
+
 class RefetchRule(Enum):
     """When a fetched page is due again."""
 
@@ -163,6 +170,8 @@ class FetchSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     accept: Annotated[str, _m("Accept header.")] = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
     accept_language: Annotated[str, _m("Accept-Language header; empty sends none.")] = ""
     connections: Annotated[int, _m("Idle connections kept.", ge=0)] = 512
+    cookies: Annotated[Cookies, _m("off, or site: a jar for each site, for the time of a run (--cookies).")] = Cookies.OFF
+    cookie_bytes: Annotated[int, _m("All jars of a worker together; the site asked longest ago is forgotten first.", ge=65536)] = 32_000_000
 
 
 class RetrySection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -27,6 +27,7 @@ OPTIONS: dict[str, str] = {
     "agent.contact": "--contact",
     "dns.pins": "--resolve",
     "fetch.allow_addresses": "--allow-address",
+    "fetch.cookies": "--cookies",
     "limits.max_bytes": "--max-bytes",
     "limits.max_pages": "--max-pages",
     "limits.max_time_s": "--max-time",

@@ -8,13 +8,14 @@ from pathlib import Path
 from lycosa.assembly import Ports
 from lycosa.clock import SystemClock, ThreadOffload
 from lycosa.committing import Reach
-from lycosa.config import Config
-from lycosa.fetch import AiodnsQuery, CachingResolver, CurlFetcher, Guard
-from lycosa.folder import spool_folder
+from lycosa.config import Config, Cookies, FetchSection
+from lycosa.fetch import AiodnsQuery, CachingResolver, CookieJars, CurlFetcher, Guard
+from lycosa.folder import spool_folder, suffix_list
 from lycosa.kv.port import Opener
 from lycosa.kv.rocks import rocks_opener
 from lycosa.parse.parent import ChildParser
 from lycosa.parse.parser_config import ParserConfig
+from lycosa.url import Sites
 
 
 def real_ports(folder: Path, config: Config, user_agent: str, open_table: Opener | None = None, reach: Reach = lambda _: None) -> Ports:
@@ -24,10 +25,17 @@ def real_ports(folder: Path, config: Config, user_agent: str, open_table: Opener
     return Ports(
         clock=clock,
         offload=ThreadOffload(),
-        fetcher=CurlFetcher(config.fetch, user_agent, config.agent.contact, guard, clock, spool_folder(folder)),
+        fetcher=CurlFetcher(
+            config.fetch, user_agent, config.agent.contact, guard, clock, spool_folder(folder), _cookies(folder, config.fetch)
+        ),
         resolver=CachingResolver(config.dns, clock, AiodnsQuery(config.dns)),
         parser=ChildParser(ParserConfig(config.parse, config.canonical, config.agent.product), clock),
         open_table=open_table or rocks_opener(),
         reach=reach,
         free_bytes=lambda: shutil.disk_usage(folder).free,
     )
+
+
+def _cookies(folder: Path, section: FetchSection) -> CookieJars | None:
+    """Jars by the crawl's own sites, when the operator wants them."""
+    return CookieJars(Sites(suffix_list(folder)).site_of, section.cookie_bytes) if section.cookies is Cookies.SITE else None

@@ -62,6 +62,7 @@ Exit codes: 0 finished, 1 internal error, 2 bad usage or settings, 3 stopped by 
 @click.option("--resolve", multiple=True, metavar="PATTERN=ADDR", help="Address of a name, * wildcards, instead of DNS.")
 @click.option("--allow-address", multiple=True, metavar="CIDR", help="Allow a private or special address range.")
 @click.option("--requisites", is_flag=True, default=None, help="Also fetch images, scripts and style sheets.")
+@click.option("--cookies", type=click.Choice(["off", "site"]), help="Send cookies back to the site that set them [off].")
 @click.option("--json", "as_json", is_flag=True, help="The summary as JSON on standard output.")
 def command(seeds: tuple[str, ...], seed_file: str | None, folder: Path | None, as_json: bool, **options: Any) -> None:
     """Crawl web sites politely into WARC, CDXJ and Parquet.
@@ -185,6 +186,7 @@ def _settings(folder: Path, options: dict[str, Any]) -> Settings:
         "resolve": "dns.pins",
         "allow_address": "fetch.allow_addresses",
         "requisites": "scope.requisites",
+        "cookies": "fetch.cookies",
     }
     flags = {names[name]: value for name, value in options.items() if name in names and value not in (None, ())}
     saved = saved_settings(folder)

@@ -3,9 +3,9 @@
 Built on libcurl's event-driven interface (``pycurl.AsyncCurlMulti``): of the clients compared it alone gives the header block as
 received, the body undecoded, the connected address before the request goes out, and the tolerance of a browser. libcurl is kept from
 having ideas of its own: it never resolves a name (every request is pinned to one address), follows no redirect, uses no proxy from the
-environment, keeps no cookies, reads no .netrc, and undoes no content encoding. Its per-host limit stays unused, because handles that queue
-there burn their connect timeout; who may fetch when is decided before. One thing is its rendering and not the wire's: HTTP/2
-header lines, and folded HTTP/1 lines, which arrive unfolded.
+environment, remembers no cookies (``cookies`` lends it some), reads no .netrc, and undoes no content encoding. Its per-host limit stays
+unused, because handles that queue there burn their connect timeout; who may fetch when is decided before. One thing is its rendering and
+not the wire's: HTTP/2 header lines, and folded HTTP/1 lines, which arrive unfolded.
 
 Handles are pooled, since setting up a new one costs more than an exchange on a kept connection. Every transfer has a timer of
 its own beside libcurl's, so that ``fetch`` returns whatever a server, libcurl or a callback does.
@@ -21,12 +21,13 @@ from typing import Any
 
 from lycosa.config import FetchSection
 from lycosa.fetch.body import MemoryBudget
+from lycosa.fetch.cookies import CookieJars, Lent, empty
 from lycosa.fetch.guard import Guard
 from lycosa.fetch.headers import common_lines, conditional_lines, protocol_of
 from lycosa.fetch.libcurl import default_ca_file, pycurl
 from lycosa.fetch.outcome import reason_of
 from lycosa.fetch.transfer import Transfer
-from lycosa.model.fetched import Fetched, FetchRequest
+from lycosa.model.fetched import Fetched, FetchKind, FetchRequest
 from lycosa.ports import Clock
 from lycosa.reasons import Reason
 
@@ -56,15 +57,26 @@ class FetcherSnapshot:
 class CurlFetcher:
     """The fetcher of one worker process, bound to the event loop of its first request.
 
+    Cookies are sent and kept only when there are ``cookies`` to keep them in, and never with a robots.txt, which is the same for everybody.
     ``spool_folder`` takes bodies that are too large for memory; what a killed process leaves there is for the next one to delete.
     Raises ``ValueError`` when ``section.ca_file`` is not a file or ``contact`` cannot stand in a header.
     """
 
-    def __init__(self, section: FetchSection, user_agent: str, contact: str, guard: Guard, clock: Clock, spool_folder: Path) -> None:
+    def __init__(
+        self,
+        section: FetchSection,
+        user_agent: str,
+        contact: str,
+        guard: Guard,
+        clock: Clock,
+        spool_folder: Path,
+        cookies: CookieJars | None = None,
+    ) -> None:
         if section.ca_file and not Path(section.ca_file).is_file():
             raise ValueError(f"fetch.ca_file: no such file: {section.ca_file}")
         self._section, self._guard, self._clock, self._spool_folder = section, guard, clock, spool_folder
         self._ca_file = section.ca_file or default_ca_file()
+        self._cookies = cookies
         self._header_lines = common_lines(section, user_agent, contact)
         self._budget = MemoryBudget(section.open_bytes)
         self._multi: Any = None
@@ -85,7 +97,8 @@ class CurlFetcher:
         transfer = self._idle.pop() if self._idle else self._new_transfer()
         transfer.begin(request.limits)
         try:
-            transfer.point(request, self._header_lines + conditional_lines(request))
+            lent = self._lend_cookies(transfer, request)
+            transfer.point(request, self._header_lines + conditional_lines(request), is_plain=not lent)
         except (pycurl.error, UnicodeError, ValueError) as error:
             self._recycle(transfer)
             return _unsent(request, wall, Reason.UNPARSABLE, str(error))
@@ -93,6 +106,8 @@ class CurlFetcher:
         self._open.add(wait)
         try:
             code, message = await wait.done()
+            if self._cookies is not None and lent is not None:
+                self._cookies.take_back(transfer.curl, request.url, lent)
             return self._fetched(request, wall, transfer, code, message)
         finally:
             self._open.discard(wait)
@@ -119,6 +134,15 @@ class CurlFetcher:
 
     def __repr__(self) -> str:
         return f"CurlFetcher({self.snapshot()})"
+
+    def _lend_cookies(self, transfer: Transfer, request: FetchRequest) -> Lent | None:
+        """The cookies of the request's site, ``None`` when there shall be none."""
+        if self._cookies is None:
+            return None
+        if request.kind is FetchKind.ROBOTS:
+            empty(transfer.curl)
+            return None
+        return self._cookies.lend(transfer.curl, request.url)
 
     def _running_multi(self) -> Any:
         if self._multi is None:

@@ -65,8 +65,11 @@ class Transfer:
         self.headers = HeaderBlock(0, 0)
         self.request_block = b""
 
-    def point(self, request: FetchRequest, header_lines: list[bytes]) -> None:
-        """Sets what differs from one request to the next. Raises ``pycurl.error`` or ``UnicodeError`` for a URL that cannot be sent."""
+    def point(self, request: FetchRequest, header_lines: list[bytes], *, is_plain: bool = True) -> None:
+        """Sets what differs from one request to the next. Raises ``pycurl.error`` or ``UnicodeError`` for a URL that cannot be sent.
+
+        ``is_plain`` says that libcurl adds nothing to ``header_lines``, no cookies that is.
+        """
         address = f"[{request.address}]" if ":" in request.address else request.address
         curl = self.curl
         curl.setopt(pycurl.URL, request.url)
@@ -75,7 +78,7 @@ class Transfer:
         curl.setopt(pycurl.HTTPHEADER, header_lines)
         curl.setopt(pycurl.CONNECTTIMEOUT_MS, max(1, int(request.limits.connect_s * 1000)))
         # The trace costs thirty calls an exchange. Without TLS it could only tell what is known: one HTTP/1.1 request, these lines.
-        is_plain = request.url.startswith("http:")
+        is_plain = is_plain and request.url.startswith("http:")
         self._plain_block = plain_block(request.url, header_lines) if is_plain else b""
         curl.setopt(pycurl.VERBOSE, 0 if is_plain else 1)
 

@@ -1,0 +1,122 @@
+"""Cookies of sites, when the operator asks for them: one jar per site, bounded, in memory, and never read by another site.
+
+Parsing, matching and expiry are libcurl's (RFC 6265 section 5, with the public suffix list): its engine is lent the jar of one
+site for one exchange, and what it holds afterwards is what the site changed. So a site cannot be sent what another one set, whatever
+a domain attribute says, and no handle remembers anything. The border between sites is the crawl's own list, which is asked
+again: a cookie that the engine accepts for a domain beyond the site is dropped.
+
+Two hosts of one site may be asked at once; each exchange therefore brings back its own changes and not a whole jar.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from lycosa.fetch.libcurl import pycurl
+from lycosa.url import host_of
+
+SITE_COOKIES = 100  # of one site; RFC 6265 section 6.1 asks for at least 50 of a domain
+SITE_BYTES = 65_536  # of one site; libcurl itself takes no cookie over 4,096 bytes and sends no more than 8 KB
+_HTTP_ONLY = b"#HttpOnly_"
+_FIELDS = 7  # domain, whether its subdomains too, path, secure, expiry, name, value: Netscape's file format
+_Key = tuple[bytes, bytes, bytes]  # domain, path, name: RFC 6265 section 5.3
+Lent = dict[_Key, bytes]
+
+
+class CookieSnapshot(NamedTuple):
+    """What all jars hold."""
+
+    sites: int
+    cookies: int
+    size_bytes: int
+
+
+class _Jar:
+    """One site's cookies in the order of their creation, which is the order in which they are sent (RFC 6265 section 5.4)."""
+
+    __slots__ = ("lines", "size")
+
+    def __init__(self) -> None:
+        self.lines: dict[_Key, bytes] = {}
+        self.size = 0
+
+    def put(self, key: _Key, line: bytes) -> None:
+        """A new cookie, or a new value of one, which keeps its place."""
+        self.size += len(line) - len(self.lines.get(key, b""))
+        self.lines[key] = line
+
+    def drop(self, key: _Key) -> None:
+        self.size -= len(self.lines.pop(key, b""))
+
+    def shrink(self) -> None:
+        """Forgets the oldest cookies until the jar is within its bounds."""
+        while len(self.lines) > SITE_COOKIES or self.size > SITE_BYTES:
+            self.drop(next(iter(self.lines)))
+
+
+class CookieJars:
+    """The jars of one fetcher; together they hold at most ``max_bytes``, and the site that was asked longest ago is forgotten first.
+
+    ``site_of`` gives the site of a host.
+    """
+
+    def __init__(self, site_of: Callable[[str], str], max_bytes: int) -> None:
+        self._site_of, self._max_bytes = site_of, max_bytes
+        self._jars: OrderedDict[str, _Jar] = OrderedDict()
+        self._size = 0
+
+    def lend(self, curl: Any, url: str) -> Lent:
+        """Gives the engine of ``curl`` the cookies of the URL's site and no others; the answer is for ``take_back``."""
+        empty(curl)
+        site = self._site_of(host_of(url))
+        jar = self._jars.get(site)
+        if jar is None:
+            return {}
+        self._jars.move_to_end(site)
+        for line in jar.lines.values():
+            curl.setopt(pycurl.COOKIELIST, line)
+        return dict(jar.lines)
+
+    def take_back(self, curl: Any, url: str, lent: Lent) -> None:
+        """Keeps what the exchange changed: cookies that came, got another value, were deleted or have expired."""
+        site = self._site_of(host_of(url))
+        held = dict(self._of_site(site, curl.getinfo_raw(pycurl.INFO_COOKIELIST)))
+        gone = [key for key in lent if key not in held]
+        changed = [(key, line) for key, line in reversed(held.items()) if lent.get(key) != line]  # the engine tells the newest first
+        if not gone and not changed:
+            return
+        jar = self._jars.setdefault(site, _Jar())
+        before = jar.size
+        for key in gone:
+            jar.drop(key)
+        for key, line in changed:
+            jar.put(key, line)
+        jar.shrink()
+        self._size += jar.size - before
+        if not jar.lines:
+            del self._jars[site]
+        while self._size > self._max_bytes:
+            self._size -= self._jars.popitem(last=False)[1].size
+
+    def snapshot(self) -> CookieSnapshot:
+        """How they stand."""
+        return CookieSnapshot(len(self._jars), sum(len(jar.lines) for jar in self._jars.values()), self._size)
+
+    def __repr__(self) -> str:
+        return f"CookieJars({self.snapshot()})"
+
+    def _of_site(self, site: str, lines: Iterable[bytes]) -> Iterable[tuple[_Key, bytes]]:
+        for line in lines:
+            fields = line.split(b"\t")
+            domain = fields[0].removeprefix(_HTTP_ONLY)
+            if len(fields) == _FIELDS and self._site_of(domain.removeprefix(b".").decode("latin-1")) == site:
+                yield (domain, fields[2], fields[5]), line
+
+
+def empty(curl: Any) -> None:
+    """Turns the engine of ``curl`` on, with nothing in it. Turns the trace off: pycurl cannot call back while an option is being set."""
+    curl.setopt(pycurl.VERBOSE, 0)
+    curl.setopt(pycurl.COOKIEFILE, "")
+    curl.setopt(pycurl.COOKIELIST, "ALL")
