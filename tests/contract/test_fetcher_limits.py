@@ -9,6 +9,7 @@ import pytest
 
 from lycosa.clock import SystemClock
 from lycosa.config import FetchSection
+from lycosa.fetch.body import FREE_CHUNKS
 from lycosa.fetch.client import CurlFetcher
 from lycosa.fetch.guard import Guard
 from lycosa.model.fetched import FetchRequest, Limits
@@ -73,6 +74,20 @@ async def test_a_long_body_is_cut_and_kept(world: World) -> None:
     fetched = await world.get(flooding(b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 30_000), limits)
     assert (fetched.reason, fetched.truncated, fetched.body_bytes) == (Reason.BODY_TRUNCATED, "length", 100_000)
     assert fetched.body == b"x" * 100_000
+
+
+async def test_a_body_that_comes_byte_by_byte_is_cut_and_kept(world: World) -> None:
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    fetched = await world.get(flooding(head, b"1\r\nx\r\n" * 5000), Limits(total_s=5, spool_bytes=40_000))
+    assert (fetched.reason, fetched.truncated, fetched.detail) == (Reason.BODY_TRUNCATED, "length", "a few bytes at a time")
+    assert FREE_CHUNKS <= fetched.body_bytes <= FREE_CHUNKS * 1.1
+    assert [path.stat().st_size for path in world.spooled()] == [fetched.body_bytes]
+
+
+async def test_a_body_in_many_small_chunks_is_whole(world: World) -> None:
+    words = b"".join(b"%x\r\n%s\r\n" % (len(word), word) for word in [b"three", b"or", b"four"] * 5000)
+    fetched = await world.get(saying(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + words + b"0\r\n\r\n"))
+    assert (fetched.reason, fetched.body) == (Reason.NONE, b"threeorfour" * 5000)
 
 
 async def test_a_body_of_just_the_limit_is_whole(world: World) -> None:

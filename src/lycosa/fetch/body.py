@@ -2,7 +2,9 @@
 
 The bytes that all open transfers hold in memory share one budget (P5: memory does not depend on what servers send). A body that
 outgrows its own share, or arrives when the budget is spent, moves to a file of its own; nothing is refused for want of
-memory. Writes go to the page cache and are not synced: a spool file is worth nothing after a crash.
+memory. A chunk of a few bytes costs ten times as many to keep by itself, and takes as long to receive as a large one: small
+ones are put together, and a body that comes in nothing else is cut. Writes go to the page cache and are not synced: a spool file is
+worth nothing after a crash.
 """
 
 from __future__ import annotations
@@ -13,6 +15,9 @@ import tempfile
 from pathlib import Path
 
 SPOOL_PREFIX = "body-"
+FREE_CHUNKS = 50_000  # 0.1 s of processor time
+MEAN_CHUNK = 64  # beyond these, a server that sends less at a time is at work on our time and not on a page
+_SMALL = 1024
 
 
 class MemoryBudget:
@@ -30,13 +35,14 @@ class MemoryBudget:
 
 
 class Body:
-    """Collects at most ``max_bytes``; further bytes are dropped and set ``is_cut``."""
+    """Collects at most ``max_bytes``, and chunks as long as they are of a bearable size; further bytes are dropped and set ``is_cut``."""
 
-    __slots__ = ("_budget", "_chunks", "_file", "_folder", "_held", "_max", "_spool_at", "is_cut", "path", "size")
+    __slots__ = ("_budget", "_chunks", "_file", "_folder", "_held", "_max", "_number", "_spool_at", "is_cut", "path", "size")
 
     def __init__(self, max_bytes: int, spool_at: int, budget: MemoryBudget, folder: Path) -> None:
         self._max, self._spool_at, self._budget, self._folder = max_bytes, spool_at, budget, folder
-        self._chunks: list[bytes] = []
+        self._chunks: list[bytes | bytearray] = []
+        self._number = 0
         self._held = 0
         self._file = -1
         self.path = ""
@@ -46,7 +52,8 @@ class Body:
     def add(self, chunk: bytes) -> None:
         """Takes the next bytes. Raises ``OSError`` when the file cannot be written."""
         room = self._max - self.size
-        if len(chunk) > room:
+        self._number += 1
+        if len(chunk) > room or self._number > FREE_CHUNKS + self.size // MEAN_CHUNK:
             self.is_cut = True
             chunk = chunk[:room]
         size = len(chunk)
@@ -56,13 +63,18 @@ class Body:
         if self._file >= 0:
             _write_all(self._file, chunk)
             return
-        self._chunks.append(chunk)
+        if size >= _SMALL:
+            self._chunks.append(chunk)
+        elif self._chunks and isinstance(self._chunks[-1], bytearray):
+            self._chunks[-1] += chunk
+        else:
+            self._chunks.append(bytearray(chunk))
         self._held += size
         self._budget.held += size
 
     def take(self) -> tuple[bytes, str]:
         """The body and the empty string, or nothing and the path of its file, which from now on is the receiver's to delete."""
-        body = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        body = bytes(self._chunks[0]) if len(self._chunks) == 1 else b"".join(self._chunks)
         self._release()
         path, self.path = self.path, ""
         return body, path
@@ -96,7 +108,7 @@ class Body:
             self._budget.spooled -= 1
 
 
-def _write_all(file: int, data: bytes) -> None:
+def _write_all(file: int, data: bytes | bytearray) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(file, view) :]

@@ -152,7 +152,8 @@ class Transfer:
         self.body.add(chunk)
         if not self.body.is_cut:
             return len(chunk)
-        self.decide(Reason.BODY_TRUNCATED, f"more than {self.limits.body_bytes} bytes")
+        full = self.body.size >= self.limits.body_bytes
+        self.decide(Reason.BODY_TRUNCATED, f"more than {self.limits.body_bytes} bytes" if full else "a few bytes at a time")
         return _ABORT
 
     def _count(self, size: int) -> None:
