@@ -32,6 +32,9 @@ class NameServer(asyncio.DatagramProtocol):
     def datagram_received(self, data: bytes, address: tuple[str | int, ...]) -> None:
         request = DNSRecord.parse(data)
         self.asked.append((str(request.q.qname), QTYPE[request.q.qtype]))
+        if str(request.q.qname).endswith("garbage.test."):
+            self.transport.sendto(data[:2] + b"\xff" * 300, address)
+            return
         reply = self._respond(request)
         if reply is not None:
             self.transport.sendto(reply.pack(), address)
@@ -114,6 +117,16 @@ async def test_an_error_of_the_server_is_a_failure(server: NameServer) -> None:
 async def test_silence_is_a_timeout(server: NameServer) -> None:
     query = AiodnsQuery(section_of(server, timeout_s=0.3, tries=2))
     assert await reason_of(query, "silent.test") is Reason.DNS_TIMEOUT
+
+
+async def test_an_unreadable_answer_fails_its_own_name_and_no_other(server: NameServer) -> None:
+    query = AiodnsQuery(section_of(server, timeout_s=2.0, tries=2, ipv6=False))
+    names = [name for number in range(10) for name in (f"{number}.garbage.test", "both.test", f"{number}.missing.test")]
+    outcomes = await asyncio.gather(*(query.ask(name) for name in names), return_exceptions=True)
+    await query.close()
+    assert outcomes[1::3] == [[("192.0.2.1", 120.0)]] * 10
+    assert [outcome.reason for outcome in outcomes[::3] if isinstance(outcome, ResolveError)] == [Reason.DNS_FAILED] * 10
+    assert [outcome.reason for outcome in outcomes[2::3] if isinstance(outcome, ResolveError)] == [Reason.DNS_NO_SUCH_NAME] * 10
 
 
 async def test_search_domains_are_never_tried(server: NameServer) -> None:

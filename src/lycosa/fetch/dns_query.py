@@ -3,6 +3,9 @@
 There is one channel per process, made inside the running loop when the first name is asked: c-ares keeps a watch on the system's
 configuration for each channel, and the kernel gives few of those. Search domains are switched off, since a
 link to ``intranet.example`` must never become a question about the crawler's own network.
+
+c-ares fails all questions of a socket on which an answer comes that it cannot read, so that one hostile name could take down the
+others. Whoever is hit is asked for again on a channel of its own, where only its own answers count.
 """
 
 from __future__ import annotations
@@ -22,6 +25,11 @@ _NO_SEARCH_WITH_EDNS = pycares.ARES_FLAG_NOSEARCH | pycares.ARES_FLAG_EDNS
 _NO_SORT = 1 << 7  # ARES_AI_NOSORT of ares.h: the order is ours, and sorting opens a socket for each address
 _NO_SUCH_NAME = frozenset({pycares.errno.ARES_ENOTFOUND, pycares.errno.ARES_ENODATA, pycares.errno.ARES_EBADNAME})
 _GRACE_S = 0.5
+_ALONE = 4  # channels beside the one, each with a watch and a socket or two
+
+
+class _UnreadableAnswerError(ResolveError):
+    """An answer on the channel could not be read."""
 
 
 class AiodnsQuery:
@@ -30,18 +38,32 @@ class AiodnsQuery:
     def __init__(self, section: DnsSection) -> None:
         self._section = section
         self._resolver: aiodns.DNSResolver | None = None
+        self._alone = asyncio.Semaphore(_ALONE)
 
     async def ask(self, name: str) -> Sequence[tuple[str, float]]:
         """Addresses and their TTL in seconds (0 from the hosts file). Raises ``ResolveError``."""
+        try:
+            return await self._ask(self._channel(), name)
+        except _UnreadableAnswerError:
+            pass  # somebody's, not necessarily its own
+        async with self._alone:
+            channel = self._new_channel()
+            try:
+                return await self._ask(channel, name)
+            finally:
+                await channel.close()
+
+    async def _ask(self, channel: aiodns.DNSResolver, name: str) -> Sequence[tuple[str, float]]:
         family = socket.AF_UNSPEC if self._section.ipv6 else socket.AF_INET
         try:
             async with asyncio.timeout(self._section.timeout_s + _GRACE_S):
-                result = await self._channel().getaddrinfo(name, family=family, type=socket.SOCK_STREAM, flags=_NO_SORT)
+                result = await channel.getaddrinfo(name, family=family, type=socket.SOCK_STREAM, flags=_NO_SORT)
         except TimeoutError:
             raise ResolveError(name, Reason.DNS_TIMEOUT, "no answer within the limit") from None
         except aiodns.error.DNSError as error:
             code, message = (*error.args, "")[:2]
-            raise ResolveError(name, _reason_of(int(code)), str(message)) from None
+            kind = _UnreadableAnswerError if code == pycares.errno.ARES_EBADRESP else ResolveError
+            raise kind(name, _reason_of(int(code)), str(message)) from None
         except (UnicodeError, ValueError) as error:
             raise ResolveError(name, Reason.DNS_NO_SUCH_NAME, str(error)) from None
         addresses = [(_text(node.addr[0]), float(node.ttl)) for node in result.nodes]
@@ -57,17 +79,18 @@ class AiodnsQuery:
 
     def _channel(self) -> aiodns.DNSResolver:
         if self._resolver is None:
-            section = self._section
-            # c-ares doubles the wait at each try, so the waits add up to the limit.
-            first_wait_s = section.timeout_s / (2**section.tries - 1)
-            self._resolver = aiodns.DNSResolver(
-                nameservers=list(section.servers) or None,
-                timeout=first_wait_s,
-                tries=section.tries,
-                lookups="fb",  # the hosts file first
-                flags=_NO_SEARCH_WITH_EDNS,
-            )
+            self._resolver = self._new_channel()
         return self._resolver
+
+    def _new_channel(self) -> aiodns.DNSResolver:
+        section = self._section
+        return aiodns.DNSResolver(
+            nameservers=list(section.servers) or None,
+            timeout=section.timeout_s / (2**section.tries - 1),  # c-ares doubles the wait at each try, so the waits add up to the limit
+            tries=section.tries,
+            lookups="fb",  # the hosts file first
+            flags=_NO_SEARCH_WITH_EDNS,
+        )
 
 
 def _reason_of(code: int) -> Reason:
