@@ -1,9 +1,13 @@
-"""``python -m proofs NAME [--short] [--keep DIR]``: runs one proof, or all, and prints what was shown."""
+"""``python -m proofs NAME [--short] [--keep DIR]``: runs one proof, or all, and prints what was shown.
+
+A proof is a module with ``prove(work, short)``; further parameters that it has are numbers that the command line may give.
+"""
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import inspect
 import sys
 import tempfile
 import time
@@ -14,8 +18,17 @@ PROOFS = {
     "politeness": "nobody is pressed at full rate, across a kill, and the rate is what politeness allows",
     "readers": "warcio, fastwarc, pywb and DuckDB read what was written",
     "durability": "the order of syncs, and a crawl killed again and again",
+    "kills": "one crawl by several workers, killed a hundred times, ends like one left in peace",
+    "soak": "a million pages: memory and descriptors stay as they were",
     "poison": "pages that kill the worker, crash the parser or hang it",
+    "hostile": "a web that bites: each attack bounded in time and memory, with a reason on record, and the crawl goes on",
     "bad_input": "one clear line and a documented exit code for everything that can be wrong",
+}
+
+NUMBERS = {
+    "kills": "how often processes are killed (kills)",
+    "pages": "how many pages are crawled (soak)",
+    "workers": "how many workers there are (kills, soak)",
 }
 
 
@@ -29,30 +42,41 @@ def main() -> int:
     parser.add_argument("name", choices=[*PROOFS, "all"], metavar="NAME", help="a proof of the list below, or all")
     parser.add_argument("--short", action="store_true", help="the form that runs as a test: seconds instead of minutes")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="work in DIR, which is new, and leave it")
+    for name, what in NUMBERS.items():
+        parser.add_argument(f"--{name}", type=int, metavar="N", help=what)
     asked = parser.parse_args()
+    numbers = {name: number for name in NUMBERS if (number := getattr(asked, name)) is not None}
+    if unknown := numbers.keys() - _numbers_of(asked.name):
+        parser.error(f"{asked.name} has no --{', --'.join(sorted(unknown))}")
     failures = 0
     for name in PROOFS if asked.name == "all" else [asked.name]:
-        failures += not _run(name, asked.short, asked.keep)
+        failures += not _run(name, asked.short, asked.keep, numbers)
     return 1 if failures else 0
 
 
-def _run(name: str, short: bool, keep: Path | None) -> bool:
+def _numbers_of(name: str) -> set[str]:
+    if name == "all":
+        return set()
+    return set(inspect.signature(importlib.import_module(f"proofs.{name}").prove).parameters) & NUMBERS.keys()
+
+
+def _run(name: str, short: bool, keep: Path | None, numbers: dict[str, int]) -> bool:
     print(f"== {name}: {PROOFS[name]}", flush=True)
     began = time.monotonic()
     if keep is None:
         with tempfile.TemporaryDirectory(prefix="lycosa-proof-") as folder:
-            shown = _prove(name, Path(folder), short)
+            shown = _prove(name, Path(folder), short, numbers)
     else:
         (keep / name).mkdir(parents=True)
-        shown = _prove(name, (keep / name).resolve(), short)
+        shown = _prove(name, (keep / name).resolve(), short, numbers)
     print(f"== {name}: {'shown' if shown else 'NOT SHOWN'} in {time.monotonic() - began:.0f} s", flush=True)
     return shown
 
 
-def _prove(name: str, work: Path, short: bool) -> bool:
+def _prove(name: str, work: Path, short: bool, numbers: dict[str, int]) -> bool:
     proof = importlib.import_module(f"proofs.{name}")
     try:
-        lines: list[str] = proof.prove(work, short)
+        lines: list[str] = proof.prove(work, short, **numbers)
     except AssertionError as error:
         print(error)
         return False

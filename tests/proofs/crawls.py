@@ -79,25 +79,24 @@ class RunningCrawl:
             return True
         return False
 
-    def runs_until(self, is_reached: Callable[[], bool], most_s: float = 60.0) -> bool:
+    def runs_until(self, is_reached: Callable[[], object], most_s: float = 60.0) -> bool:
         """Waits until a condition holds; whether the crawl is still running then."""
         for _ in range(int(most_s / 0.02)):
             if is_reached() or not self.runs_for(0.02):
                 break
         return self.process.poll() is None
 
-    def worker(self) -> int | None:
-        """The process id of the worker, when there is one."""
-        found = [pid for pid in _children(self.process.pid) if "lycosa.worker_process" in _command(pid)]
-        return found[0] if found else None
+    def workers(self) -> list[int]:
+        """The process ids of the workers that there are, in the order of their start."""
+        return [pid for pid in sorted(children(self.process.pid)) if "lycosa.worker_process" in command_of(pid)]
 
-    def kill(self, whom: Whom) -> None:
-        """Kills that part at once, by id. When the supervisor is hit, waits until nothing of the crawl is left."""
+    def kill(self, whom: Whom, which: int = 0) -> None:
+        """Kills that part at once, by id; of the workers that there are the one at place ``which``, counted round. When the supervisor is
+        hit, waits until nothing of the crawl is left."""
         everybody = [self.process.pid, *_descendants(self.process.pid)]
         if whom is Whom.WORKER:
-            worker = self.worker()
-            if worker is not None:
-                os.kill(worker, signal.SIGKILL)
+            if workers := self.workers():
+                os.kill(workers[which % len(workers)], signal.SIGKILL)
             return
         handles = [handle for pid in everybody[1:] if (handle := _handle(pid)) is not None]
         for pid in everybody if whom is Whom.ALL else everybody[:1]:
@@ -123,7 +122,7 @@ def environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
     return {**plain, "COLUMNS": "200", **(changes or {})}
 
 
-def _children(pid: int) -> list[int]:
+def children(pid: int) -> list[int]:
     """Processes whose parent this is (Linux)."""
     try:
         return [int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()]
@@ -133,12 +132,13 @@ def _children(pid: int) -> list[int]:
 
 def _descendants(pid: int) -> list[int]:
     found = []
-    for child in _children(pid):
+    for child in children(pid):
         found += [child, *_descendants(child)]
     return found
 
 
-def _command(pid: int) -> str:
+def command_of(pid: int) -> str:
+    """Its command line; empty when it has ended."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except (FileNotFoundError, ProcessLookupError):

@@ -70,7 +70,7 @@ class Near(NamedTuple):
     waited_s: float
 
 
-def near_starts(hits: list[Hit], attempts: list[Attempt]) -> list[Near]:
+def near_starts(hits: list[Hit], attempts: list[Attempt], delay_s: float = ADDRESS_DELAY_S) -> list[Near]:
     """A server stamps a request when it reads it; a busy one reads late, and then the next one seems near. We sent the first one
     ``waited_s`` before its answer had come, so its true start lay at most so much before the stamp."""
     waits: dict[tuple[str, str], list[Attempt]] = {}
@@ -83,7 +83,7 @@ def near_starts(hits: list[Hit], attempts: list[Attempt]) -> list[Near]:
     for each in addresses.values():
         for earlier, later in pairwise(sorted(each)):
             gap_s = later.start - earlier.start
-            if gap_s < ADDRESS_DELAY_S - RESOLUTION_S:
+            if gap_s < delay_s - RESOLUTION_S:
                 sent = min(waits[earlier.host, earlier.target], key=lambda attempt: abs(attempt.started_wall - earlier.start))
                 found.append(Near(gap_s, max(earlier.start - sent.started_wall, 0.0)))
     return sorted(found)

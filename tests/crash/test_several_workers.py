@@ -1,0 +1,25 @@
+"""Short forms of the proofs with several real workers: a real nginx, real kills, memory from ``/proc``. Long forms: ``script/prove``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from nginx_site import nginx_program
+from proofs import kills, soak
+
+pytestmark = [
+    pytest.mark.service,
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds the processes of a crawl in /proc"),
+    pytest.mark.skipif(nginx_program() is None, reason="nginx is not installed"),
+]
+
+
+def test_a_crawl_of_several_workers_that_are_killed_again_and_again_ends_like_one_left_in_peace(tmp_path: Path) -> None:
+    print("\n".join(kills.prove(tmp_path, short=True)))
+
+
+def test_memory_and_descriptors_of_several_workers_are_watched(tmp_path: Path) -> None:
+    print("\n".join(soak.prove(tmp_path, short=True)))
