@@ -5,6 +5,7 @@ nginx's access log judges who fetched what: each run of a crawler is a stretch o
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import socket
@@ -35,11 +36,11 @@ http {{
   default_type application/octet-stream;
   client_body_temp_path {folder}/cb; proxy_temp_path {folder}/pt; fastcgi_temp_path {folder}/ft;
   uwsgi_temp_path {folder}/ut; scgi_temp_path {folder}/st;
-  log_format pages '$status $sent_http_content_type $request_uri';
+  log_format pages '$status $sent_http_content_type {host}$request_uri';
   access_log {folder}/access.log pages;
   keepalive_requests 1000000;
-  gzip {gzip}; gzip_types text/css application/javascript;
-  server {{ listen 127.0.0.1:{port}; root {root}; disable_symlinks off; }}
+  {gzip}
+  server {{ {server} disable_symlinks off; }}
 }}
 """
 
@@ -110,9 +111,8 @@ class Nginx:
     def __enter__(self) -> Nginx:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._folder.chmod(0o755)
-        text = _CONFIGURATION.format(folder=self._folder, root=self._root, port=self.port, gzip="on" if self._gzip else "off")
         configuration = self._folder / "nginx.conf"
-        configuration.write_text(text)
+        configuration.write_text(self._text())
         command = [self._program, "-p", str(self._folder), "-c", str(configuration), "-e", str(self._folder / "error.log")]
         self._process = subprocess.Popen(command)
         for _ in range(200):
@@ -123,6 +123,19 @@ class Nginx:
                 break
             time.sleep(0.05)
         raise RuntimeError(f"nginx did not start: {(self._folder / 'error.log').read_text()}")
+
+    def _text(self) -> str:
+        gzip = "gzip on; gzip_types text/css application/javascript;" if self._gzip else "gzip off;"
+        server = f"listen 127.0.0.1:{self.port}; root {self._root};"
+        return _CONFIGURATION.format(folder=self._folder, gzip=gzip, server=server, host="")
+
+    def cpu_s(self) -> float:
+        """User and system time of the process that serves, so far."""
+        ticks = 0
+        for child in Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split():
+            fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._process.terminate()
