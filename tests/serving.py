@@ -7,14 +7,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from lycosa.synthetic import SyntheticServer, SyntheticWeb
+from lycosa.synthetic import Responder, SyntheticServer
 
 
 @contextmanager
-def served(web: SyntheticWeb) -> Iterator[int]:
-    """The web on a loop of its own, because who crawls it blocks. Gives the port."""
+def served(web: Responder, pace: float = 0.0) -> Iterator[int]:
+    """The web on a loop of its own, because who crawls it blocks; ``pace`` scales its pauses. Gives the port."""
     loop = asyncio.new_event_loop()
-    server = SyntheticServer(web, pace=0)
+    server = SyntheticServer(web, pace=pace)
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:

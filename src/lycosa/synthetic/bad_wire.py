@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from lycosa.synthetic.hostile_wire import program_of
 from lycosa.synthetic.wire import End, Response, Step, chunks, frames, head, header_block
 
 _LINE = "HTTP/1.1 200 OK"
@@ -221,5 +222,5 @@ BEHAVIOURS: dict[str, Callable[[Response], Iterator[Step]]] = {
 
 def steps(response: Response, *, head_only: bool = False) -> Iterator[Step]:
     """What goes over the wire for a response, good or bad, latency left out."""
-    program = BEHAVIOURS.get(response.behaviour)
+    program = BEHAVIOURS.get(response.behaviour) or program_of(response.behaviour)
     return program(response) if program else frames(response, head_only=head_only)

@@ -21,6 +21,7 @@ from lycosa.synthetic.web import Responder
 from lycosa.synthetic.wire import End, Response, Step
 
 _HEAD_LIMIT = 65536
+_TURN = 1 << 17  # bytes that one connection sends before others have their turn
 _SLICE_S = 0.05  # how soon a client that has gone is noticed in a pause
 
 
@@ -125,10 +126,15 @@ class SyntheticServer:
 
     async def _play(self, response: Response, asked: _Asked, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         await self._pause(response.latency_s, reader)
+        sent = 0
         for step in steps(response, head_only=asked.method == "HEAD"):
             if isinstance(step, bytes):
                 writer.write(step)
                 await writer.drain()
+                sent += len(step)
+                if sent > _TURN:
+                    sent = 0
+                    await asyncio.sleep(0)  # draining does not wait while the client keeps up: one flood would hold up everybody
                 if writer.is_closing():
                     return False
             elif isinstance(step, float):

@@ -1,0 +1,100 @@
+"""The hostile web: one host for each attack, beside an ordinary synthetic web.
+
+Host ``NAME.hostile.example`` answers ``/`` with the attack of that name. Attacks by robots.txt and sitemaps have an ordinary front
+page, and the attack in its place. ``closes-everywhere-FRAMING`` links to one URL for every byte behind which its server closes. Whoever
+crawls excludes ``/never/``, where the documents' own links lead, to see each attack once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from lycosa.synthetic.hostile_documents import BOMBS, DOCUMENTS, ROBOTS, SITEMAPS, html
+from lycosa.synthetic.hostile_wire import PROGRAMS, framings
+from lycosa.synthetic.web import Responder
+from lycosa.synthetic.wire import Response
+
+DOMAIN = ".hostile.example"
+_CLOSES = "closes-everywhere-"
+_REDIRECTS = ("redirects-to-itself", "redirects-over-hosts", "redirects-for-ever")
+_FIXED = ("/", "/robots.txt", "/sitemap.xml")
+_NOT_FOUND = Response(404, [("Content-Type", "text/plain")], b"Not found.\n")
+
+
+def names() -> list[str]:
+    """All attacks, by the name of their host."""
+    closes = [f"{_CLOSES}{framing}" for framing in framings()]
+    return [*BOMBS, *PROGRAMS, *_REDIRECTS, *closes, *DOCUMENTS, *ROBOTS, *SITEMAPS]
+
+
+class HostileWeb:
+    """Attacks on hosts below ``DOMAIN``, and what ``ordinary`` answers everywhere else."""
+
+    def __init__(self, ordinary: Responder) -> None:
+        self._ordinary = ordinary
+        self._made: dict[str, Response] = {}
+
+    def __repr__(self) -> str:
+        return f"HostileWeb({len(names())} attacks beside {self._ordinary!r})"
+
+    def respond(self, url: str, at: float, headers: Mapping[str, str]) -> Response:
+        """The answer to a GET."""
+        parts = urlsplit(url)
+        host, colon, port = parts.netloc.partition(":")
+        if not host.endswith(DOMAIN):
+            return self._ordinary.respond(url, at, headers)
+        answer = self._made.get(url)
+        if answer is None:
+            answer = _answer(host.removesuffix(DOMAIN), parts.path, f"http://{parts.netloc}", colon + port)
+            if parts.path in _FIXED:
+                self._made[url] = answer
+        return answer
+
+    def prepare(self, port: int) -> None:
+        """Makes all attacks, which takes seconds: a server that makes them when they are asked for is busy for that long."""
+        for name in names():
+            for path in _FIXED:
+                self.respond(f"http://{name}{DOMAIN}:{port}{path}", 0.0, {})
+
+
+def _answer(name: str, path: str, origin: str, port: str) -> Response:
+    if path == "/robots.txt":
+        return _robots(name, origin)
+    if path.startswith("/sitemap") and name in SITEMAPS:
+        return SITEMAPS[name](origin)
+    if path.startswith("/after/") and name.startswith(_CLOSES):
+        return Response(200, [], behaviour=f"closes-after:{name.removeprefix(_CLOSES)}:{path.removeprefix('/after/')}")
+    return _front(name, origin, port) if path == "/" else _NOT_FOUND
+
+
+def _robots(name: str, origin: str) -> Response:
+    if name in ROBOTS:
+        return ROBOTS[name](origin)
+    line = f"Sitemap: {origin}/sitemap.xml\n" if name in SITEMAPS else ""
+    return Response(200, [("Content-Type", "text/plain")], f"User-agent: *\nAllow: /\n{line}".encode())
+
+
+def _front(name: str, origin: str, port: str) -> Response:
+    make = BOMBS.get(name) or DOCUMENTS.get(name)
+    if make is not None:
+        return make(origin)
+    if name in PROGRAMS:
+        return Response(200, [], behaviour=name)
+    if name.startswith(_CLOSES):
+        whole = len(framings()[name.removeprefix(_CLOSES)])
+        return html("".join(f"<a href=/after/{i}>{i}</a> " for i in range(whole)), title=name)(origin)
+    if name.rpartition(".")[2] in _REDIRECTS:
+        return Response(302, [("Location", _target(name, port))])
+    return html(f"<p>The front page of {name}, where nothing is wrong.</p>" * 5, title=name)(origin)
+
+
+def _target(name: str, port: str) -> str:
+    """To itself, around four hosts, or to the next of endless hosts."""
+    before, dot, base = name.rpartition(".")
+    turn = int(before.removeprefix("turn-")) if dot else 0
+    if base == "redirects-to-itself":
+        return "/"
+    if base == "redirects-over-hosts" and turn == 3:
+        return f"http://{base}{DOMAIN}{port}/"
+    return f"http://turn-{turn + 1}.{base}{DOMAIN}{port}/"
