@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.frontier.front_queues import FrontQueues
+from lycosa.frontier.front_queues import FRONT_KEY, FrontQueues, most_turns
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.kv.overlay import Overlay
 
@@ -14,6 +16,34 @@ BANDS = 4
 
 def host8(number: int) -> bytes:
     return number.to_bytes(8, "big")
+
+
+class CountedStore(MemoryKeyValue):
+    """A store that counts the rows it gives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read = 0
+
+    def get(self, key: bytes) -> bytes | None:
+        self.read += 1
+        return super().get(key)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        self.read += len(keys)
+        return super().get_many(keys)
+
+    def scan(self, start: bytes, end: bytes, limit: int = 0) -> Iterator[tuple[bytes, bytes]]:
+        rows = list(super().scan(start, end, limit))
+        self.read += len(rows)
+        return iter(rows)
+
+
+def restarted(store: MemoryKeyValue, table: Overlay) -> FrontQueues:
+    """After a commit."""
+    store.write(table.freeze())
+    table.settle()
+    return FrontQueues(Overlay(store) if isinstance(store, CountedStore) else table, BANDS)
 
 
 def test_hosts_of_one_band_come_in_order() -> None:
@@ -80,12 +110,114 @@ def test_no_host_is_lost_or_pulled_twice_also_over_restarts(steps: list[tuple[st
             if which:
                 queues.remove(which.pop(next(iter(which))))
         else:
-            store.write(table.freeze())
-            table.settle()
-            queues = FrontQueues(table, BANDS)
+            if argument % 2:
+                queues.save()  # without it the rows are counted, as in a table from before anything was saved
+            elif table.get(FRONT_KEY) is not None:
+                table.delete(FRONT_KEY)
+            queues = restarted(store, table)
             waiting |= pulled
             pulled.clear()
-        assert len(queues) >= len(waiting)
+        assert len(queues) == len(waiting)
     rest = queues.pull(1000)
     assert sorted(rest) == sorted(waiting)
     assert queues.pull(1000) == [] and len(queues) == 0
+
+
+# -- many hosts -----------------------------------------------------------------------------------------------------
+
+MANY = 5000
+
+
+def test_only_heads_are_in_memory_and_a_start_reads_one_row() -> None:
+    store = CountedStore()
+    queues = FrontQueues(table := Overlay(store), BANDS)
+    for number in range(MANY):
+        queues.push(host8(number), number % BANDS)
+    assert queues.in_memory <= 64 * BANDS
+    queues.save()
+    store.read = 0
+    again = restarted(store, table)
+    assert (store.read, again.in_memory, len(again)) == (1, 0, MANY)
+    assert len(again.pull(10)) == 10
+    assert again.in_memory <= 64 * BANDS + 10
+    assert len(again.pull(MANY)) == MANY - 10
+
+
+def test_who_stayed_long_on_the_workbench_is_found_first_after_a_restart_and_the_hole_behind_is_passed_over() -> None:
+    store = CountedStore()
+    queues = FrontQueues(table := Overlay(store), BANDS)
+    places = [queues.push(host8(number), 1) for number in range(MANY)]
+    queues.pull(MANY - 100)
+    for place in places[1 : MANY - 100]:
+        queues.remove(place)
+    assert queues.in_memory <= 64 + 1
+    queues.save()
+    again = restarted(store, table)
+    assert len(again) == 101
+    store.read = 0
+    assert again.pull(2) == [host8(0), host8(MANY - 100)]
+    assert store.read < 1000, "not a read for each of those who left"
+    assert len(again.pull(MANY)) == 99
+
+
+def test_rows_that_are_missing_are_not_waited_for() -> None:
+    store = MemoryKeyValue()
+    queues = FrontQueues(table := Overlay(store), BANDS)
+    places = [queues.push(host8(number), 2) for number in range(3)]
+    queues.save()
+    queues = restarted(store, table)
+    table.delete(b"F" + bytes([places[2][0]]) + places[2][1].to_bytes(6, "big"))
+    assert queues.pull(5) == [host8(0), host8(1)]
+    assert len(queues) == 0
+
+
+# -- the bound ------------------------------------------------------------------------------------------------------
+
+_STEP = st.tuples(st.sampled_from(["push", "push", "push", "pull", "move", "leave"]), st.integers(0, BANDS - 1), st.integers(0, 50))
+
+
+@given(st.lists(_STEP, max_size=120))
+@settings(deadline=None, max_examples=300)
+def test_every_host_is_attended_within_the_turns_of_its_place_also_when_it_moves(steps: list[tuple[str, int, int]]) -> None:
+    """Places are counted from the head of the band; whoever comes later, into whichever band, changes nothing for those who wait."""
+    queues = FrontQueues(Overlay(MemoryKeyValue()), BANDS)
+    places: dict[bytes, tuple[int, int]] = {}
+    latest: dict[bytes, int] = {}
+    turns = met = 0
+
+    def push(host: bytes, band: int) -> int:
+        first = min((seq for at, seq in places.values() if at == band), default=None)
+        places[host] = queues.push(host, band)
+        return turns + most_turns(places[host][1] - (first if first is not None else places[host][1]) + 1, band)
+
+    for step, band, number in steps:
+        which = list(places)[number % len(places)] if places else b""
+        if step == "push":
+            latest[host8(met)] = push(host8(met), band)
+            met += 1
+        elif step == "move" and which and queues.is_better(band, places[which]):
+            queues.remove(places.pop(which))
+            push(which, band)  # and what it was promised where it stood holds
+        elif step == "leave" and which:
+            queues.remove(places.pop(which))
+        elif step == "pull":
+            for host in queues.pull(number):
+                turns += 1
+                assert turns <= latest[host]
+                queues.remove(places.pop(host))
+    while places:
+        (host,) = queues.pull(1)
+        turns += 1
+        assert turns <= latest[host]
+        queues.remove(places.pop(host))
+
+
+def test_a_host_moves_up_only_where_it_is_promised_no_more_turns() -> None:
+    queues = FrontQueues(Overlay(MemoryKeyValue()), BANDS)
+    for number in range(3):
+        queues.push(host8(number), 0)
+    near, far = queues.push(host8(100), 3), queues.push(host8(101), 3)
+    assert queues.is_better(0, near), "the seventh turn from now, or the eighth"
+    queues.push(host8(3), 0)
+    assert not queues.is_better(0, near) and queues.is_better(0, far)
+    assert not queues.is_better(3, far) and not queues.is_better(3, (0, 0))

@@ -1,16 +1,62 @@
 """Hosts with waiting URLs that are not on the workbench: one queue per priority band, first come first served.
 
-Turns are dealt by the number of trailing zeros of a counter: band 0 has every second turn, band 1 every fourth, and so on;
-an empty band's turn goes to the best band that is not. So a host at the head of band ``b`` waits at most ``2 ** (b + 1)``
-turns, which is the bound on starvation.
+**Bound.** Turns are dealt by the number of trailing zeros of a counter: band 0 has every second turn, band 1 every fourth, band ``b``
+one in any ``2 ** (b + 1)`` that follow each other; an empty band's turn goes to the best band that is not. So a host that takes the
+``n``-th place of band ``b``, counted from the band's head, is attended after at most ``n * 2 ** (b + 1)`` turns, however many hosts come
+into better bands meanwhile (``most_turns``). A host may move to a better band only where that promises no more turns than the place it
+leaves, so moving never breaks the bound. ``Frontier`` says what a turn is for a worker.
 
-Entries live in the table until their host is removed; only positions and counts are in memory.
+**Memory.** A band is a range of dense sequence numbers in the table, as a lane of a back queue is, of which only the first few are in
+memory, beside the numbers of those that were pulled and are on the workbench. ``save`` writes where each band begins and how
+many rows it has, so that a start reads one row, not all hosts.
+
+Rows live in the table until their host is removed, so that after a crash those that were on the workbench are found again.
 """
 
 from __future__ import annotations
 
+from collections import deque
+
+import msgspec
+
 from lycosa.kv.overlay import Overlay
-from lycosa.kv.records import front_key, prefix_end
+from lycosa.kv.records import encode, front_key, meta_key, prefix_end
+
+FRONT_KEY = meta_key("front")
+_HEAD = 64  # hosts of one band in memory
+
+
+class Range(msgspec.Struct, array_like=True):
+    """What is kept of one band: no row is before ``first`` nor from ``next`` on, and there are ``rows`` between."""
+
+    first: int = 0
+    next: int = 0
+    rows: int = 0
+
+
+def most_turns(places: int, band: int) -> int:
+    """Turns after which the host at this place of a band, 1 at its head, has been attended."""
+    return places << (band + 1)
+
+
+class _Band:
+    """One band: ``head`` waits in memory, ``taken`` was pulled, everything before ``loaded`` is in one of both or gone."""
+
+    __slots__ = ("head", "loaded", "range", "taken")
+
+    def __init__(self, kept: Range) -> None:
+        self.range = kept
+        self.loaded = kept.first
+        self.head: deque[tuple[int, bytes]] = deque()
+        self.taken: dict[int, None] = {}  # in order, as numbers are pulled in order
+
+    @property
+    def waiting(self) -> int:
+        return self.range.rows - len(self.taken)
+
+    @property
+    def first_waiting(self) -> int:
+        return self.head[0][0] if self.head else self.loaded
 
 
 class FrontQueues:
@@ -18,62 +64,126 @@ class FrontQueues:
 
     def __init__(self, table: Overlay, bands: int) -> None:
         self._table = table
-        self._cursor = [0] * bands
-        self._next = [0] * bands
-        self._waiting = [0] * bands
+        self._bands = [_Band(kept) for kept in _ranges(table, bands)]
+        self._count = sum(band.waiting for band in self._bands)
         self._turn = 0
-        for band in range(bands):
-            prefix = b"F" + band.to_bytes(1, "big")
-            for key, _ in table.scan(prefix, prefix_end(prefix)):
-                seq = int.from_bytes(key[2:], "big")
-                self._cursor[band] = self._cursor[band] if self._waiting[band] else seq
-                self._next[band] = seq + 1
-                self._waiting[band] += 1
+        self._is_changed = False
 
     def __len__(self) -> int:
-        return sum(self._waiting)
+        return self._count
 
     def __repr__(self) -> str:
-        return f"<FrontQueues waiting={self._waiting}>"
+        return f"<FrontQueues waiting={[band.waiting for band in self._bands]} in_memory={self.in_memory}>"
+
+    @property
+    def in_memory(self) -> int:
+        """Entries that are in memory: heads, and numbers of those that were pulled."""
+        return sum(len(band.head) + len(band.taken) for band in self._bands)
 
     def push(self, host8: bytes, band: int) -> tuple[int, int]:
         """Puts a host at the end of a band; gives its place, which the caller remembers for ``remove``."""
-        seq = self._next[band]
-        self._next[band] = seq + 1
-        self._waiting[band] += 1
+        line = self._bands[band]
+        seq = line.range.next
+        line.range.next = seq + 1
+        line.range.rows += 1
+        self._count += 1
+        self._is_changed = True
         self._table.put(front_key(band, seq), host8)
+        if line.loaded == seq and len(line.head) < _HEAD:
+            line.head.append((seq, host8))
+            line.loaded = seq + 1
         return band, seq
 
     def remove(self, place: tuple[int, int]) -> None:
-        """The host has nothing waiting any more, or moves to another place."""
-        self._table.delete(front_key(*place))
+        """The host has nothing waiting any more, or moves to another place. Once for each ``push``."""
+        band, seq = place
+        line = self._bands[band]
+        line.range.rows -= 1
+        self._is_changed = True
+        self._table.delete(front_key(band, seq))
+        if seq in line.taken:
+            del line.taken[seq]
+            return
+        self._count -= 1
+        if seq < line.loaded:
+            line.head = deque(entry for entry in line.head if entry[0] != seq)
+
+    def is_better(self, band: int, place: tuple[int, int]) -> bool:
+        """Whether the end of ``band`` is above a place where a host waits, and promises no more turns than that place does."""
+        if band >= place[0]:
+            return False
+        return self._turns_to(band, self._bands[band].range.next) <= self._turns_to(*place)
 
     def pull(self, want: int) -> list[bytes]:
-        """Takes up to ``want`` hosts in turn; their entries stay in the table until removed."""
+        """Takes up to ``want`` hosts, one a turn; their rows stay in the table until removed."""
         taken: list[bytes] = []
-        turns = [0] * len(self._waiting)
-        while len(taken) + sum(turns) < want and any(w > t for w, t in zip(self._waiting, turns, strict=True)):
-            turns[self._choose(turns)] += 1
-        for band, count in enumerate(turns):
-            if count:
-                taken.extend(self._take(band, count))
+        while len(taken) < want and self._count > 0:
+            host8 = self._take(self._choose())
+            if host8 is not None:
+                taken.append(host8)
         return taken
 
-    def _choose(self, turns: list[int]) -> int:
+    def save(self) -> None:
+        """Puts what a start needs into the open batch, when it changed."""
+        if not self._is_changed:
+            return
+        self._is_changed = False
+        for line in self._bands:
+            line.range.first = min(next(iter(line.taken), line.loaded), line.first_waiting)
+        self._table.put(FRONT_KEY, encode([line.range for line in self._bands]))
+
+    def _turns_to(self, band: int, seq: int) -> int:
+        """Turns until this place has been reached: to the band's next own one, and ``2 ** (band + 1)`` for each place before it."""
+        period = 2 << band
+        own = (period // 2 - self._turn) % period or period
+        return own + (seq - self._bands[band].first_waiting) * period
+
+    def _choose(self) -> int:
         self._turn += 1
         band = (self._turn & -self._turn).bit_length() - 1
-        left = [w - t for w, t in zip(self._waiting, turns, strict=True)]
-        if band < len(left) and left[band] > 0:
+        if band < len(self._bands) and self._bands[band].waiting:
             return band
-        return next(b for b, n in enumerate(left) if n > 0)
+        return next(number for number, line in enumerate(self._bands) if line.waiting)
 
-    def _take(self, band: int, count: int) -> list[bytes]:
-        start, end = front_key(band, self._cursor[band]), front_key(band, self._next[band])
-        entries = list(self._table.scan(start, end, count))
-        if len(entries) < count:
-            # Entries were removed while they waited; the count is mended here.
-            self._waiting[band] = len(entries)
-        self._waiting[band] -= len(entries)
-        if entries:
-            self._cursor[band] = int.from_bytes(entries[-1][0][2:], "big") + 1
-        return [host8 for _, host8 in entries]
+    def _take(self, band: int) -> bytes | None:
+        line = self._bands[band]
+        if not line.head:
+            self._refill(band)
+        if not line.head:
+            # Rows are missing; what is counted is what is there.
+            self._count -= line.waiting
+            line.range.rows, self._is_changed = len(line.taken), True
+            return None
+        seq, host8 = line.head.popleft()
+        line.taken[seq] = None
+        self._count -= 1
+        return host8
+
+    def _refill(self, band: int) -> None:
+        line = self._bands[band]
+        end = line.range.next
+        while not line.head and line.loaded < end:
+            numbers = range(line.loaded, min(line.loaded + _HEAD, end))
+            values = self._table.get_many([front_key(band, seq) for seq in numbers])
+            line.head.extend((seq, host8) for seq, host8 in zip(numbers, values, strict=True) if host8 is not None)
+            line.loaded = numbers.stop
+            if not line.head and line.loaded < end:
+                # After a restart there is a hole for everybody who left the workbench behind somebody who stayed.
+                rows = self._table.scan(front_key(band, line.loaded), front_key(band, end), 1)
+                line.loaded = next((int.from_bytes(key[2:], "big") for key, _ in rows), end)
+
+
+def _ranges(table: Overlay, bands: int) -> list[Range]:
+    """Where the bands of a table begin and end. In one from before that was kept, the rows are counted, once."""
+    value = table.get(FRONT_KEY)
+    if value is not None:
+        return msgspec.msgpack.decode(value, type=list[Range])
+    found = [Range() for _ in range(bands)]
+    for band, kept in enumerate(found):
+        prefix = b"F" + band.to_bytes(1, "big")
+        for key, _ in table.scan(prefix, prefix_end(prefix)):
+            seq = int.from_bytes(key[2:], "big")
+            kept.first = kept.first if kept.rows else seq
+            kept.next = seq + 1
+            kept.rows += 1
+    return found

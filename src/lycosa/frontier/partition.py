@@ -139,7 +139,7 @@ class Partition:
             self._enqueue(visit, found.url8, record)
 
     def _enqueue(self, visit: VisitState, url8: bytes, record: UrlRecord) -> None:
-        """Puts a QUEUED URL into its host's back queue, and the host into a front queue when it is in none."""
+        """Puts a QUEUED URL into its host's back queue, and the host into a front queue when it is in none or in a worse one."""
         state = visit.record.state
         if state in (HostState.PARKED, HostState.RETIRED):
             self.counters.move(UrlState.QUEUED, _host_url_state(state))
@@ -148,7 +148,7 @@ class Partition:
         visit.record.waiting += 1
         if state is HostState.EXHAUSTED:
             visit.record.state = HostState.READY
-        if not visit.benched and visit.may_wait and not visit.record.asleep_until and (visit.record.front is None or visit.pulled):
+        if visit.may_line_up and (visit.record.front is None or visit.pulled or self.front.is_better(band, visit.record.front)):
             self._line_up(visit, band)
         self.visits.touch(visit)
 
@@ -163,7 +163,7 @@ class Partition:
     def rotate(self, visit: VisitState) -> None:
         """The host leaves the workbench for the end of its front queue."""
         visit.benched = False
-        self._line_up(visit, visit.record.front[0] if visit.record.front else 0)
+        self._line_up(visit, visit.best_band)
 
     def sleep(self, visit: VisitState, until: int) -> None:
         """The host waits for so long that it gives its place on the workbench to others; it lines up again at wall time ``until``."""
@@ -178,8 +178,8 @@ class Partition:
         """A sleeping host's time has come."""
         visit.record.asleep_until = 0
         self.counters.hosts_asleep -= 1
-        if visit.record.waiting and visit.may_wait and not visit.benched:
-            self._line_up(visit, 0)
+        if visit.record.waiting and visit.may_line_up:
+            self._line_up(visit, visit.best_band)
         self.visits.touch(visit)
 
     def _leave_front(self, visit: VisitState) -> None:
@@ -324,8 +324,8 @@ class Partition:
         record = visit.record
         self._set_aside(visit, HostState.READY if record.waiting else HostState.EXHAUSTED, Reason.NONE, "")
         record.failures = record.dns_failures = 0
-        if record.waiting and not visit.benched and not record.asleep_until:
-            self._line_up(visit, 0)
+        if record.waiting and visit.may_line_up:
+            self._line_up(visit, visit.best_band)
 
     # -- time ---------------------------------------------------------------------------------------------------
 
@@ -374,6 +374,7 @@ class Partition:
         """All writes since the last commit, counters among them; empty when nothing happened."""
         self.take_gathered()
         self.visits.write_back()
+        self.front.save()
         if self.table.open_writes == 0:
             return []
         self.table.put(COUNTERS_KEY, encode(self.counters))

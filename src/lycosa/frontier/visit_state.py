@@ -13,7 +13,7 @@ import msgspec
 
 from lycosa.frontier.back_queue import BackQueue, Lane
 from lycosa.kv.overlay import Overlay
-from lycosa.kv.records import encode, host_key
+from lycosa.kv.records import PARKED_BAND, encode, host_key
 from lycosa.model.pace import Pace
 from lycosa.model.usage import Usage
 from lycosa.reasons import Reason
@@ -108,6 +108,16 @@ class VisitState:
     def may_wait(self) -> bool:
         """Whether its URLs take part in scheduling."""
         return self.record.state in (HostState.READY, HostState.SNOOZED, HostState.EXHAUSTED)
+
+    @property
+    def may_line_up(self) -> bool:
+        """Whether it belongs into a front queue when URLs wait: nobody has it, and it does not sleep."""
+        return not self.benched and not self.record.asleep_until and self.may_wait
+
+    @property
+    def best_band(self) -> int:
+        """The best band in which URLs wait."""
+        return min((band for band, lane in self.record.lanes.items() if lane.cursor < lane.next and band != PARKED_BAND), default=0)
 
 
 class VisitStates:
