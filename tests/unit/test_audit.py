@@ -359,7 +359,7 @@ def test_a_request_that_came_too_early_is_found(take: Callable[[str], Path]) -> 
 
     edit_attempts(folder, hurry)
     found = breached(folder)
-    assert set(found) == {"host pauses"}
+    assert "host pauses" in found and set(found) <= {"host pauses", "addresses"}, "its address may be another host's too"
     assert "were due" in found["host pauses"][0]
 
 

@@ -72,6 +72,60 @@ def test_large_hosts_make_room_for_others_after_their_quantum() -> None:
     assert order.index("small.example") <= 2 * 32
 
 
+def test_every_partition_has_its_turn_however_many_hosts_wait_in_the_others() -> None:
+    """Refills are of 64, so partitions that were filled up one after the other would leave some out for as long as others have more."""
+    partitions = []
+    for number in range(4):
+        partition = open_partition(MemoryKeyValue(), number=number)
+        batch = [found(f"http://h{host}.p{number}.example/") for host in range(300 if number % 2 == 0 else 5)]
+        partition.discover(batch, [0.5] * len(batch), START)
+        partitions.append(partition)
+    frontier = Frontier(partitions, Workbench(4), 1000)
+    given = [visit.host for _ in range(64) if (visit := frontier.acquire(0.0, START)) is not None]
+    assert [sum(f".p{number}." in host for host in given) for number in range(4)] == [27, 5, 27, 5]
+
+
+def test_a_full_workbench_of_one_partition_makes_room_for_the_hosts_of_another() -> None:
+    partitions = [open_partition(MemoryKeyValue(), limit=1000, number=number) for number in range(2)]
+    for host in (A, B):
+        partitions[0].discover([found(f"http://{host}/{number}") for number in range(200)], [0.5] * 200, START)
+    partitions[1].discover([found("http://small.example/")], [0.5], START)
+    frontier = Frontier(partitions, Workbench(4), 2)
+    first = [frontier.acquire(0.0, START), frontier.acquire(0.0, START)]
+    assert None not in first
+    order = []
+    for visit in first:
+        assert visit is not None
+        frontier.release(visit, 1.0, START + 1)
+    for now in range(1, 150):
+        while (visit := frontier.acquire(float(now), START + now)) is not None:
+            order.append(visit.host)
+            partition = frontier.partitions[visit.partition]
+            lease = partition.lease(visit)
+            assert lease is not None
+            partition.complete(lease, done(lease, UrlState.FETCHED))
+            frontier.release(visit, now + 1.0, START + now + 1)
+    assert order.index("small.example") <= 2 * 32
+
+
+def test_the_workbench_grows_with_what_fetching_asks_for_and_shrinks_when_it_asks_for_less() -> None:
+    """Hosts rest for ten seconds: 40 requests a second need 400 hosts, and 4 a second need 40. Who left costs no memory."""
+    frontier = frontier_with({f"h{number}.example": 60 for number in range(1500)}, capacity=5000)
+    partition = frontier.partitions[0]
+
+    def held(rate: int, start: int, seconds: int) -> int:
+        for now in range(start, start + seconds):
+            for _ in range(rate):
+                assert fetch(frontier, float(now), delay=10.0) is not None, "a slot found nothing ready though hosts wait"
+        return len(frontier.workbench)
+
+    assert 400 <= held(40, 0, 60) <= 400 + 64
+    assert held(4, 60, 4000) <= 40 + 64
+    partition.freeze()
+    assert len(frontier.workbench) + partition.front.in_memory <= 2 * (40 + 64) + 64 * 3
+    assert len(partition.visits) <= 104 + 100, "those that were touched last"
+
+
 def test_hosts_contacted_shortly_before_a_restart_are_held_back_once() -> None:
     frontier = frontier_with({A: 2, B: 2})
     frontier.hold_back({A: 30.0})

@@ -144,7 +144,7 @@ class Frontier:
         if not partition.settle_host(visit) or self._sleeps(visit):
             self._visits.pop(visit.host8, None)
             return
-        if self._is_spent(visit) and len(partition.front):
+        if self._is_spent(visit) and self._has_waiting():
             self._visits.pop(visit.host8, None)
             partition.rotate(visit)
         else:
@@ -186,40 +186,44 @@ class Frontier:
             in_process=len(self.in_process),
         )
 
+    def _has_waiting(self) -> bool:
+        return any(len(partition.front) for partition in self.partitions.values())
+
     def _is_spent(self, visit: VisitState) -> bool:
         visits = self._visits[visit.host8] = self._visits.get(visit.host8, 0) + 1
         return visits >= _QUANTUM or len(self.workbench) >= self._required
 
     def _refill(self, now: float, wall: float) -> bool:
-        """Moves hosts from front queues to the workbench; says whether any came."""
-        room = min(_PULL, self._capacity - len(self.workbench))
-        if room <= 0:
-            return False
-        moved = 0
-        for _ in range(_ROUNDS):  # again when all that came went to sleep
-            for partition in islice(self._turns, len(self.partitions)):
-                if moved >= room:
-                    break
-                if len(partition.front):
-                    moved += self._pull(partition, room - moved, now, wall)
-            if moved or not self.waiting_in_front():
+        """Moves hosts from front queues to the workbench, one a turn; says whether any came."""
+        room, moved = min(_PULL, self._capacity - len(self.workbench)), 0
+        for _ in range(_ROUNDS * _PULL):  # more turns than there is room: who comes may go to sleep
+            partition = self._next_waiting() if moved < room else None
+            if partition is None:
                 break
+            moved += self._pull(partition, now, wall)
         if moved:
             self._required = min(self._capacity, max(self._required, len(self.workbench)))
         return moved > 0
 
-    def _pull(self, partition: Partition, want: int, now: float, wall: float) -> int:
-        moved = 0
-        for host8 in partition.front.pull(want):
+    def _next_waiting(self) -> Partition | None:
+        """The partition whose turn it is, of those with waiting hosts: each has its turn before any has another."""
+        return next((partition for partition in islice(self._turns, len(self.partitions)) if len(partition.front)), None)
+
+    def _pull(self, partition: Partition, now: float, wall: float) -> int:
+        """One turn: how many hosts came to the workbench."""
+        for host8 in partition.front.pull(1):
             visit = partition.visits.find(host8)
-            if visit is None or visit.benched or not visit.may_wait:
+            if visit is None or visit.benched:
                 continue
             visit.pulled = True
+            if not visit.may_wait:
+                partition.settle_host(visit)  # it lines up again when it is reopened
+                continue
             wait = min(max(visit.record.next_at - wall, 0.0), _LONGEST_WAIT_S)
             visit.next_time = max(visit.next_time, now + wait, self._not_before.pop(visit.host, 0.0))
             if self._sleeps(visit):
                 continue
             self.workbench.put(visit)
             self.on_benched(visit.host)
-            moved += 1
-        return moved
+            return 1
+        return 0
