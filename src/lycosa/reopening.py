@@ -6,7 +6,7 @@ each partition remembers the ranges that were allowed, and a run that allows oth
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -27,12 +27,20 @@ def reopen_allowed(partitions: Iterable[Partition], allowed: Sequence[str], now:
         before = partition.table.get(_ALLOWED_KEY)
         if (msgspec.msgpack.decode(before) if before is not None else []) == wanted:
             continue
-        partition.table.put(_ALLOWED_KEY, encode(wanted))
-        for key, value in list(partition.table.scan(b"H", prefix_end(b"H"))):
-            record = decode_visit(value)
-            is_ours = record.state is HostState.RETIRED and record.reason is Reason.ADDRESS_FORBIDDEN
-            visit = partition.visits.find(key[1:]) if is_ours and guard.refusal(record.address) is None else None
+        # Found before anything is written: a scan of a table that has open writes is merged with them in memory, all of it.
+        for host8 in list(_forbidden(partition, guard)):
+            visit = partition.visits.find(host8)
             if visit is not None:
                 partition.reopen(visit, now)
                 reopened += 1
+        partition.table.put(_ALLOWED_KEY, encode(wanted))
     return reopened
+
+
+def _forbidden(partition: Partition, guard: Guard) -> Iterator[bytes]:
+    """The hosts that were given up for an address that ``guard`` lets pass."""
+    for key, value in partition.table.scan(b"H", prefix_end(b"H")):
+        record = decode_visit(value)
+        is_ours = record.state is HostState.RETIRED and record.reason is Reason.ADDRESS_FORBIDDEN
+        if is_ours and guard.refusal(record.address) is None:
+            yield key[1:]
