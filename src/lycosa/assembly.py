@@ -15,7 +15,7 @@ import msgspec
 from lycosa.admit.budgets import over_discovery
 from lycosa.admit.scope import Scope
 from lycosa.admit.traps import Traps
-from lycosa.attempts import Attempt, AttemptLog, CrashCounts, Settling, boot_id, last_contacts
+from lycosa.attempts import Attempt, AttemptLog, CrashCounts, Settling, Since, boot_id, last_contacts
 from lycosa.capturing import Capturing, PageSink
 from lycosa.commit import CommitLog
 from lycosa.committing import Books, Reach
@@ -253,8 +253,10 @@ def _recent_hosts(job: Job, clock: Clock) -> dict[str, float]:
     """
     now, wall, longest = clock.monotonic(), clock.wall(), longest_delay(job.config.politeness)
     since = min(job.last_commit or wall, wall - longest) - _COMMIT_MARGIN_S
+    # The state's times are of the wall clock, which may have been set forward since: what is recent by the other clock is held as well.
+    recent = Since(since, now - longest - _COMMIT_MARGIN_S, boot_id())
     held: dict[str, float] = {}
-    for host, contact in last_contacts(attempts_folder(job.folder), since).items():
+    for host, contact in last_contacts(attempts_folder(job.folder), recent).items():
         if contact.is_unfinished or contact.boot != boot_id():
             held[host] = now + max(longest, contact.delay_s)
         else:

@@ -12,6 +12,7 @@ from lycosa.attempts import (
     Attempt,
     AttemptLog,
     CrashCounts,
+    Since,
     Suspicion,
     address_use,
     boot_id,
@@ -180,7 +181,7 @@ def test_nothing_in_a_file_stops_the_start(tmp_path_factory: pytest.TempPathFact
     data = path.read_bytes()
     path.write_bytes(data[:at] + rubbish + data[at + len(rubbish) :])
     unfinished(folder)
-    last_contacts(folder, 0)
+    last_contacts(folder, Since(0))
     last_boots(folder)
     list(gaps(read_attempts(folder)))
     writer.close()
@@ -235,13 +236,41 @@ def test_last_contacts_tell_end_or_start_of_each_host_across_workers_and_files(t
     writer.fetch(6, 7, "a.test")
     writer.begin(8, "b.test")
     Writer(tmp_path, worker=1, now=8).fetch(9, 10, "a.test")
-    contacts = last_contacts(tmp_path, 1003.5)
+    contacts = last_contacts(tmp_path, Since(1003.5))
     assert {host: (contact.wall, contact.is_unfinished, contact.delay_s) for host, contact in contacts.items()} == {
         "a.test": (1010.0, False, 1.0),
         "b.test": (1008.0, True, 0.0),
     }
     assert contacts["a.test"].boot == "boot-a"
-    assert set(last_contacts(tmp_path, 0)) == {"old.test", "a.test", "b.test"}
+    assert set(last_contacts(tmp_path, Since(0))) == {"old.test", "a.test", "b.test"}
+
+
+def _write(log: AttemptLog, host: str, at: float, wall: float, delay_s: float = 1.0) -> None:
+    log.end(
+        log.begin(host, "192.0.2.1", f"http://{host}/{at:g}", FetchKind.PAGE, at, wall),
+        Reason.NONE,
+        200,
+        0.5,
+        at + 0.5,
+        wall + 0.5,
+        delay_s,
+    )
+
+
+def test_contacts_are_recent_by_the_clock_that_nobody_sets(tmp_path: Path) -> None:
+    _write(AttemptLog(tmp_path, 0, 1000.0, 10.0, boot="a"), "a.test", 20.0, 1010.0, 5.0)
+    _write(AttemptLog(tmp_path, 0, 4600.0, 22.0, boot="a"), "b.test", 23.0, 4601.0)  # the wall clock was set forward by an hour
+    assert set(last_contacts(tmp_path, Since(4500.0))) == {"b.test"}
+    found = last_contacts(tmp_path, Since(4500.0, 15.0, "a"))
+    assert found["a.test"].delay_s == 5.0 and set(found) == {"a.test", "b.test"}
+    assert set(last_contacts(tmp_path, Since(4500.0, 15.0, "another boot"))) == {"b.test"}
+
+
+def test_the_later_of_two_contacts_is_told_by_the_clock_that_nobody_sets(tmp_path: Path) -> None:
+    _write(AttemptLog(tmp_path, 0, 5000.0, 10.0, boot="a"), "a.test", 10.0, 5000.0)
+    _write(AttemptLog(tmp_path, 1, 1500.0, 110.0, boot="a"), "a.test", 110.0, 1500.0, 7.0)  # set back, and another worker has the host
+    assert last_contacts(tmp_path, Since(0.0))["a.test"].delay_s == 7.0
+    assert [attempt.started for attempt in read_attempts(tmp_path)] == [10.0, 110.0]
 
 
 def test_boots_of_the_last_runs_tell_a_power_loss(tmp_path: Path) -> None:

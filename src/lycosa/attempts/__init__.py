@@ -4,7 +4,7 @@ from lycosa.attempts.crashes import CrashCounts, Suspicion
 from lycosa.attempts.files import Attempt, boot_id
 from lycosa.attempts.gaps import AddressUse, Gap, address_use, gaps
 from lycosa.attempts.log import AttemptLog
-from lycosa.attempts.read import Contact, crashed_attempts, last_boots, last_contacts, read_attempts, unfinished
+from lycosa.attempts.read import Contact, Since, crashed_attempts, last_boots, last_contacts, read_attempts, unfinished
 from lycosa.attempts.settling import Settling, left_settling
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "CrashCounts",
     "Gap",
     "Settling",
+    "Since",
     "Suspicion",
     "address_use",
     "boot_id",

@@ -49,9 +49,18 @@ def _ignore(path: Path, line: int) -> None:
 
 
 def read_attempts(folder: Path, on_damage: OnDamage = _ignore) -> Iterator[Attempt]:
-    """All attempts that the folder still holds, of all workers, in the order of their ends."""
-    readers = (_Reader(worker, on_damage).attempts(paths) for worker, paths in files_of(folder).items())
-    return heapq.merge(*readers, key=lambda attempt: attempt.ended_wall)
+    """All attempts that the folder still holds, of all workers, in the order of their ends.
+
+    Within one boot the monotonic clock decides: the wall clock may have been set back meanwhile.
+    """
+    files = files_of(folder)
+    offsets: dict[str, float] = {}  # wall minus monotonic time of each boot, when its first run began
+    for paths in files.values():
+        for head in map(_head, paths):
+            if head is not None and head.boot:
+                offsets.setdefault(head.boot, head.wall - head.monotonic)
+    readers = (_Reader(worker, on_damage).attempts(paths) for worker, paths in files.items())
+    return heapq.merge(*readers, key=lambda attempt: _line_of_time(attempt, offsets))
 
 
 def unfinished(folder: Path) -> list[Attempt]:
@@ -79,14 +88,29 @@ def crashed_attempts(folder: Path, settling: Mapping[int, str]) -> list[Attempt]
     return found
 
 
-def last_contacts(folder: Path, since_wall: float) -> dict[str, Contact]:
-    """The last contact of every host that was asked for something since a wall time (seconds since 1970)."""
+class Since(NamedTuple):
+    """A time on both clocks: ``wall`` in seconds since 1970, and ``monotonic`` on the clock of ``boot``.
+
+    What is later by either of them counts as later: the wall clock may have been set forward or back meanwhile.
+    """
+
+    wall: float
+    monotonic: float = float("inf")
+    boot: str = ""
+
+    def is_before(self, wall: float, monotonic: float, boot: str) -> bool:
+        """Whether something that happened then is not older than this."""
+        return wall >= self.wall or (boot != "" and boot == self.boot and monotonic >= self.monotonic)
+
+
+def last_contacts(folder: Path, since: Since) -> dict[str, Contact]:
+    """The last contact of every host that was asked for something since then."""
     contacts: dict[str, Contact] = {}
     for worker, paths in files_of(folder).items():
-        for attempt in _Reader(worker, _ignore).attempts(_since(paths, since_wall)):
+        for attempt in _Reader(worker, _ignore).attempts(_since(paths, since)):
             contact = _contact(attempt)
             known = contacts.get(attempt.host)
-            if contact.wall >= since_wall and (known is None or contact.wall > known.wall):
+            if since.is_before(contact.wall, contact.monotonic, contact.boot) and (known is None or _is_later(contact, known)):
                 contacts[attempt.host] = contact
     return contacts
 
@@ -195,6 +219,17 @@ class _Reader:
         return iter(self.left)
 
 
+def _line_of_time(attempt: Attempt, offsets: Mapping[str, float]) -> float:
+    offset = offsets.get(attempt.boot)
+    return attempt.ended_wall if offset is None else attempt.ended + offset
+
+
+def _is_later(contact: Contact, known: Contact) -> bool:
+    if contact.boot and contact.boot == known.boot:
+        return contact.monotonic > known.monotonic
+    return contact.wall > known.wall
+
+
 def _contact(attempt: Attempt) -> Contact:
     if attempt.is_finished:
         return Contact(attempt.ended_wall, attempt.ended, attempt.boot, False, attempt.delay_s)
@@ -214,13 +249,13 @@ def _last_run(paths: list[Path]) -> list[Path]:
     return taken[::-1]
 
 
-def _since(paths: list[Path], wall: float) -> list[Path]:
-    """The files that may hold an attempt that ended after a wall time, and the one before them, where it may have begun."""
+def _since(paths: list[Path], since: Since) -> list[Path]:
+    """The files that may hold an attempt that ended after a time, and the one before them, where it may have begun."""
     first = len(paths)
     while first > 0:
         first -= 1
         head = _head(paths[first])
-        if head is not None and head.wall < wall:
+        if head is not None and not since.is_before(head.wall, head.monotonic, head.boot):
             break
     return paths[max(0, first - 1) :]
 
