@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -32,20 +32,35 @@ class SlowExchange(InProcessExchange):
 
 
 def run_workers(
-    crawl: VirtualCrawl, workers: int, seeds: Sequence[str], faults: Faults | None = None, exchange: SlowExchange | None = None
+    crawl: VirtualCrawl,
+    workers: int,
+    seeds: Sequence[str],
+    faults: Faults | None = None,
+    exchange: SlowExchange | None = None,
+    meanwhile: Callable[[Assembled], None] = lambda _: None,
 ) -> list[Assembled]:
-    """One run of a crawl's folder by several workers, to its end. Raises ``Crash`` when ``faults`` says so: all die together."""
+    """One run of a crawl's folder by several workers, to its end. Raises ``Crash`` when ``faults`` says so: all die together.
+
+    ``meanwhile`` is called with each worker that was put together, before seeds are given.
+    """
     crawl._runs += 1
     config = crawl.config = msgspec.structs.replace(crawl.config, workers=workers)
     return run_virtual(
-        _main(crawl, workers, list(seeds), faults, exchange or SlowExchange()),
+        _main(crawl, workers, list(seeds), faults, exchange or SlowExchange(), meanwhile),
         seed=config.seed * 1000 + crawl._runs,
         start=crawl.now,
         on_turn=faults.turn if faults else None,
     )
 
 
-async def _main(crawl: VirtualCrawl, workers: int, seeds: list[str], faults: Faults | None, exchange: SlowExchange) -> list[Assembled]:
+async def _main(
+    crawl: VirtualCrawl,
+    workers: int,
+    seeds: list[str],
+    faults: Faults | None,
+    exchange: SlowExchange,
+    meanwhile: Callable[[Assembled], None],
+) -> list[Assembled]:
     loop = asyncio.get_running_loop()
     with Session(crawl.folder, crawl.config, crawl.open_table, crawl.clock) as session:
         running = [
@@ -57,6 +72,7 @@ async def _main(crawl: VirtualCrawl, workers: int, seeds: list[str], faults: Fau
             for number in range(workers)
         ]
         for each in running:
+            meanwhile(each)
             if workers > 1:
                 for partition in each.worker.frontier.partitions:
                     exchange.register(partition, each.delivery.receive, each.delivery.look_up(partition))

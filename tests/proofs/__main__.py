@@ -20,12 +20,15 @@ PROOFS = {
     "durability": "the order of syncs, and a crawl killed again and again",
     "kills": "one crawl by several workers, killed a hundred times, ends like one left in peace",
     "soak": "a million pages: memory and descriptors stay as they were",
+    "histories": "two thousand simulated crawls under faults by seed, no promise broken, and planted bugs found",
     "poison": "pages that kill the worker, crash the parser or hang it",
     "hostile": "a web that bites: each attack bounded in time and memory, with a reason on record, and the crawl goes on",
     "bad_input": "one clear line and a documented exit code for everything that can be wrong",
 }
 
 NUMBERS = {
+    "seeds": "how many histories are lived (histories)",
+    "first": "the seed of the first history (histories)",
     "kills": "how often processes are killed (kills)",
     "pages": "how many pages are crawled (soak)",
     "workers": "how many workers there are (kills, soak)",

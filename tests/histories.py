@@ -1,0 +1,378 @@
+"""Seeded histories: a crawl by one to three workers that dies, loses packets and its disk, and must come to what the web's own survey says.
+
+What ``kill -9`` or a loss of power leaves is taken literally: at a crash the folder is copied as it is at that instant, the files that are
+appended to are cut somewhere behind what was synced (or their last bytes are rubbish), tables lack what was not flushed. Beside it: lost
+connections, names that do not resolve, hosts that are ill for a while, parcels of the exchange lost, repeated and late, a slow disk and
+a full one, jumps of the wall clock, another number of workers after a restart.
+
+The crawl is the one that runs on the real web (``run_workers``), with RocksDB and files. ``plant`` puts a bug into it: the histories that
+do not find it prove nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import json
+import os
+import random
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from judging import are_balanced, asked, is_balanced, is_polite, new_folder, no_disallowed, outcomes, quick_config, stored_rows
+from lycosa.assembly import Assembled
+from lycosa.config import Config, FrontierSection, PolitenessSection, RetrySection, RobotsSection, StoreSection
+from lycosa.exchange import ExchangeError, Parcel
+from lycosa.inspect.audit import audit
+from lycosa.kv.port import KeyValue
+from lycosa.kv.rocks import RocksKeyValue, SharedCache
+from lycosa.model.completed import UrlState
+from lycosa.model.fetched import FetchKind
+from lycosa.pacing import Rest
+from lycosa.ports import ResolveError
+from lycosa.reasons import Reason
+from lycosa.synthetic import Crash, FaultRates, Faults, Response, SyntheticResolver, SyntheticWeb, WebPlan
+from lycosa.synthetic.clock import EPOCH
+from lycosa.synthetic.crawl import VirtualCrawl
+from several_workers import SlowExchange, run_workers
+
+HOSTS, PAGES, LEAST_FAULTS, DEATHS = 52, 46, 10, 6
+PLANTS = {
+    "early": "a commit is told before its captures are on disk",
+    "hasty": "a host is released without its delay",
+    "forgetful": "what earlier runs left in the outboxes is not sent",
+}
+_POINTS = {  # how often each is reached in a run, about
+    "commit:cut": 60,
+    "commit:begin": 60,
+    "commit:stored": 60,
+    "commit:logged": 60,
+    "commit:applied": 150,
+    "commit:settled": 60,
+    "before:fetch": 2000,
+    "after:fetch": 2000,
+    "before:offload": 150,
+    "after:offload": 150,
+    "sync": 200,
+    "turn": 20_000,
+}
+_APPENDED = ("warc/*.open", "journal/*.open", "log/commit-*")
+
+
+class Breach(AssertionError):
+    """A promise was broken; says by which history."""
+
+
+def web_of(seed: int, hosts: int = HOSTS, pages: int = PAGES) -> SyntheticWeb:
+    """At least two thousand URLs on fifty hosts, small pages, every kind of end."""
+    chance = random.Random(seed)
+    return SyntheticWeb(
+        WebPlan(
+            seed=seed,
+            hosts=hosts,
+            pages=pages,
+            distribution=chance.choice(("fixed", "fixed", "lognormal")),
+            page_bytes=300,
+            links=8,
+            cross_links=0.2,
+            redirects=0.05,
+            gone=0.03,
+            duplicates=0.04,
+            error_rate=chance.choice((0.0, 0.05)),
+            dead_hosts=chance.choice((0.0, 0.04)),
+            robots=0.4,
+            robots_variants=("section", "wildcard", "delay", "closed", "redirect", "absent"),
+        )
+    )
+
+
+def settings(seed: int) -> Config:
+    """Short waits, so that whatever is lost is asked for again within the crawl; small segments."""
+    return quick_config(
+        seed=seed,
+        frontier=FrontierSection(partitions=3, bands=3, head=5, finish_wait_s=9000.0),  # the wall clock may be set back by an hour, twice
+        politeness=PolitenessSection(backoff_s=2.0, max_backoff_s=20.0, adaptive_factor=2.0),
+        retry=RetrySection(tries=20, first_s=2.0, max_s=30.0, dns_tries=20, host_failures=10_000),
+        robots=RobotsSection(retry_s=3.0),
+        store=StoreSection(segment_bytes=300_000, segment_age_s=60.0),
+    )
+
+
+class Disk:
+    """Knows of every file how much of it is synced, and leaves the rest to chance. Within ``watched`` nothing is synced in truth."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self._chance = chance
+        self._synced: dict[tuple[int, int], int] = {}
+        self.torn = 0
+        self.faults: Faults | None = None
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        calls = os.fsync, os.fdatasync
+        os.fsync = os.fdatasync = self._sync  # type: ignore[assignment]  # called with descriptors only
+        try:
+            yield
+        finally:
+            os.fsync, os.fdatasync = calls
+
+    def _sync(self, fd: int) -> None:
+        if self.faults is not None:
+            self.faults.reach("sync")  # written, and not yet on disk
+        found = os.fstat(fd)
+        self._synced[found.st_dev, found.st_ino] = found.st_size
+
+    def image(self, folder: Path, to: Path) -> None:
+        """Copies a folder as a loss of power would leave it."""
+        shutil.copytree(folder, to)
+        for pattern in _APPENDED:
+            for copy in sorted(to.glob(pattern)):
+                found = (folder / copy.relative_to(to)).stat()
+                self._tear(copy, self._synced.get((found.st_dev, found.st_ino), 0), found.st_size)
+        self._synced = {(found.st_dev, found.st_ino): found.st_size for path in to.rglob("*") if (found := path.stat())}
+
+    def _tear(self, path: Path, synced: int, size: int) -> None:
+        if size <= synced:
+            return
+        self.torn += 1
+        kept = self._chance.randint(synced, size)
+        with path.open("r+b") as file:
+            file.truncate(kept)
+            if self._chance.random() < 0.3:  # the length was written, the bytes were not
+                file.seek(kept)
+                file.write(bytes(size - kept))
+
+
+class Death(Faults):
+    """Takes the image of the folder at the instant of the crash: what the harness does to it afterwards is not part of the history."""
+
+    def __init__(self, history: History, image: Path, rates: FaultRates, point: str, at: int) -> None:
+        super().__init__(history.chance, rates, crash_at=at, crash_point=point)
+        self._history, self._image = history, image
+
+    def happens(self, rate: float) -> bool:
+        did = super().happens(rate)
+        self._history.faults["port"] += did
+        return did
+
+    def reach(self, point: str) -> None:
+        was_dead = self.is_dead
+        try:
+            super().reach(point)
+        except Crash:
+            if not was_dead:
+                self._history.disk.image(self._history.crawl.folder, self._image)
+            raise
+
+
+class BadExchange(SlowExchange):
+    """Loses parcels before and after they arrive, repeats them and brings them late."""
+
+    def __init__(self, history: History) -> None:
+        super().__init__()
+        self._history = history
+
+    async def deliver(self, parcel: Parcel) -> None:
+        chance = self._history.chance
+        kind = chance.choices(("", "lost", "unanswered", "twice", "late"), (80, 5, 5, 5, 5))[0]
+        self._history.faults["parcel"] += bool(kind)
+        if kind == "late":
+            await asyncio.sleep(chance.uniform(0.0, 5.0))
+        if kind == "lost":
+            raise ExchangeError("lost")
+        await super().deliver(parcel)
+        if kind == "twice":
+            await super().deliver(parcel)
+        if kind == "unanswered":
+            raise ExchangeError("the acknowledgement was lost")
+
+
+class BadNames:
+    """A resolver that gives no answer now and then."""
+
+    def __init__(self, history: History, inner: SyntheticResolver) -> None:
+        self._history, self._inner = history, inner
+
+    async def resolve(self, name: str) -> Sequence[str]:
+        if self._history.is_troubled and self._history.chance.random() < 0.03:
+            self._history.faults["name"] += 1
+            raise ResolveError(name, Reason.DNS_TIMEOUT, "injected")
+        return await self._inner.resolve(name)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+class IllHosts:
+    """The web, of which some hosts say 503 for a while."""
+
+    def __init__(self, history: History, web: SyntheticWeb) -> None:
+        self._history, self._web = history, web
+        self._ill: dict[int, tuple[float, float]] = {}
+        for host in history.chance.sample(range(len(web.hosts)), 4):
+            start = history.chance.uniform(0.0, 60.0)
+            self._ill[host] = (start, start + history.chance.uniform(5.0, 40.0))
+
+    def respond(self, url: str, at: float, headers: Mapping[str, str]) -> Response:
+        index = self._web.hosts.find(url.split("/")[2])
+        start, end = self._ill.get(-1 if index is None else index, (0.0, 0.0))
+        if start <= at - EPOCH < end:
+            self._history.faults["ill host"] += 1
+            return Response(503, [("Content-Type", "text/html")], b"<p>ill", 0.05)
+        return self._web.respond(url, at, headers)
+
+
+class History:
+    """One crawl and everything that happens to it. All of it follows from the seed."""
+
+    def __init__(self, seed: int, path: Path, plant: str = "", hosts: int = HOSTS, pages: int = PAGES) -> None:
+        self.seed, self.plant, self._path = seed, plant, path
+        self.chance = random.Random(f"history {seed}")
+        self.disk = Disk(self.chance)
+        self.web = web_of(seed, hosts, pages)
+        self.faults: Counter[str] = Counter()
+        self.is_troubled = True
+        self.told: list[str] = []
+        self._cache = SharedCache(64 << 20, 64 << 20)
+        self.crawl = VirtualCrawl(new_folder(path / "crawl-0"), self.web, settings(seed), self._open)
+        self.crawl.answers = IllHosts(self, self.web)
+        self.crawl.resolver = BadNames(self, SyntheticResolver(self.web.hosts, self.crawl.clock))
+        self._seeds = [self.web.seed_url(0), self.web.seed_url(1)]
+
+    def _open(self, folder: Path) -> KeyValue:
+        folder.mkdir(parents=True, exist_ok=True)
+        table = RocksKeyValue(folder, self._cache)
+        # A thread of a table that is dead must not change files while they are copied: in a real crash it dies as well.
+        table._db.set_options({"disable_auto_compactions": "true"})
+        return table
+
+    def live(self, deaths: int = DEATHS) -> None:
+        """Runs, dies, is started again, and comes to its end."""
+        with self.disk.watched(), _planted(self.plant):
+            for number in range(1, deaths + 1):
+                if not self._run_and_die(self._path / f"crawl-{number}"):
+                    break
+            self.is_troubled = False
+            self._run(None)
+
+    def _run_and_die(self, image: Path) -> bool:
+        chance = self.chance
+        rates = FaultRates(connection_lost=0.02, disk_slow=0.02, disk_slow_s=chance.uniform(0.5, 5.0), disk_full=0.003)
+        point = chance.choice(list(_POINTS))
+        death = Death(self, image, rates, point, chance.randint(1, max(_POINTS[point] // 4, 1)))
+        try:
+            self._run(death)
+        except Crash as crash:
+            self.told.append(f"{crash.point} at {self.crawl.now:.1f}")
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            self.disk.image(self.crawl.folder, image)
+            self.told.append(f"full disk at {self.crawl.now:.1f}")
+        else:
+            return False
+        self.faults["end"] += 1
+        self._start_over(image)
+        return True
+
+    def _run(self, faults: Faults | None) -> None:
+        self.disk.faults = faults
+        running = run_workers(self.crawl, self.chance.choice((1, 1, 2, 3)), self._seeds, faults, BadExchange(self), self._check_start)
+        assert running
+
+    def _check_start(self, assembled: Assembled) -> None:
+        """What recovery left adds up. (Parcels from an earlier run between partitions of one worker may be in its open commit by now.)"""
+        for table in assembled.worker._books.tables.values():
+            is_balanced(table)
+
+    def _start_over(self, image: Path) -> None:
+        self.disk.faults = None
+        shutil.rmtree(self.crawl.folder, ignore_errors=True)  # a thread of the dead tables may still be at it
+        self.crawl.folder = image
+        self.crawl.now += self.chance.choice((0.0, 0.5, 20.0))
+        if self.chance.random() < 0.3:
+            jump = self.chance.choice((-3600.0, -7.0, 7.0, 3600.0))
+            self.crawl.clock.jump(jump)
+            self.told.append(f"wall clock set by {jump:+.0f}")
+            self.faults["clock"] += 1
+        counts = image / "log" / "crashes.json"
+        if counts.exists():  # these crashes are nobody's fault, so no URL may be condemned for being in flight at three of them
+            counts.write_text(json.dumps({**json.loads(counts.read_bytes()), "crashes": {}}))
+
+    # -- judging ------------------------------------------------------------------------------------------------
+
+    def judge(self, with_audit: bool = True) -> None:
+        """Raises ``AssertionError`` for the first promise that does not hold."""
+        crawl, truth = self.crawl, self.web.survey(self._seeds)
+        requested = asked(crawl.log)
+        assert set(requested) == truth.requested, ("requests", set(requested) ^ truth.requested)
+        found = {url: state for url, (state, _) in outcomes(crawl).items()}
+        assert {u for u, s in found.items() if s is UrlState.FETCHED} == truth.pages | truth.others
+        assert {u for u, s in found.items() if s is UrlState.REDIRECTED} == set(truth.redirected)
+        assert {u for u, s in found.items() if s is UrlState.FAILED} == set(truth.failed)
+        assert {u for u, s in found.items() if s is UrlState.REFUSED} == truth.disallowed
+        are_balanced(crawl)
+        is_polite(crawl.log, crawl.config.politeness)
+        no_disallowed(self.web, crawl.log)
+        with_body = Counter(row.url for row in stored_rows(crawl.folder) if row.kind is FetchKind.PAGE and row.status == 200)
+        assert set(with_body) == truth.pages | truth.others, "captures"
+        assert max(with_body.values()) == 1, "a page was stored twice"
+        if with_audit:
+            report = audit(crawl.folder)
+            assert report.is_clean, report.first_breaches()
+        assert sum(self.faults.values()) >= LEAST_FAULTS, f"too little happened: {self.faults}"
+
+    @property
+    def events(self) -> list[tuple[float, float, str, str, int]]:
+        """Everything that the web saw, for comparing one history with its repetition."""
+        return [(each.start, each.end, each.host, each.path, each.status) for each in self.crawl.log.exchanges]
+
+
+def live_and_judge(seed: int, path: Path, plant: str = "", with_audit: bool = True) -> History:
+    """One history to its end. Raises ``Breach``, whatever went wrong: an error inside the crawl is one as well."""
+    history = History(seed, path, plant)
+    try:
+        history.live()
+        history.judge(with_audit)
+    except (Exception, SystemExit) as error:
+        what = f"{type(error).__name__}: {error}"[:600]
+        raise Breach(f"seed {seed}: {what} (history: {'; '.join(history.told)})") from error
+    return history
+
+
+# -- planted bugs ---------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _planted(plant: str) -> Iterator[None]:
+    """Changes the crawler's own code, which is the purpose here and nowhere else in the tests."""
+    if not plant:
+        yield
+        return
+    owner, name, wrong = _bug(plant)
+    right = getattr(owner, name)
+    setattr(owner, name, wrong(right))
+    try:
+        yield
+    finally:
+        setattr(owner, name, right)
+
+
+def _bug(plant: str) -> tuple[object, str, Callable[[Callable[..., object]], Callable[..., object]]]:
+    if plant == "early":
+        from lycosa.store import pending  # the module whose call is left out
+
+        return pending, "sync_data", lambda right: lambda fd: None
+    if plant == "hasty":
+
+        def hasty(self: Rest) -> float:
+            self.until, self.wall_until = self._ended
+            return 0.0
+
+        return Rest, "decide", lambda right: hasty
+    from lycosa.exchange.outbox import Outbox
+
+    return Outbox, "destinations", lambda right: lambda self: []
