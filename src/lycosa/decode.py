@@ -83,8 +83,9 @@ def _names(encodings: Sequence[str] | str) -> list[str]:
 
 def _undo(name: str, body: bytes, limit: int) -> Decoded:
     layer = _LAYERS.get(name)
-    if layer is None:
-        return Decoded(body, Reason.DECODE_FAILED, f"unknown content encoding {name[:40]!r}")
+    if layer is None:  # a browser shows what is text all the same
+        reason = Reason.NONE if _looks_like_text(body) else Reason.DECODE_FAILED
+        return Decoded(body, reason, f"unknown content encoding {name[:40]!r}")
     if not body:
         return Decoded(body)
     is_encoded, fast, careful = layer

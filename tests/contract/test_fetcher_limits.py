@@ -173,6 +173,10 @@ async def test_headers_beyond_the_limits_are_refused(world: World, limits: Limit
         (b"<html>no HTTP at all</html>", Reason.MALFORMED_RESPONSE),
         (b"HTTP/9.9 200 OK\r\n\r\n", Reason.MALFORMED_RESPONSE),
         (b"HTTP/1.1 -12 OK\r\n\r\n", Reason.MALFORMED_RESPONSE),
+        (b"HTTP/1.1 2000 OK\r\n\r\n", Reason.MALFORMED_RESPONSE),
+        (b"HTTP/1.1 200OK\r\n\r\n", Reason.MALFORMED_RESPONSE),
+        (b"http/1.1 200 OK\r\n\r\n", Reason.MALFORMED_RESPONSE),
+        (b"HTTP/3 200 OK\r\n\r\n", Reason.MALFORMED_RESPONSE),
         (b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n", Reason.MALFORMED_RESPONSE),
         (b"HTTP/1.1 200 OK\r\nX: a\0b\r\n\r\n", Reason.MALFORMED_RESPONSE),
         (b"HTTP/1.1 200 OK\r\nX: y\r\n", Reason.MALFORMED_RESPONSE),
@@ -191,6 +195,7 @@ async def test_what_is_not_http_is_no_response(world: World, answer: bytes, reas
     [
         (b"Content-Length: 10", b"hello", b"hello"),
         (b"Content-Length: 10", b"", b""),
+        (b"Content-Length: 99999999999999999999", b"hello", b"hello"),
         (b"Transfer-Encoding: chunked", b"5\r\nhello\r\n", b"hello"),
         (b"Transfer-Encoding: chunked", b"5\r\nhel", b"hel"),
         (b"Transfer-Encoding: chunked", b"", b""),
@@ -201,6 +206,15 @@ async def test_a_body_that_breaks_off_is_kept(world: World, framing: bytes, body
     fetched = await world.get(saying(head + body))
     assert (fetched.reason, fetched.truncated) == (Reason.CONNECTION_LOST, "disconnect")
     assert (fetched.status, fetched.header_block, fetched.body) == (200, head, kept)
+
+
+@pytest.mark.parametrize(
+    "framing", [b"Content-Length: 00000000000000000000005", b"Content-Length: 99999999999999999999\r\nTransfer-Encoding: chunked"]
+)
+async def test_a_length_that_only_looks_great_is_none(world: World, framing: bytes) -> None:
+    body = b"5\r\nhello\r\n0\r\n\r\n" if b"chunked" in framing else b"hello"
+    fetched = await world.get(saying(b"HTTP/1.1 200 OK\r\n" + framing + b"\r\n\r\n" + body))
+    assert (fetched.reason, fetched.body) == (Reason.NONE, b"hello")
 
 
 async def test_broken_chunks_are_malformed_and_what_came_before_is_kept(world: World) -> None:

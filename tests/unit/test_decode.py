@@ -70,6 +70,11 @@ def test_more_layers_than_allowed_are_left_alone() -> None:
     assert decoded.reason is Reason.DECODE_FAILED
 
 
+def test_text_of_an_unknown_encoding_is_taken_as_it_is() -> None:
+    assert decode(b"<p>x", "aws-chunked", MAX, RATIO)[:2] == (b"<p>x", Reason.NONE)
+    assert "aws-chunked" in decode(b"<p>x", "aws-chunked", MAX, RATIO).detail
+
+
 def test_an_unknown_encoding_leaves_the_body() -> None:
     decoded = decode(b"\x00\x01", "sdch", MAX, RATIO)
     assert decoded.body == b"\x00\x01"

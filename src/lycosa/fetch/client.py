@@ -190,7 +190,7 @@ class CurlFetcher:
         reason, detail = _verdict(transfer, code, message)
         self._connections_made += transfer.curl.getinfo(pycurl.NUM_CONNECTS)
         # Half a header block is no response, and what our own failure left of one is not the server's.
-        is_response = transfer.headers.is_complete and reason not in _NO_RESPONSE
+        is_response = transfer.headers.is_complete and reason not in _NO_RESPONSE and not transfer.headers.flaw()
         block = transfer.headers.joined() if is_response else b""
         size = transfer.body.size if is_response else 0
         body, spool = transfer.body.take() if is_response else (b"", "")
@@ -286,6 +286,11 @@ def _verdict(transfer: Transfer, code: int, message: str) -> tuple[Reason, str]:
         return reason_of(code, message, os_error, bool(transfer.sent), bool(transfer.first_byte)), message
     if not transfer.headers.is_complete:
         return Reason.MALFORMED_RESPONSE, "the answer ends within the header lines"
+    flaw = transfer.headers.flaw()
+    if flaw:
+        return Reason.MALFORMED_RESPONSE, flaw
+    if transfer.headers.is_length_beyond_counting():
+        return Reason.CONNECTION_LOST, "fewer bytes than Content-Length says"
     return Reason.NONE, ""
 
 

@@ -18,6 +18,8 @@ _EMAIL = re.compile(r"(?:mailto:)?([^@\s()<>,;:]+@[^@\s()<>,;:/]+)")
 _VISIBLE = re.compile(r"[\x20-\x7e]*")
 _FIELD_VALUE = re.compile(r"[\x20-\x7e\x80-\xff]+")
 _TARGET = re.compile(r"[^:/?#]*://[^/?#]*([^#]*)")
+_STATUS_LINE = re.compile(rb"HTTP/[12]\S*\s+\d{3}(?!\S)")
+_GREAT_LENGTH = re.compile(rb"content-length:\s*0*[1-9]\d{18}", re.IGNORECASE)
 _PROTOCOLS = {b"HTTP/1.1": "http/1.1", b"HTTP/1.0": "http/1.0", b"HTTP/2 ": "h2", b"HTTP/2": "h2"}
 
 
@@ -107,6 +109,15 @@ class HeaderBlock:
     def joined(self) -> bytes:
         """The block so far, byte for byte."""
         return b"".join(self._lines)
+
+    def flaw(self) -> str:
+        """What libcurl overlooks in a status line and other clients do not (RFC 9112 section 4), or the empty string."""
+        return "" if _STATUS_LINE.match(self._lines[0]) else f"the status line is {self._lines[0][:40].decode('latin-1')!r}"
+
+    def is_length_beyond_counting(self) -> bool:
+        """Whether Content-Length is so great that libcurl takes it for none: then the body that came is not what was announced."""
+        fields = (_GREAT_LENGTH.match(line) for line in self._lines)
+        return any(fields) and not any(line[:18].lower() == b"transfer-encoding:" for line in self._lines)
 
     def _is_interim(self) -> bool:
         words = self._lines[0].split(None, 2)
