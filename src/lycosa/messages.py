@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -79,11 +80,13 @@ class WantGrant(msgspec.Struct, frozen=True, tag=True):
 
 
 class ProbeAnswer(msgspec.Struct, frozen=True, tag=True):
-    """Whether the worker is idle with its outboxes empty; ``activity`` rises with all that it does."""
+    """Whether the worker is idle with its outboxes empty, or would be but for hosts that cannot be reached; ``activity`` rises with all
+    that it does."""
 
     round: int
     is_idle: bool
     activity: int
+    reaches_nobody: bool = False
 
 
 class HostNote(msgspec.Struct, frozen=True):
@@ -127,6 +130,7 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     commits: int = 0
     is_idle: bool = False
     lacks_room: bool = False
+    reaches_nobody: bool = False
 
 
 class Ended(msgspec.Struct, frozen=True, tag=True):
@@ -153,6 +157,11 @@ ToSupervisor = SeedsTaken | Joined | WantGrant | ProbeAnswer | Progress | Ended 
 encode = msgspec.msgpack.Encoder().encode
 decode_to_worker = msgspec.msgpack.Decoder(ToWorker).decode
 decode_to_supervisor = msgspec.msgpack.Decoder(ToSupervisor).decode
+
+
+def is_over(answers: Sequence[Progress | ProbeAnswer], captures: int) -> bool:
+    """Whether workers that say this have nothing left: where nothing was captured, hosts that nobody can reach are not waited for."""
+    return all(answer.is_idle or (not captures and answer.reaches_nobody) for answer in answers)
 
 
 def total(reports: list[Progress]) -> Progress:

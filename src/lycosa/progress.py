@@ -74,6 +74,7 @@ class ProgressReport:
             commits=self._worker.committer.commits,
             is_idle=self._worker.is_idle,
             lacks_room=self._worker.lacks_room,
+            reaches_nobody=self._worker.reaches_nobody,
         )
 
     def _next_in_s(self, now: float) -> float:

@@ -34,6 +34,7 @@ from lycosa.messages import (
     ToSupervisor,
     ToWorker,
     WantGrant,
+    is_over,
     total,
 )
 from lycosa.session import Session, worker_count
@@ -227,7 +228,8 @@ class Supervisor:
         """Ends the crawl when nobody has anything to do and nothing is under way between them."""
         while self._end is None:
             await asyncio.sleep(_PROBE_S)
-            if self._owing or not all(handle.progress.is_idle for handle in self._handles):
+            captures = sum(handle.progress.captures for handle in self._handles)
+            if self._owing or not is_over([handle.progress for handle in self._handles], captures):
                 self._last_activity = -1
                 continue
             self._probe += 1
@@ -235,8 +237,8 @@ class Supervisor:
             for handle in self._handles:
                 self._say(handle, Probe(self._probe))
             await asyncio.sleep(_PROBE_S)
-            answers = self._answers.values()
-            if len(answers) < len(self._handles) or not all(answer.is_idle for answer in answers):
+            answers = list(self._answers.values())
+            if len(answers) < len(self._handles) or not is_over(answers, captures):
                 self._last_activity = -1
                 continue
             activity = sum(answer.activity for answer in answers)

@@ -60,6 +60,7 @@ class Worker:
         self.expects_more = False  # seeds are still being given, so an empty frontier is not the end
         self.is_alone = True  # it ends by itself; with others, it is told when all have nothing left
         self.is_idle = False
+        self.reaches_nobody = False  # nothing was ever captured, and all that waits are hosts that could not be reached
         self._has_visited = False  # in this run
         self.lacks_room = False  # the disk has less than ``store.min_free_bytes``: nothing new is started until it has more
         self._looked_at_disk = -_DISK_S
@@ -134,8 +135,10 @@ class Worker:
         if not self._solo_waiting:
             self.committer.start_when_due(now)
         is_free = not (self._running or self._solo_waiting or self._is_paused or self.expects_more or self.lacks_room)
-        self.is_idle = is_free and self._is_finished(now, wall)
-        return End.FINISHED if self.is_idle and self.is_alone else None
+        wait = self._config.frontier.finish_wait_s
+        self.is_idle = is_free and self._is_finished(now, wall, wait)
+        self.reaches_nobody = is_free and not self._reaches_anybody() and self._is_finished(now, wall, 0.0)
+        return End.FINISHED if self.is_alone and (self.is_idle or self.reaches_nobody) else None
 
     @property
     def _may_start(self) -> bool:
@@ -144,24 +147,19 @@ class Worker:
             return False  # commits are slower than fetching: what waits for them is bounded
         return has_slot and not (self._solo_waiting or self._is_paused or self.lacks_room) and self._pipeline.may_start
 
-    def _is_finished(self, now: float, wall: float) -> bool:
-        """Nothing is leased and nothing will be due within ``finish_wait``."""
-        wait = self._config.frontier.finish_wait_s
+    def _is_finished(self, now: float, wall: float, wait: float) -> bool:
+        """Nothing is leased, no host will be ready within ``wait`` and nothing will be due within ``finish_wait``."""
         ready = self.frontier.next_time()
         if self.frontier.waiting_in_front() and (ready is None or ready > now):
             return False
-        if ready is not None and ready <= now + (wait if self._reaches_anybody() else 0.0):
+        if ready is not None and ready <= now + wait:
             return False
-        return self.frontier.next_due() > wall + wait
+        return self.frontier.next_due() > wall + self._config.frontier.finish_wait_s
 
     def _reaches_anybody(self) -> bool:
         """False when nothing was ever fetched and no host that waits could be reached: the operator should hear of that now. A run that
         asked nobody yet knows nothing about that."""
-        if (
-            not self.is_alone
-            or not self._has_visited
-            or any(partition.counters.captures for partition in self.frontier.partitions.values())
-        ):
+        if not self._has_visited or any(partition.counters.captures for partition in self.frontier.partitions.values()):
             return True
         return not all(is_unreached(visit.record.last_error) for visit in self.frontier.workbench.hosts())
 

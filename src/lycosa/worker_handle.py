@@ -7,14 +7,14 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from contextlib import suppress
 
 from lycosa.messages import Ended, Failed, Progress, Start, ToSupervisor, ToWorker, decode_to_supervisor, encode
 from lycosa.wire import FrameError, FrameStream
 
-_SILENT_S = 60.0  # it reports twice a second as long as its loop turns
+_LOOK_S = 1.0
+_SILENT_LOOKS = 60  # in a row; it reports twice a second as long as its loop turns
 _REAP_S = 10.0
 
 
@@ -25,6 +25,22 @@ class WorkerFailed(Exception):
     def __init__(self, kind: str, text: str, trace: str = "", errno: int = 0, filename: str = "") -> None:
         super().__init__(text)
         self.kind, self.trace, self.errno, self.filename = kind, trace, errno, filename
+
+
+class Silence:
+    """How long nothing was heard, in looks and not by the clock: a supervisor that was stopped itself (Ctrl-Z, a debugger) must not take
+    the time in which it heard nothing for the worker's silence. What came meanwhile is read before the next look."""
+
+    def __init__(self) -> None:
+        self._looks = 0
+
+    def heard(self) -> None:
+        self._looks = 0
+
+    def look(self) -> bool:
+        """Whether it is too long by now."""
+        self._looks += 1
+        return self._looks >= _SILENT_LOOKS
 
 
 OnMessage = Callable[["WorkerHandle", ToSupervisor], None]
@@ -44,7 +60,7 @@ class WorkerHandle:
         self._on_message = on_message
         self._stream: FrameStream | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._heard = 0.0
+        self._silence = Silence()
 
     def __repr__(self) -> str:
         return f"<WorkerHandle {self.number} pid={self._process.pid if self._process else None}>"
@@ -61,7 +77,7 @@ class WorkerHandle:
         )
         theirs.close()
         self._process, self._stream = process, FrameStream(ours)
-        self._heard = time.monotonic()
+        self._silence = Silence()
         watch = asyncio.create_task(self._watch(process))
         try:
             for message in (start, *greeting):
@@ -93,7 +109,7 @@ class WorkerHandle:
     async def _listen(self) -> Ended | None:
         assert self._stream is not None
         while (frame := await self._stream.receive()) is not None:
-            self._heard = time.monotonic()
+            self._silence.heard()
             message = decode_to_supervisor(frame)
             if isinstance(message, Failed):
                 raise WorkerFailed(message.kind, message.text, message.trace, message.errno, message.filename)
@@ -105,11 +121,8 @@ class WorkerHandle:
         return None
 
     async def _watch(self, process: subprocess.Popen[bytes]) -> None:
-        while True:
-            left = self._heard + _SILENT_S - time.monotonic()
-            if left <= 0:
-                break
-            await asyncio.sleep(left)
+        while not self._silence.look():  # noqa: ASYNC110 (what it waits for is that nothing happens)
+            await asyncio.sleep(_LOOK_S)
         process.kill()
 
 

@@ -206,7 +206,8 @@ async def _open_exchange(start: Start, assembled: Assembled, ports: Ports) -> So
 def _answer(probe: Probe, assembled: Assembled) -> ProbeAnswer:
     worker, delivery = assembled.worker, assembled.delivery
     requests = sum(partition.counters.requests for partition in worker.frontier.partitions.values())
-    return ProbeAnswer(probe.round, worker.is_idle and delivery.is_idle, requests + delivery.activity)
+    is_idle, activity = worker.is_idle and delivery.is_idle, requests + delivery.activity
+    return ProbeAnswer(probe.round, is_idle, activity, worker.reaches_nobody and delivery.is_idle)
 
 
 def main() -> None:

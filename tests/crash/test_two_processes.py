@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from lycosa.cli.output import ExitCode
 from lycosa.inspect.audit import audit
 from lycosa.inspect.reader import CrawlReader
 from lycosa.model.fetched import FetchKind
@@ -16,7 +17,7 @@ from lycosa.reasons import Reason
 from lycosa.store.reading import crawl_rows
 from lycosa.synthetic import Response, SyntheticServer
 from lycosa.url import partition_of
-from proofs.crawls import FAST, RunningCrawl, Whom
+from proofs.crawls import FAST, RunningCrawl, Whom, crawl
 
 PAGES = 30
 HTML = [("Content-Type", "text/html")]
@@ -70,3 +71,9 @@ async def test_two_processes_find_each_others_duplicates(kill: bool, tmp_path: P
     assert [entry.record.reason for entry in CrawlReader(folder).urls()].count(Reason.DUPLICATE) == PAGES
     report = audit(folder)
     assert report.is_clean, report.first_breaches()
+
+
+def test_two_processes_that_can_reach_nobody_end_at_once_and_say_so(tmp_path: Path) -> None:
+    done = crawl(tmp_path / "c", "--workers", "2", "http://127.0.0.1:9/", timeout=60)
+    assert done.code == ExitCode.NOTHING_FETCHED, done
+    assert "refused by 127.0.0.1:9" in done.err

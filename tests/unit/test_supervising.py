@@ -1,0 +1,29 @@
+"""What the supervisor concludes: that a worker is silent for too long, and that all have nothing left."""
+
+from __future__ import annotations
+
+from lycosa.messages import ProbeAnswer, Progress, is_over
+from lycosa.worker_handle import Silence
+
+
+def test_silence_is_too_long_after_a_minute_of_looks() -> None:
+    silence = Silence()
+    assert [silence.look() for _ in range(60)] == [False] * 59 + [True]
+
+
+def test_whatever_is_heard_ends_the_silence() -> None:
+    silence = Silence()
+    for _ in range(10):
+        assert not any(silence.look() for _ in range(59))
+        silence.heard()
+
+
+def test_a_crawl_is_over_when_all_are_idle() -> None:
+    assert is_over([Progress(is_idle=True), Progress(is_idle=True)], captures=7)
+    assert not is_over([Progress(is_idle=True), Progress()], captures=7)
+
+
+def test_hosts_that_nobody_can_reach_are_not_waited_for_when_nothing_was_captured() -> None:
+    answers = [ProbeAnswer(1, is_idle=True, activity=0), ProbeAnswer(1, is_idle=False, activity=3, reaches_nobody=True)]
+    assert is_over(answers, captures=0)
+    assert not is_over(answers, captures=1)
