@@ -32,7 +32,7 @@ from proofs.hostile_network import DNS_CASES, PRIVATE, TLS_CASES, Network, hosti
 from proofs.outputs import Outputs
 from serving import served
 
-WORKER_MB, CHILD_MB = 450, 900  # of which 100 and 110 are the interpreter with its libraries
+WORKER_MB, CHILD_MB = 450, 600  # of which 100 and 110 are the interpreter with its libraries
 _DEADLINE_S, _MARGIN_S = 10.0, 3.0
 _AT_ONCE = 4
 _HASTE = [
