@@ -126,6 +126,18 @@ def test_the_workbench_grows_with_what_fetching_asks_for_and_shrinks_when_it_ask
     assert len(partition.visits) <= 104 + 100, "those that were touched last"
 
 
+def test_a_host_that_has_fetched_its_important_urls_gives_its_place_to_those_that_still_have_some() -> None:
+    partition = open_partition(MemoryKeyValue(), limit=1000)
+    for host in (A, B):
+        partition.discover([found(f"http://{host}/{number}") for number in range(4)], [0.9, 0.9, 0.1, 0.1], START)
+    partition.discover([found("http://c.example/0")], [0.5], START)
+    frontier = Frontier([partition], Workbench(4), 1)
+    order = [url.removeprefix("http://") for now in range(20) if (url := fetch(frontier, float(now))) is not None]
+    assert order[:2] == [f"{A}/0", f"{A}/1"]
+    assert set(order[:5]) == {f"{A}/0", f"{A}/1", f"{B}/0", f"{B}/1", "c.example/0"}
+    assert sorted(order[5:]) == [f"{A}/2", f"{A}/3", f"{B}/2", f"{B}/3"]
+
+
 def test_hosts_contacted_shortly_before_a_restart_are_held_back_once() -> None:
     frontier = frontier_with({A: 2, B: 2})
     frontier.hold_back({A: 30.0})

@@ -112,7 +112,7 @@ class FrontQueues:
         """Whether the end of ``band`` is above a place where a host waits, and promises no more turns than that place does."""
         if band >= place[0]:
             return False
-        return self._turns_to(band, self._bands[band].range.next) <= self._turns_to(*place)
+        return self.turns_to(band, self._bands[band].range.next) <= self.turns_to(*place)
 
     def pull(self, want: int) -> list[bytes]:
         """Takes up to ``want`` hosts, one a turn; their rows stay in the table until removed."""
@@ -132,7 +132,7 @@ class FrontQueues:
             line.range.first = min(next(iter(line.taken), line.loaded), line.first_waiting)
         self._table.put(FRONT_KEY, encode([line.range for line in self._bands]))
 
-    def _turns_to(self, band: int, seq: int) -> int:
+    def turns_to(self, band: int, seq: int) -> int:
         """Turns until this place has been reached: to the band's next own one, and ``2 ** (band + 1)`` for each place before it."""
         period = 2 << band
         own = (period // 2 - self._turn) % period or period

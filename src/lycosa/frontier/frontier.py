@@ -2,9 +2,17 @@
 
 ``acquire`` gives a host that may be fetched now, ``release`` takes it back with the time from which it may be fetched again. The
 workbench holds no more hosts than fetching needs: it grows when a slot finds nothing ready while hosts wait in front
-queues (the required front size of BUbiNG), and hosts rotate back to their front queue after a quantum of visits while
-others wait, so that a few large hosts cannot keep the rest out. Hosts that wait for long sleep outside of the workbench: it would
-fill up with those that were asked to wait for hours, and nobody else could come in.
+queues (the required front size of BUbiNG). While others wait, a host goes back to the end of its front queue after ``QUANTUM``
+visits, so that a few large hosts cannot keep the rest out, and as soon as its best URL is of a worse band than the one it came from,
+so that important URLs of other hosts come first. Hosts that wait for long sleep outside of the workbench: it would fill up with
+those that were asked to wait for hours, and nobody else could come in.
+
+**Bound.** Front queues are served one host a turn, and a partition with waiting hosts has its turn before any other has another. So a
+host that takes the ``n``-th place of band ``b`` is attended after at most ``n * 2 ** (b + 1) * partitions`` turns of the worker
+(``front_queues``). A turn is due whenever a slot finds nothing ready, and each host makes room after at most ``QUANTUM`` visits: with
+``m`` hosts on the workbench, ``t`` turns have come after at most ``QUANTUM * (t + m)`` visits. Who is attended is visited when its own
+delay and its address's are over. Divided by the rate of turns, or of visits, that is a time; no host, however large, and no
+number of hosts in better bands adds to it.
 """
 
 from __future__ import annotations
@@ -22,7 +30,7 @@ from lycosa.frontier.workbench import Workbench
 
 _PULL = 64
 _ROUNDS = 20
-_QUANTUM = 32
+QUANTUM = 32  # visits, after which a host makes room while others wait
 _LONGEST_WAIT_S = 86_400.0
 _BUSY_S = 0.25
 _BORROWED = 10_000  # borrowed hosts remembered before those whose time has passed are dropped
@@ -191,7 +199,10 @@ class Frontier:
 
     def _is_spent(self, visit: VisitState) -> bool:
         visits = self._visits[visit.host8] = self._visits.get(visit.host8, 0) + 1
-        return visits >= _QUANTUM or len(self.workbench) >= self._required
+        front = visit.record.front
+        # A host that has fetched its important URLs gives its place to those that still have some.
+        is_worse = front is not None and visit.best_band > front[0]
+        return is_worse or visits >= QUANTUM or len(self.workbench) >= self._required
 
     def _refill(self, now: float, wall: float) -> bool:
         """Moves hosts from front queues to the workbench, one a turn; says whether any came."""
