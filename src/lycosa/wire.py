@@ -5,7 +5,8 @@ order, or learns that it did not: a socket that ends between two frames gives ``
 raises ``FrameError``, and a length beyond the limit raises before a byte of that payload is buffered, so that a peer
 which went wrong cannot take our memory. What a payload means is the caller's business (msgspec's MessagePack here).
 
-There are two sides because a child process has no event loop: ``send_frame`` and ``recv_frame`` block, ``FrameStream`` awaits.
+There are two sides because a child process has no event loop: ``send_frame`` and ``recv_frame`` block, ``FrameStream`` awaits. Where each
+page is a frame there and one back, ``FrameProtocol`` calls back instead: no task has to be woken for a frame.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import cast
 
 _LENGTH = struct.Struct(">I")
 _CHUNK = 256 * 1024
+_READ = 64 * 1024
 
 MAX_FRAME_BYTES = 256 * 1024 * 1024
 """Default limit of one payload: larger than any document we fetch, small enough to allocate."""
@@ -42,6 +45,10 @@ class FrameReader:
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Adds bytes; gives the payloads that they complete. Raises ``FrameError`` for a length beyond the limit."""
+        if not self._pending and len(data) > _LENGTH.size and _LENGTH.unpack_from(data)[0] == len(data) - _LENGTH.size:
+            _check(len(data) - _LENGTH.size, self._max_bytes)
+            yield data[_LENGTH.size :]  # one whole frame, which is what a small answer comes as
+            return
         self._pending += data
         start = 0
         try:
@@ -83,6 +90,18 @@ def recv_frame(sock: socket.socket, max_bytes: int = MAX_FRAME_BYTES) -> bytes |
     if payload is None:
         raise FrameError("the peer closed inside a frame")
     return bytes(payload)
+
+
+def received_frames(sock: socket.socket) -> Iterator[bytes]:
+    """Payloads as they come, blocking, until the peer closes. Nobody else may read from the socket. Errors as in ``recv_frame``.
+
+    One call of the system gives as many of them as have arrived, where ``recv_frame`` takes two for each.
+    """
+    reader = FrameReader()
+    while data := sock.recv(_READ):
+        yield from reader.feed(data)
+    if not reader.is_between_frames:
+        raise FrameError("the peer closed inside a frame")
 
 
 def _recv_exactly(sock: socket.socket, size: int) -> bytearray | None:
@@ -162,3 +181,49 @@ class FrameStream:
                     raise ConnectionResetError("the stream is closed")
                 self._reader, self._writer = await asyncio.open_connection(sock=self._sock, limit=_CHUNK)
             return self._reader, self._writer
+
+
+class FrameProtocol(asyncio.Protocol):
+    """Frames on a transport, by calls: ``on_frame`` with each payload, then ``on_end`` once.
+
+    ``on_end`` gets ``None`` when the peer closed or ``close`` was called, else a ``FrameError`` or ``OSError``. Nothing waits in ``send``:
+    its caller bounds what is under way.
+    """
+
+    def __init__(self, on_frame: Callable[[bytes], None], on_end: Callable[[Exception | None], None]) -> None:
+        self._on_frame, self._on_end = on_frame, on_end
+        self._reader = FrameReader()
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for payload in self._reader.feed(data):
+                self._on_frame(payload)
+        except FrameError as error:
+            self._end(error)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end(exc)
+
+    def send(self, payload: bytes) -> None:
+        """Sends one frame, now or when the peer reads; when the connection has ended, nothing."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        if len(payload) < _CHUNK:
+            self._transport.write(encode_frame(payload))
+        else:
+            self._transport.write(_LENGTH.pack(len(payload)))
+            self._transport.write(payload)
+
+    def close(self) -> None:
+        """Ends the connection. Harmless when repeated."""
+        self._end(None)
+
+    def _end(self, error: Exception | None) -> None:
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            transport.close()
+            self._on_end(error)

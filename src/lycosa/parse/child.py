@@ -28,7 +28,7 @@ import msgspec
 from lycosa.model.parsed import Document
 from lycosa.parse.inline import build_parser
 from lycosa.parse.parser_config import ParserConfig
-from lycosa.wire import FrameError, recv_frame, send_frame
+from lycosa.wire import FrameError, received_frames, recv_frame, send_frame
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _HOOKS_VARIABLE = "LYCOSA_TEST_HOOKS"
@@ -45,7 +45,7 @@ def serve(sock: socket.socket) -> None:
     send_frame(sock, b"")
     has_hooks = os.environ.get(_HOOKS_VARIABLE) == "1"
     decoder, encoder = msgspec.msgpack.Decoder(Document), msgspec.msgpack.Encoder()
-    while (frame := recv_frame(sock)) is not None:
+    for frame in received_frames(sock):
         document = decoder.decode(frame)
         # A last resort for when the parent died too: the signal's default action ends us even inside of a C parser.
         signal.setitimer(signal.ITIMER_REAL, 2 * config.section.deadline_s + 5)

@@ -14,8 +14,10 @@ import socket
 import subprocess
 import sys
 from collections import deque
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -24,7 +26,7 @@ from lycosa.model.parsed import Document, Parsed
 from lycosa.parse.parser_config import ParserConfig
 from lycosa.ports import Clock
 from lycosa.reasons import Reason
-from lycosa.wire import FrameError, FrameStream
+from lycosa.wire import FrameProtocol
 
 WINDOW = 16
 """Documents sent ahead: enough that the child never waits for the loop, few enough to send again when it dies."""
@@ -51,20 +53,44 @@ class _Job:
     answer: asyncio.Future[Parsed]
 
 
-@dataclass(slots=True)
 class _Child:
     """One process, the documents it was sent, and since when it has worked on the first of them."""
 
-    process: subprocess.Popen[bytes]
-    stream: FrameStream
-    sent: deque[_Job] = field(default_factory=deque)
-    documents: int = 0
-    head_since: float = 0.0
-    is_ready: bool = False
-    is_late: bool = False
+    def __init__(self, process: subprocess.Popen[bytes], sock: socket.socket, now: float) -> None:
+        self.process, self.sock = process, sock
+        self.frames: FrameProtocol | None = None
+        self.sent: deque[_Job] = deque()
+        self.documents = 0
+        self.head_since = now
+        self.is_ready = False
+        self.is_late = False
+        self._ended = asyncio.Event()
+
+    async def connect(self, on_frame: Callable[[_Child, bytes], None]) -> None:
+        """Hears what it says from now on."""
+        make = partial(FrameProtocol, partial(on_frame, self), self.end)
+        _, self.frames = await asyncio.get_running_loop().create_connection(make, sock=self.sock)
+
+    def end(self, _: Exception | None = None) -> None:
+        """No more is expected of it, whyever."""
+        self._ended.set()
+
+    @property
+    def is_over(self) -> bool:
+        return self._ended.is_set()
+
+    async def ended(self) -> None:
+        await self._ended.wait()
 
     def kill(self) -> None:
         self.process.kill()
+
+    def close(self) -> None:
+        """Its socket. Harmless when repeated."""
+        if self.frames is not None:
+            self.frames.close()
+        else:
+            self.sock.close()
 
 
 class ChildParser:
@@ -78,6 +104,8 @@ class ChildParser:
         self._child: _Child | None = None
         self._running: asyncio.Task[None] | None = None
         self._is_closing = False
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._decode = msgspec.msgpack.Decoder(Parsed).decode
         self._counts = dict.fromkeys(("answered", "children", "timeouts", "deaths", "failed_starts"), 0)
 
     async def parse(self, document: Document) -> Parsed:
@@ -88,7 +116,10 @@ class ChildParser:
             raise RuntimeError("the parser is closed")
         job = _Job(document, asyncio.get_running_loop().create_future())
         self._waiting.append(job)
-        self._more.set()
+        if self._child is None:
+            self._more.set()
+        else:
+            self._send(self._child)
         return await job.answer
 
     async def close(self) -> None:
@@ -101,6 +132,19 @@ class ChildParser:
             await self._running
         while self._waiting:
             self._waiting.popleft().answer.cancel()
+
+    @property
+    def pid(self) -> int | None:
+        """The child's process, when there is one."""
+        return self._child.process.pid if self._child else None
+
+    def recycle(self) -> None:
+        """A fresh child takes over: it gives back what the old one hoards. What the old one was sent, it answers."""
+        child = self._child
+        if child is not None and child.sent:
+            child.documents = max(child.documents, self._config.section.recycle_documents)
+        elif child is not None and child.is_ready:
+            child.kill()
 
     def snapshot(self) -> ParserSnapshot:
         """How it stands."""
@@ -129,7 +173,7 @@ class ChildParser:
                 await self._converse(child)
             finally:
                 child.kill()
-                child.stream.close()
+                child.close()
                 self._take_back(child)
                 self._child = None
                 await self._reap(child)
@@ -157,57 +201,56 @@ class ChildParser:
             )
             undo.pop_all()
         self._counts["children"] += 1
-        return _Child(process, FrameStream(ours), head_since=self._clock.monotonic())
+        return _Child(process, ours, self._clock.monotonic())
 
     async def _converse(self, child: _Child) -> None:
         """Sends and receives until the child has died, is late, or has had its number of documents."""
-        tasks = [asyncio.create_task(work) for work in (self._receive(child), self._send(child), self._watch(child))]
+        await child.connect(self._receive)
+        assert child.frames is not None
+        child.frames.send(self._encode(self._config))
+        watching = asyncio.create_task(self._watch(child))
         try:
-            await tasks[0]
+            await child.ended()
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
 
-    async def _send(self, child: _Child) -> None:
-        encoder = msgspec.msgpack.Encoder()
-        try:
-            await child.stream.send(encoder.encode(self._config))
-            while child.documents < self._config.section.recycle_documents:
-                while not self._waiting or len(child.sent) >= WINDOW or not child.is_ready:
-                    self._more.clear()
-                    await self._more.wait()
-                job = self._waiting.popleft()
-                if job.answer.done():
-                    continue  # nobody wants it any more
-                try:
-                    frame = encoder.encode(job.document)
-                except ValueError as error:  # a string that is no Unicode
-                    self._answer(job, Parsed(reason=Reason.INTERNAL, detail=str(error)[:500]))
-                    continue
-                if not child.sent:
-                    child.head_since = self._clock.monotonic()
-                child.sent.append(job)
-                child.documents += 1
-                await child.stream.send(frame)
-        except OSError:
-            child.kill()  # the receiving side notices and ends the conversation
+    def _send(self, child: _Child) -> None:
+        """As many documents as may be on their way."""
+        most = self._config.section.recycle_documents
+        while self._waiting and child.is_ready and not child.is_over and len(child.sent) < WINDOW and child.documents < most:
+            job = self._waiting.popleft()
+            if job.answer.done():
+                continue  # nobody wants it any more
+            try:
+                frame = self._encode(job.document)
+            except ValueError as error:  # a string that is no Unicode
+                self._answer(job, Parsed(reason=Reason.INTERNAL, detail=str(error)[:500]))
+                continue
+            if not child.sent:
+                child.head_since = self._clock.monotonic()
+            child.sent.append(job)
+            child.documents += 1
+            assert child.frames is not None
+            child.frames.send(frame)
 
-    async def _receive(self, child: _Child) -> None:
-        decoder = msgspec.msgpack.Decoder(Parsed)
-        with suppress(OSError, FrameError, msgspec.MsgspecError):  # all of them are the child's end
-            if await child.stream.receive() is None:
-                return
+    def _receive(self, child: _Child, frame: bytes) -> None:
+        """The child's word that it is ready, then an answer for each document."""
+        if not child.is_ready:
             child.is_ready = True
             self._counts["failed_starts"] = 0
-            self._more.set()
-            while (frame := await child.stream.receive()) is not None:
-                child.head_since = self._clock.monotonic()
-                parsed = decoder.decode(frame)
-                self._answer(child.sent.popleft(), parsed)
-                self._more.set()
-                if child.documents >= self._config.section.recycle_documents and not child.sent:
-                    return
+        elif child.sent:
+            child.head_since = self._clock.monotonic()
+            try:
+                self._answer(child.sent[0], self._decode(frame))
+            except msgspec.MsgspecError:  # it went wrong in some way: that is its end
+                child.end()
+                return
+            child.sent.popleft()
+        if child.documents >= self._config.section.recycle_documents and not child.sent:
+            child.end()
+        else:
+            self._send(child)
 
     async def _watch(self, child: _Child) -> None:
         """Kills the child when its first document is over the deadline, or when it does not start."""
