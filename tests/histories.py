@@ -261,7 +261,7 @@ class History:
     def _run_and_die(self, image: Path) -> bool:
         chance = self.chance
         rates = FaultRates(connection_lost=0.02, disk_slow=0.02, disk_slow_s=chance.uniform(0.5, 5.0), disk_full=0.003)
-        point = chance.choice(list(_POINTS))
+        point = chance.choice([*_POINTS, "sync", "sync", "sync"])  # where most can be torn
         death = Death(self, image, rates, point, chance.randint(1, max(_POINTS[point] // 4, 1)))
         try:
             self._run(death)

@@ -1,4 +1,4 @@
-"""Short form of ``script/prove histories``: a few seeds, those that once found something among them, and the planted bugs."""
+"""Short form of ``script/prove histories``: a few seeds, and the planted bugs. What a seed finds gets a test beside its cause."""
 
 from __future__ import annotations
 
@@ -9,13 +9,8 @@ import pytest
 from histories import LEAST_FAULTS, PLANTS, Breach, live_and_judge
 from judging import asked
 
-FOUND = {
-    12: "a wall clock set forward hid recent contacts of a host from the next run",
-    13: "after the wall clock was set back the audit read the attempts in the wrong order",
-}
 
-
-@pytest.mark.parametrize("seed", [0, *FOUND], ids=lambda seed: f"seed-{seed}")
+@pytest.mark.parametrize("seed", range(3), ids=lambda seed: f"seed-{seed}")
 def test_a_history_of_crashes_and_losses_breaks_no_promise(seed: int, tmp_path: Path) -> None:
     history = live_and_judge(seed, tmp_path)
     assert sum(history.faults.values()) >= LEAST_FAULTS
