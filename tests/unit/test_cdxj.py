@@ -70,6 +70,17 @@ def test_lines_are_sorted_by_their_bytes(tmp_path: Path) -> None:
     assert keys[0] == [b"com,a)/", b"19700101000001"]
 
 
+def test_lines_that_are_sorted_in_runs_make_the_same_file(tmp_path: Path) -> None:
+    rows = [row(surt=f"com,a)/{7919 * n % 1000:03d}", date_us=n) for n in range(25)]
+    for name, run in (("whole", 1000), ("runs", 4)):
+        builder = CdxjBuilder(tmp_path / name, run)
+        for each in rows:
+            builder.add(each)
+        builder.close()
+    assert (tmp_path / "runs").read_bytes() == (tmp_path / "whole").read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["runs", "whole"]
+
+
 def test_the_fraction_of_a_second_is_dropped() -> None:
     assert timestamp(1_790_000_000_999_999) == "20260921141320"
 

@@ -7,14 +7,19 @@ their bytes, which is what binary search over the file, and ``sort -m`` of sever
 
 from __future__ import annotations
 
+import heapq
+import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import IO
 
 import msgspec
 
 from lycosa.store import languages
 from lycosa.store.layout import WARC, file_name
 from lycosa.store.rows import Row
+
+_RUN = 50_000  # lines
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True, rename="kebab"):
@@ -66,17 +71,32 @@ def line(row: Row) -> bytes:
 
 
 class CdxjBuilder:
-    """Builds the index of one segment. Its lines are held for sorting: about 400 bytes a capture, 30 MB for a gigabyte of WARC."""
+    """Builds the index of one segment. Lines are sorted in runs that memory can hold (some 20 MB) and merged from files without a name
+    at the end: a segment of small captures has a million lines."""
 
-    def __init__(self, path: Path) -> None:
-        self._path, self._lines = path, list[bytes]()
+    def __init__(self, path: Path, run: int = _RUN) -> None:
+        self._path, self._run, self._lines = path, run, list[bytes]()
+        self._runs: list[IO[bytes]] = []
 
     def add(self, row: Row) -> None:
         """One more capture."""
         self._lines.append(line(row))
+        if len(self._lines) >= self._run:
+            self._lines.sort()
+            # Beside the file that is made: room there was asked for, and a kill leaves nothing behind.
+            file = tempfile.TemporaryFile(dir=self._path.parent)  # noqa: SIM115 (closed by ``close``)
+            self._runs.append(file)
+            file.writelines(self._lines)
+            self._lines = []
 
     def close(self) -> None:
         """Writes the file."""
         self._lines.sort()
-        with self._path.open("wb") as file:
-            file.writelines(self._lines)
+        try:
+            for run in self._runs:
+                run.seek(0)
+            with self._path.open("wb") as file:
+                file.writelines(heapq.merge(*self._runs, self._lines))
+        finally:
+            for run in self._runs:
+                run.close()

@@ -62,7 +62,7 @@ def missing_files(folder: Path, header: SegmentHeader) -> dict[str, Path]:
 
 
 def build_derived(folder: Path, name: str) -> list[str]:
-    """Builds the missing derived files of a closed segment; gives their names. Blocks; memory is bounded by the segment's index lines.
+    """Builds the missing derived files of a closed segment; gives their names. Blocks; memory is bounded whatever the segment holds.
 
     Needs nothing but the folder, so it may run in another process. Raises ``JournalError``, ``DiskFull`` or another ``OSError``; nothing
     half-built remains under a final name.
