@@ -3,8 +3,10 @@
 outlink of a foreign partition -> outbox row, in the commit of the page -> sent when that commit is on disk -> taken there, in a
 commit of the receiver -> acknowledged -> row deleted, in the next commit
 
-What was stored under a content key of another worker's goes the same way, gathered until the commit is cut: a page has about a dozen
-such keys, and a row each would cost more than the page's own records.
+URLs are gathered by destination until the commit is cut, and so is what was stored under content keys of other workers': a page has
+links into most partitions and about a dozen such keys, and a row each, made, sent, taken, acknowledged and deleted, would cost more
+than the page's own records. All leave from one partition of this worker's, whichever page they are from: a commit holds the batches
+of all.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from lycosa.exchange import Exchange, Inbox, Key, LookUp, Outbox, Parcel
+from lycosa.exchange import PARCEL_URLS, Exchange, Inbox, Key, LookUp, Outbox, Parcel
 from lycosa.exchange import Sender as OutboxSender
 from lycosa.frontier.partition import Partition
 from lycosa.intake import Intake
@@ -34,8 +36,10 @@ class Delivery:
         self._tables = tables
         self._outboxes = {number: Outbox(number, partitions[number].table, table) for number, table in tables.items()}
         self._inboxes = {number: Inbox(partitions[number].table, table) for number, table in tables.items()}
+        self._source = min(tables)  # any of them would do
         self._senders: dict[int, OutboxSender] = {}
         self._posted: Posted = set()
+        self._found: dict[int, list[Discovered]] = {}
         self._told: dict[int, list[tuple[bytes, bytes]]] = {}
         self._intake: Intake | None = None
         self._duplicates: Duplicates | None = None
@@ -49,13 +53,19 @@ class Delivery:
     @property
     def is_idle(self) -> bool:
         """Whether everything that was posted or told is acknowledged."""
-        return not self._posted and not self._told and all(sender.is_idle for sender in self._senders.values())
+        return not self._posted and not self._found and not self._told and all(sender.is_idle for sender in self._senders.values())
 
     def post(self, source: Partition, destination: int, found: list[Discovered]) -> None:
         """Puts URLs for another worker's partition into the open commit."""
-        self._outboxes[source.number].enqueue(destination, found)
-        self._posted.add((source.number, destination))
+        gathered = self._found.setdefault(destination, [])
+        gathered += found
+        if len(gathered) >= PARCEL_URLS:  # what waits in memory is bounded, however late the next commit is
+            self._enqueue(destination)
         self.activity += 1
+
+    def _enqueue(self, destination: int) -> None:
+        self._outboxes[self._source].enqueue(destination, self._found.pop(destination))
+        self._posted.add((self._source, destination))
 
     def tell(self, partition: int, key: bytes, value: bytes) -> None:
         """Puts a row of content-seen for another worker's partition into the open commit."""
@@ -96,11 +106,12 @@ class Delivery:
 
     def cut(self) -> Posted:
         """A commit is being cut: the parcels that are in it."""
+        for destination in list(self._found):
+            self._enqueue(destination)
         told, self._told = self._told, {}
-        source = min(self._outboxes)  # any of them: one commit holds the batches of all
         for destination, rows in told.items():
-            self._outboxes[source].enqueue_contents(destination, rows)
-            self._posted.add((source, destination))
+            self._outboxes[self._source].enqueue_contents(destination, rows)
+            self._posted.add((self._source, destination))
         posted, self._posted = self._posted, set()
         return posted
 

@@ -1,12 +1,13 @@
 """The exchange: moves discovered URLs to the partition that owns them."""
 
 from lycosa.exchange.local import InProcessExchange
-from lycosa.exchange.outbox import Inbox, Outbox, ParcelGap
+from lycosa.exchange.outbox import PARCEL_URLS, Inbox, Outbox, ParcelGap
 from lycosa.exchange.port import Exchange, ExchangeError, Key, LookUp, Parcel, Receiver
 from lycosa.exchange.sender import Sender
 from lycosa.exchange.sockets import SocketExchange
 
 __all__ = [
+    "PARCEL_URLS",
     "Exchange",
     "ExchangeError",
     "InProcessExchange",
