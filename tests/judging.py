@@ -17,7 +17,7 @@ from lycosa.folder import table_folder
 from lycosa.frontier.counters import Counters
 from lycosa.frontier.visit_state import HostState, VisitRecord, decode_visit
 from lycosa.kv.port import KeyValue
-from lycosa.kv.records import UrlRecord, decode_url, front_key, meta_key, parked_key, prefix_end
+from lycosa.kv.records import UrlRecord, decode_url, front_key, meta_key, parked_key, prefix_end, row_urls
 from lycosa.model.completed import UrlState
 from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
@@ -127,7 +127,7 @@ def is_balanced(table: KeyValue) -> None:
         if host.state is HostState.PARKED:
             assert table.get(parked_key(host.parked_until, host8)) is not None, host
     assert counters.hosts_asleep == sum(host.asleep_until > 0 for host in hosts_of(table).values())
-    entries = Counter(key[1:9] for key, _ in table.scan(b"Q", prefix_end(b"Q")))
+    entries = Counter(key[1:9] for key, row in table.scan(b"Q", prefix_end(b"Q")) for _ in row_urls(row))
     assert entries == Counter({h8: n for h8, h in hosts_of(table).items() if (n := h.waiting + h.parked)})
 
 

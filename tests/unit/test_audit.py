@@ -20,7 +20,7 @@ from lycosa.inspect.audit import AuditOptions, audit
 from lycosa.inspect.audit_politeness import PolitenessChecks
 from lycosa.inspect.audit_report import Report
 from lycosa.inspect.reader import CrawlReader, UrlEntry
-from lycosa.kv.records import due_key, encode, front_key, host_key, meta_key, prefix_end, url_key
+from lycosa.kv.records import due_key, due_urls, encode, front_key, host_key, meta_key, prefix_end, row_urls, url_key
 from lycosa.kv.rocks import RocksKeyValue
 from lycosa.model.completed import UrlState
 from lycosa.model.fetched import FetchKind
@@ -145,8 +145,8 @@ def test_a_queued_url_that_is_in_no_queue_is_found(take: Callable[[str], Path]) 
     folder = take("stopped")
     entry = one_url(folder, is_queued)
     with CrawlReader(folder).view(entry.partition) as view:
-        key = next(key for key, url8 in view.scan(b"Q", prefix_end(b"Q")) if url8 == entry.url8)
-    write(folder, entry.partition, [(key, None)])
+        key, row = next((key, row) for key, row in view.scan(b"Q", prefix_end(b"Q")) if entry.url8 in row_urls(row))
+    write(folder, entry.partition, [(key, row.replace(entry.url8, b"") or None)])
     found = breached(folder)
     assert set(found) == {"queues", "hosts"}
     assert entry.url8.hex() in found["queues"][0]
@@ -165,7 +165,12 @@ def test_a_queue_entry_of_a_fetched_url_and_one_outside_its_lane_are_found(take:
 def test_a_refetch_that_nobody_would_remember_is_found(take: Callable[[str], Path]) -> None:
     folder = take("finished")
     entry = one_url(folder, is_linked_page)
-    write(folder, entry.partition, [(due_key(entry.record.due_at, entry.host8, entry.url8), None)])
+    with CrawlReader(folder).view(entry.partition) as view:
+        rows = [(key, due_urls(key, row)) for key, row in view.scan(b"D", prefix_end(b"D"))]
+    key, urls = next((key, urls) for key, urls in rows if entry.host8 + entry.url8 in urls)
+    urls.remove(entry.host8 + entry.url8)
+    rest = [(due_key(entry.record.due_at, url[:8], url[8:]), b"") for url in urls]
+    write(folder, entry.partition, [(key, None), *rest])
     assert breached(folder) == {"due": [f"{entry.url} is due at {entry.record.due_at} and is not in the schedule"]}
 
 

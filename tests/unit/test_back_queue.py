@@ -6,10 +6,10 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.frontier.back_queue import BackQueue, Entry, Lane
+from lycosa.frontier.back_queue import ROW_URLS, BackQueue, Entry, Lane
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.kv.overlay import Overlay
-from lycosa.kv.records import PARKED_BAND
+from lycosa.kv.records import PARKED_BAND, queue_key, row_urls
 
 HOST8 = b"hosthost"
 BANDS = 3
@@ -19,8 +19,9 @@ def url8(number: int) -> bytes:
     return number.to_bytes(8, "big")
 
 
-def reopened(queue: BackQueue, head: int) -> BackQueue:
-    """The queue as the next process finds it: lanes as they would be written now."""
+def reopened(queue: BackQueue, table: Overlay, head: int) -> BackQueue:
+    """The queue as the next process finds it: rows and lanes as they would be written now."""
+    queue.save(table)
     lanes = msgspec.msgpack.decode(msgspec.msgpack.encode(queue.lanes), type=dict[int, Lane])
     return BackQueue(HOST8, lanes, head)
 
@@ -35,43 +36,69 @@ def drained(queue: BackQueue, table: Overlay) -> list[Entry]:
 def test_the_best_band_is_emptied_first_and_each_band_in_order() -> None:
     table, queue = Overlay(MemoryKeyValue()), BackQueue(HOST8, {}, 2)
     for number, band in enumerate((2, 0, 1, 0, 2, 0)):
-        queue.push(table, band, url8(number))
+        queue.push(band, url8(number))
     assert [int.from_bytes(entry.url8, "big") for entry in drained(queue, table)] == [1, 3, 5, 2, 0, 4]
 
 
 def test_only_the_head_is_in_memory() -> None:
     table, queue = Overlay(MemoryKeyValue()), BackQueue(HOST8, {}, 4)
     for number in range(100):
-        queue.push(table, 0, url8(number))
+        queue.push(0, url8(number))
         assert queue.in_memory <= 4
     assert len(drained(queue, table)) == 100
 
 
 def test_an_entry_stays_in_the_table_until_its_lease_ends() -> None:
     table, queue = Overlay(MemoryKeyValue()), BackQueue(HOST8, {}, 4)
-    queue.push(table, 0, url8(1))
+    queue.push(0, url8(1))
     entry = queue.pop(table, BANDS)
     assert entry is not None and queue.open_leases == 1
-    assert [again.url8 for again in drained(reopened(queue, 4), table)] == [url8(1)]
-    queue.finish(table, entry)
+    assert [again.url8 for again in drained(reopened(queue, table, 4), table)] == [url8(1)]
+    queue.finish(entry)
     assert queue.open_leases == 0
-    assert not drained(reopened(queue, 4), table)
+    assert not drained(reopened(queue, table, 4), table)
 
 
 def test_what_was_given_back_comes_first_again_though_later_ones_are_open() -> None:
     table, queue = Overlay(MemoryKeyValue()), BackQueue(HOST8, {}, 4)
     for number in range(3):
-        queue.push(table, 0, url8(number))
+        queue.push(0, url8(number))
     first, second = queue.pop(table, BANDS), queue.pop(table, BANDS)
     assert first is not None and second is not None
     queue.restore(first)
-    assert [entry.url8 for entry in drained(reopened(queue, 4), table)] == [url8(0), url8(1), url8(2)]
+    assert [entry.url8 for entry in drained(reopened(queue, table, 4), table)] == [url8(0), url8(1), url8(2)]
     assert [entry.url8 for entry in drained(queue, table)] == [url8(0), url8(2)]
+
+
+def test_urls_of_one_commit_share_rows_and_a_row_is_written_with_what_is_left_of_it() -> None:
+    table, queue = Overlay(MemoryKeyValue()), BackQueue(HOST8, {}, 100)
+    for number in range(ROW_URLS + 2):
+        queue.push(0, url8(number))
+    queue.save(table)
+    queue.push(0, url8(99))
+    queue.save(table)
+    rows = [row_urls(value) for _, value in table.scan(b"Q", b"R")]
+    assert [len(row) for row in rows] == [ROW_URLS, 2, 1]
+    for _ in range(ROW_URLS + 1):
+        entry = queue.pop(table, BANDS)
+        assert entry is not None
+        queue.finish(entry)
+    queue.save(table)
+    assert [row_urls(value) for _, value in table.scan(b"Q", b"R")] == [[url8(ROW_URLS + 1)], [url8(99)]]
+    assert queue.lanes[0].cursor == 1
+
+
+def test_a_row_of_one_url_as_earlier_versions_wrote_them_is_read() -> None:
+    table = Overlay(MemoryKeyValue())
+    for number in range(20):
+        table.put(queue_key(HOST8, 0, number), url8(number))
+    queue = BackQueue(HOST8, {0: Lane(0, 20)}, 6)
+    assert [entry.url8 for entry in drained(queue, table)] == [url8(number) for number in range(20)]
 
 
 def test_the_parked_band_is_popped_only_by_name() -> None:
     table, queue = Overlay(MemoryKeyValue()), BackQueue(HOST8, {}, 4)
-    queue.push(table, PARKED_BAND, url8(1))
+    queue.push(PARKED_BAND, url8(1))
     assert queue.pop(table, BANDS) is None
     entry = queue.pop_band(table, PARKED_BAND)
     assert entry is not None and entry.url8 == url8(1)
@@ -83,6 +110,7 @@ operations = st.lists(
         st.tuples(st.just("pop"), st.just(0)),
         st.tuples(st.just("finish"), st.integers(0, 9)),
         st.tuples(st.just("restore"), st.integers(0, 9)),
+        st.tuples(st.just("save"), st.just(0)),
         st.tuples(st.just("crash"), st.just(0)),
     ),
     max_size=60,
@@ -98,7 +126,7 @@ def test_no_url_is_lost_or_given_twice_whatever_happens(steps: list[tuple[str, i
     pushed = 0
     for step, argument in steps:
         if step == "push":
-            queue.push(table, argument, url8(pushed))
+            queue.push(argument, url8(pushed))
             waiting[argument].append(pushed)
             pushed += 1
         elif step == "pop":
@@ -111,13 +139,15 @@ def test_no_url_is_lost_or_given_twice_whatever_happens(steps: list[tuple[str, i
                 leased.append((entry, number))
         elif step == "finish" and leased:
             entry, number = leased.pop(argument % len(leased))
-            queue.finish(table, entry)
+            queue.finish(entry)
         elif step == "restore" and leased:
             entry, number = leased.pop(argument % len(leased))
             queue.restore(entry)
             waiting[entry.band] = sorted([*waiting[entry.band], number])
+        elif step == "save":
+            queue.save(table)
         elif step == "crash":
-            queue = reopened(queue, head)
+            queue = reopened(queue, table, head)
             for entry, number in leased:
                 waiting[entry.band] = sorted([*waiting[entry.band], number])
             leased.clear()

@@ -2,22 +2,29 @@
 
 Entries are table keys that begin with their time, so taking what is due reads exactly that. The earliest time is kept in memory so
 that nothing is read before it.
+
+URLs that become due in the same second share a row, written by ``save``: the first is the key, the others are its value. Nearly all pages
+are fetched for the first time and wait the same interval, so what is fetched in one second is due in one second, and
+the schedule costs a row for each commit instead of one for each page.
 """
 
 from __future__ import annotations
 
 from lycosa.kv.overlay import Overlay
+from lycosa.kv.records import due_urls
 
 NEVER = 0xFFFFFFFF
 """The time of a queue that is empty."""
 
 
 class DueQueue:
-    """Entries under one prefix by due time (whole wall seconds)."""
+    """Entries under one prefix by due time (whole wall seconds). ``row`` of them may share one if they are of 16 bytes, as URLs are."""
 
-    def __init__(self, table: Overlay, prefix: bytes) -> None:
+    def __init__(self, table: Overlay, prefix: bytes, row: int = 1) -> None:
         self._table = table
         self._prefix = prefix
+        self._row = row  # entries that may share one
+        self._added: dict[int, list[bytes]] = {}  # by time, since ``save``
         self.earliest = self._peek(0)
 
     def __repr__(self) -> str:
@@ -26,23 +33,37 @@ class DueQueue:
     def add(self, due_at: int, suffix: bytes) -> None:
         """``suffix`` is due at ``due_at``."""
         due_at = min(max(due_at, 0), NEVER - 1)
-        self._table.put(self._key(due_at, suffix), b"")
-        self.earliest = min(self.earliest, due_at)
+        if due_at in self._added:
+            self._added[due_at].append(suffix)
+        else:
+            self._added[due_at] = [suffix]
+            self.earliest = min(self.earliest, due_at)
 
-    def remove(self, due_at: int, suffix: bytes) -> None:
-        """It is not due any more."""
-        self._table.delete(self._key(due_at, suffix))
+    def save(self) -> None:
+        """Puts what was added into the open batch."""
+        for due_at, suffixes in self._added.items():
+            for at in range(0, len(suffixes), self._row):
+                first, *others = suffixes[at : at + self._row]
+                key = self._key(due_at, first)
+                # A row that begins with the same URL may be there, of an earlier commit; its others are not to be lost.
+                self._table.put(key, (self._table.get(key) or b"") + b"".join(others))
+        self._added.clear()
 
     def take(self, now: float, limit: int) -> list[bytes]:
-        """Removes and gives up to ``limit`` suffixes that are due."""
+        """Removes and gives up to ``limit`` suffixes that are due, in the order of their times; what shares a row is taken together."""
         if now < self.earliest:
             return []
-        entries = list(self._table.scan(self._prefix, self._key(int(now) + 1, b""), limit))
-        for key, _ in entries:
+        self.save()
+        taken: list[bytes] = []
+        last = 0
+        for key, row in list(self._table.scan(self._prefix, self._key(int(now) + 1, b""), limit)):
+            if len(taken) >= limit:
+                break
+            taken += due_urls(key, row)
             self._table.delete(key)
-        last = int.from_bytes(entries[-1][0][1:5], "big") if entries else 0
+            last = int.from_bytes(key[1:5], "big")
         self.earliest = self._peek(last)
-        return [key[5:] for key, _ in entries]
+        return taken
 
     def _key(self, due_at: int, suffix: bytes) -> bytes:
         return self._prefix + due_at.to_bytes(4, "big") + suffix

@@ -10,15 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import msgspec
-
 from lycosa.config import FrontierSection
 from lycosa.frontier.counters import COUNTERS_KEY, count, counters_of
 from lycosa.frontier.discovery import Bounds, Discovery, Origin, record_of
 from lycosa.frontier.due import DueQueue
 from lycosa.frontier.front_queues import FrontQueues
 from lycosa.frontier.lease import Lease
-from lycosa.frontier.visit_state import HostState, VisitState, VisitStates
+from lycosa.frontier.visit_state import HostState, VisitState, VisitStates, counted_as
 from lycosa.kv.overlay import Overlay
 from lycosa.kv.port import Writes
 from lycosa.kv.records import PARKED_BAND, UrlRecord, decode_url, encode, encode_url, known_key, url_key
@@ -31,6 +29,7 @@ from lycosa.seen.port import SeenUrls
 from lycosa.url import host_of
 
 _DUE_BATCH = 500
+_DUE_ROW = 64  # URLs that share a row of the schedule, 1 kB
 _PROMOTED = 1000
 _LEAST_STATES = 100  # of hosts that nobody holds; beyond it twice the workbench for the whole crawl, some 2 kB each
 _BOUNDS = 200_000  # hosts of the whole crawl whose bounds are in memory, 250 bytes each
@@ -58,7 +57,7 @@ class Partition:
         self.visits = VisitStates(table, number, section.head, max(2 * section.workbench // section.partitions, _LEAST_STATES))
         self.front = FrontQueues(table, section.bands)
         self._leased: dict[bytes, Lease] = {}  # by host8 url8
-        self.alarms = self._due, self._parked = DueQueue(table, b"D"), DueQueue(table, b"P")
+        self.alarms = self._due, self._parked = DueQueue(table, b"D", _DUE_ROW), DueQueue(table, b"P")
         self.counters = counters_of(table)
         self._bounds = Bounds(max(_BOUNDS // section.partitions, 1000))
         self._discovery = Discovery(seen, self.visits, self._bounds, self._admit, self._meet_again)
@@ -102,11 +101,11 @@ class Partition:
             self.table.put(known_key(found.url8), found.host8)
         self.counters.move(None, record.state)
         if is_parked:
-            visit.queue.push(self.table, PARKED_BAND, found.url8)
+            visit.queue.push(PARKED_BAND, found.url8)
             visit.record.parked += 1
             self.visits.touch(visit)
         else:
-            _count_discovered(visit)
+            visit.count_discovered()
             self._enqueue(visit, found.url8, record)
 
     def _meet_again(self, found: Discovered, now: float) -> None:
@@ -142,9 +141,9 @@ class Partition:
         """Puts a QUEUED URL into its host's back queue, and the host into a front queue when it is in none or in a worse one."""
         state = visit.record.state
         if state in (HostState.PARKED, HostState.RETIRED):
-            self.counters.move(UrlState.QUEUED, _host_url_state(state))
+            self.counters.move(UrlState.QUEUED, counted_as(state))
         band = self._band(record.priority)
-        visit.queue.push(self.table, band, url8)
+        visit.queue.push(band, url8)
         visit.record.waiting += 1
         if state is HostState.EXHAUSTED:
             visit.record.state = HostState.READY
@@ -200,7 +199,7 @@ class Partition:
                 lease = self._leased[visit.host8 + entry.url8] = Lease(visit, entry, record)
                 return lease
             # The queue disagrees with the record: the record is right.
-            visit.queue.finish(self.table, entry)
+            visit.queue.finish(entry)
             visit.record.waiting -= 1
             self.visits.touch(visit)
         return None
@@ -216,12 +215,12 @@ class Partition:
             return False
         visit, record = lease.visit, lease.record
         del self._leased[visit.host8 + lease.entry.url8]
-        visit.queue.finish(self.table, lease.entry)
+        visit.queue.finish(lease.entry)
         visit.record.waiting -= 1
         self.visits.touch(visit)
         if not visit.benched and visit.record.waiting == 0:
             self.settle_host(visit)
-        before = _host_url_state(visit.record.state)
+        before = counted_as(visit.record.state)
         record.reason, record.detail, record.due_at = done.reason, done.detail, done.due_at
         record.tries = 0 if done.history is not None and done.state is not UrlState.QUEUED else record.tries + 1
         if done.history is not None:
@@ -276,14 +275,15 @@ class Partition:
             entry = visit.queue.pop_band(self.table, PARKED_BAND)
             if entry is None:
                 return
-            visit.queue.finish(self.table, entry)
+            visit.queue.finish(entry)
             visit.record.parked -= 1
+            self.visits.touch(visit)
             record = self.find(visit.host8, entry.url8)
             if record is not None and record.state is UrlState.PARKED:
                 self._change(record, UrlState.QUEUED)
                 record.reason = Reason.NONE
                 self._put(visit.host8, entry.url8, record)
-                _count_discovered(visit)
+                visit.count_discovered()
                 self._enqueue(visit, entry.url8, record)
 
     def snooze(self, visit: VisitState, until: float, reason: Reason, detail: str = "") -> None:
@@ -312,11 +312,11 @@ class Partition:
     def _set_aside(self, visit: VisitState, state: HostState, reason: Reason, detail: str) -> None:
         record = visit.record
         held = record.waiting + record.retrying
-        before = _host_url_state(record.state)
+        before = counted_as(record.state)
         self.counters.hosts_parked += (state is HostState.PARKED) - (record.state is HostState.PARKED)
         self.counters.hosts_retired += (state is HostState.RETIRED) - (record.state is HostState.RETIRED)
         record.state, record.reason, record.detail = state, reason, detail
-        self.counters.move(before, _host_url_state(state), held)
+        self.counters.move(before, counted_as(state), held)
         self.visits.touch(visit)
 
     def reopen(self, visit: VisitState, now: float) -> None:
@@ -350,7 +350,7 @@ class Partition:
         if record.state is UrlState.QUEUED:
             visit.record.retrying -= 1
             if visit.record.state in (HostState.PARKED, HostState.RETIRED):
-                self.counters.move(_host_url_state(visit.record.state), UrlState.QUEUED)
+                self.counters.move(counted_as(visit.record.state), UrlState.QUEUED)
         elif record.state in (UrlState.FETCHED, UrlState.REDIRECTED, UrlState.FAILED):
             self._change(record, UrlState.QUEUED)
         else:
@@ -375,6 +375,8 @@ class Partition:
         self.take_gathered()
         self.visits.write_back()
         self.front.save()
+        for queue in self.alarms:
+            queue.save()
         if self.table.open_writes == 0:
             return []
         self.table.put(COUNTERS_KEY, encode(self.counters))
@@ -386,15 +388,3 @@ class Partition:
     def _change(self, record: UrlRecord, state: UrlState) -> None:
         self.counters.move(record.state, state)
         record.state = state
-
-
-def _host_url_state(state: HostState) -> UrlState:
-    """How the queued URLs of a host in this state are counted."""
-    if state is HostState.PARKED:
-        return UrlState.PARKED
-    return UrlState.RETIRED if state is HostState.RETIRED else UrlState.QUEUED
-
-
-def _count_discovered(visit: VisitState) -> None:
-    usage = visit.record.usage
-    visit.record.usage = msgspec.structs.replace(usage, discovered=usage.discovered + 1)

@@ -14,6 +14,7 @@ import msgspec
 from lycosa.frontier.back_queue import BackQueue, Lane
 from lycosa.kv.overlay import Overlay
 from lycosa.kv.records import PARKED_BAND, encode, host_key
+from lycosa.model.completed import UrlState
 from lycosa.model.pace import Pace
 from lycosa.model.usage import Usage
 from lycosa.reasons import Reason
@@ -33,6 +34,13 @@ class HostState(IntEnum):
     def label(self) -> str:
         """The name in outputs."""
         return self.name.lower()
+
+
+def counted_as(state: HostState) -> UrlState:
+    """How the queued URLs of a host in this state are counted."""
+    if state is HostState.PARKED:
+        return UrlState.PARKED
+    return UrlState.RETIRED if state is HostState.RETIRED else UrlState.QUEUED
 
 
 class VisitRecord(msgspec.Struct, array_like=True):
@@ -119,6 +127,11 @@ class VisitState:
         """The best band in which URLs wait."""
         return min((band for band, lane in self.record.lanes.items() if lane.cursor < lane.next and band != PARKED_BAND), default=0)
 
+    def count_discovered(self) -> None:
+        """One more URL was found on it."""
+        usage = self.record.usage
+        self.record.usage = Usage(usage.pages, usage.bytes, usage.time_s, usage.discovered + 1, usage.hosts)
+
 
 class VisitStates:
     """The visit states of a partition that are in use, over its table."""
@@ -169,6 +182,7 @@ class VisitStates:
     def write_back(self) -> None:
         """Puts changed records into the open batch, and forgets hosts that nobody holds beyond the capacity."""
         for host8, visit in self._dirty.items():
+            visit.queue.save(self._table)
             self._table.put(host_key(host8), encode(visit.record))
             visit.dirty = False
         self._dirty.clear()

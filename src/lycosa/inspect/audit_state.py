@@ -15,7 +15,7 @@ from lycosa.frontier.visit_state import HostState, VisitRecord, decode_visit
 from lycosa.inspect.audit_captures import CaptureIndex, place_key
 from lycosa.inspect.audit_report import Check, Progress
 from lycosa.inspect.reader import TableView
-from lycosa.kv.records import PARKED_BAND, UrlRecord, decode_url, due_key, front_key, parked_key, prefix_end
+from lycosa.kv.records import PARKED_BAND, UrlRecord, decode_url, due_urls, front_key, parked_key, prefix_end, row_urls
 from lycosa.model.completed import UrlState
 from lycosa.url import hash8, join_url
 
@@ -100,11 +100,12 @@ class StateChecks:
         self._asked.clear()
 
     def _schedules(self, view: TableView) -> None:
-        for key, _ in view.scan(b"D", prefix_end(b"D")):
-            due_at, host8, url8 = int.from_bytes(key[1:5], "big"), key[5:13], key[13:]
-            record = view.record(host8, url8)
-            told = record.due_at if record is not None else "nothing"
-            self.due.expect(told == due_at, f"URL {url8.hex()} is due at {due_at}, its record says {told}")
+        for key, row in view.scan(b"D", prefix_end(b"D")):
+            due_at = int.from_bytes(key[1:5], "big")
+            for url in due_urls(key, row):
+                record = view.record(url[:8], url[8:])
+                told = record.due_at if record is not None else "nothing"
+                self.due.expect(told == due_at, f"URL {url[8:].hex()} is due at {due_at}, its record says {told}")
         for key, _ in view.scan(b"P", prefix_end(b"P")):
             self.due.expect(view.visit(key[5:]) is not None, f"host {key[5:].hex()} is parked or sleeps and is unknown")
         for key, host8 in view.scan(b"F", prefix_end(b"F")):
@@ -153,7 +154,7 @@ class _HostCheck:
         url = join_url("https" if record.secure else "http", self._name, record.target)
         self._checks.fetched(url, record)
         self._checks.due.expect(
-            not record.due_at or self._view.get(due_key(record.due_at, self._host.host8, url8)) is not None,
+            not record.due_at or self._is_scheduled(record.due_at, self._host.host8 + url8),
             f"{url} is due at {record.due_at} and is not in the schedule",
         )
         if self._visit is not None:
@@ -165,16 +166,23 @@ class _HostCheck:
         elif record.state is UrlState.QUEUED:
             self._waiting.append(int.from_bytes(url8, "big"))
 
+    def _is_scheduled(self, due_at: int, url: bytes) -> bool:
+        """By its own row, or by one that it shares with others of its second."""
+        start = b"D" + due_at.to_bytes(4, "big")
+        if self._view.get(start + url) is not None:
+            return True
+        return any(url in due_urls(key, row) for key, row in self._view.scan(start, start + b"\xff" * 17))
+
     def _queue(self) -> tuple[array[int], array[int]]:
         queued, parked = array("Q"), array("Q")
         lanes = self._visit.lanes if self._visit else {}
-        for key, url8 in self._host.queue:
+        for key, row in self._host.queue:
             band, seq = key[9], int.from_bytes(key[10:], "big")
-            (parked if band == PARKED_BAND else queued).append(int.from_bytes(url8, "big"))
+            (parked if band == PARKED_BAND else queued).extend(int.from_bytes(url8, "big") for url8 in row_urls(row))
             lane = lanes.get(band)
             self._checks.queues.expect(
                 lane is not None and lane.cursor <= seq < lane.next,
-                f"{self._name}: entry {band}/{seq} lies outside its lane {lane and (lane.cursor, lane.next)}, so it would never be leased",
+                f"{self._name}: row {band}/{seq} lies outside its lane {lane and (lane.cursor, lane.next)}, so it would never be leased",
             )
         return queued, parked
 

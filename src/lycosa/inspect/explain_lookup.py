@@ -13,7 +13,7 @@ import pyarrow.dataset as ds
 from lycosa.attempts.files import files_of, open_file
 from lycosa.folder import attempts_folder
 from lycosa.inspect.reader import CrawlReader, TableView
-from lycosa.kv.records import PARKED_BAND
+from lycosa.kv.records import PARKED_BAND, row_urls
 from lycosa.model.capture import Location
 from lycosa.model.discovered import LinkKind
 from lycosa.reasons import Reason
@@ -152,9 +152,10 @@ def place_in_queue(view: TableView, host8: bytes, url8: bytes) -> Place | None:
     for key, value in view.scan(prefix, prefix + b"\xff" * 8):
         if key[9] == PARKED_BAND:
             continue
-        if value == url8 and place is None:
-            place = Place(key[9], waiting, 0)
-        waiting += 1
+        row = row_urls(value)
+        if url8 in row and place is None:
+            place = Place(key[9], waiting + row.index(url8), 0)
+        waiting += len(row)
     return msgspec.structs.replace(place, waiting=waiting) if place else None
 
 

@@ -13,6 +13,7 @@ partitions may be some commits apart while the crawl runs.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -74,7 +75,7 @@ class TableView:
 
     def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Pairs with ``start <= key < end`` in order, streaming."""
-        over = iter([(key, self._over[key]) for key in self._keys if start <= key < end])
+        over = iter([(key, self._over[key]) for key in self._keys[bisect_left(self._keys, start) : bisect_left(self._keys, end)]])
         upper = next(over, None)
         for key, value in self._table.scan(start, end):
             while upper is not None and upper[0] < key:

@@ -4,10 +4,10 @@ Keys are big-endian with one prefix byte, so that the keys of one host stand sid
 
 ==========================  =================================================
 ``U host8 url8``            the URL record
-``Q host8 band1 seq6``      waiting URL (value: url8); dense sequence numbers make a refill a range of keys
+``Q host8 band1 seq6``      waiting URLs (value: their url8); dense sequence numbers make a refill a range of keys
 ``H host8``                 the visit state of one host
 ``F band1 seq6``            host waiting in a front queue (value: host8)
-``D due4 host8 url8``       a URL due again: a retry or a refetch
+``D due4 host8 url8``       a URL due again, a retry or a refetch (value: host8 url8 of others of the same commit due in the same second)
 ``P due4 host8``            a parked host, due for re-examination, or a sleeping one, due to line up
 ``R host8 scheme1``         robots.txt of one origin
 ``A site``                  usage of one site
@@ -20,7 +20,7 @@ Keys are big-endian with one prefix byte, so that the keys of one host stand sid
 ==========================  =================================================
 
 Records are msgpack arrays: fields are only ever added at the end, with a default. Version 1 had record ids as text and whole dates in
-the history of a URL; it is read as well.
+the history of a URL, versions 1 and 2 one URL in each ``Q`` and ``D`` row; both are read as well.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ from lycosa.model.completed import History, UrlState
 from lycosa.model.discovered import LinkKind
 from lycosa.reasons import Reason
 
-RECORDS_VERSION = 2
+RECORDS_VERSION = 3
 SEQ_BYTES = 6
 PARKED_BAND = 255
+_URL8, _DUE = 8, 5  # bytes of a hash, and of a key before what is due
 _DATE, _ID = 9, 10  # places in a stored history
 
 if TYPE_CHECKING:
@@ -124,6 +125,11 @@ def queue_key(host8: bytes, band: int, seq: int) -> bytes:
     return b"Q" + host8 + band.to_bytes(1, "big") + seq.to_bytes(SEQ_BYTES, "big")
 
 
+def row_urls(row: bytes) -> list[bytes]:
+    """The ``url8`` values in a row of a back queue."""
+    return [row[at : at + _URL8] for at in range(0, len(row), _URL8)]
+
+
 def host_key(host8: bytes) -> bytes:
     return b"H" + host8
 
@@ -134,6 +140,11 @@ def front_key(band: int, seq: int) -> bytes:
 
 def due_key(due_at: int, host8: bytes, url8: bytes) -> bytes:
     return b"D" + due_at.to_bytes(4, "big") + host8 + url8
+
+
+def due_urls(key: bytes, row: bytes) -> list[bytes]:
+    """The ``host8 url8`` of all URLs in a row of the refetch schedule: one is in the key, the others are the value."""
+    return [key[_DUE:], *(row[at : at + 2 * _URL8] for at in range(0, len(row), 2 * _URL8))]
 
 
 def parked_key(due_at: int, host8: bytes) -> bytes:
