@@ -44,7 +44,7 @@ from lycosa.model.parsed import Link
 from lycosa.schedule.priority import link_importance
 from lycosa.seen.recent import RecentHashes
 from lycosa.seen.urls_sorted import SortedSeenUrls
-from lycosa.url import Canonicalizer, Sites, hash8, host_of
+from lycosa.url import Canonicalizer, Sites, hash8, hash8_all, host_of
 
 PARTITIONS = 16
 PAGE_LINKS = 100
@@ -90,12 +90,12 @@ class Crawl:
         """The links of one page."""
         origin = self.intake.origin(urls[0], 6, link_importance(0.1, len(urls)))
         hosts, links = self.hosts, []
-        for url in urls:
+        for url, url8 in zip(urls, hash8_all(urls), strict=True):
             host = host_of(url)
             host8 = hosts.get(host)
             if host8 is None:
                 host8 = hosts[host] = hash8(host)
-            links.append(Link(url, host8, hash8(url), LinkKind.A))
+            links.append(Link(url, host8, url8, LinkKind.A))
         if len(hosts) > 100_000:
             hosts.clear()
         self.intake.gather(origin, links, self.partitions[0])
@@ -115,13 +115,14 @@ class Crawl:
         partition.note_capture(visit, body_bytes=50_000, duration_s=0.2, is_page=True, is_capture=True)
         done = self.histories[self.completed % 1000]
         partition.complete(
-            lease, Completed(visit.host8, lease.entry.url8, lease.number, UrlState.FETCHED, due_at=NOW + 604_800, history=done)
+            lease,
+            Completed(visit.host8, lease.entry.url8, lease.number, UrlState.FETCHED, due_at=NOW + int(self.now) + 604_800, history=done),
         )
         self.completed += 1
 
     def commit(self) -> None:
         """As the worker does, in one thread."""
-        batches = [PartitionBatch(p.number, list(writes)) for p in self.partitions if (writes := p.freeze())]
+        batches = [PartitionBatch(p.number, writes) for p in self.partitions if (writes := p.freeze())]
         record = CommitRecord(epoch=1, sequence=self.log.next_sequence, wall=NOW + self.now, batches=batches)
         for batch in batches:
             self.partitions[batch.partition].seen.seal(record.sequence)

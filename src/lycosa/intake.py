@@ -8,7 +8,6 @@ depends on state (URL-seen, budgets, depth) is the owner's alone.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
@@ -69,6 +68,16 @@ class Addressing(msgspec.Struct, frozen=True):
     partitions: int
 
 
+class _Owner:
+    """A partition, here or elsewhere, and the links of one page that are on their way to it."""
+
+    __slots__ = ("links", "partition")
+
+    def __init__(self, partition: int) -> None:
+        self.partition = partition
+        self.links: list[Link] = []
+
+
 class Intake:
     """One per worker. ``outbox`` takes what belongs to partitions that are not owned here: (source partition, destination, found)."""
 
@@ -90,7 +99,8 @@ class Intake:
         self._clock = clock
         self._outbox = outbox
         self._standing = Standing(admission.budgets, addressing.sites.site_of)
-        self._owners: OrderedDict[bytes, int] = OrderedDict()
+        self._owners: dict[bytes, _Owner] = {}  # by host8
+        self._known_owners: dict[int, _Owner] = {}
         self.joined: list[str] = []  # places that joined the scope here, until the worker passes them on
 
     # -- what was found -----------------------------------------------------------------------------------------
@@ -187,23 +197,22 @@ class Intake:
 
     def gather(self, origin: Origin, links: list[Link], source: Partition) -> None:
         """Links of a page, that passed the pure rules, to their owners."""
-        by_owner: dict[int, list[Link]] = {}
         owners = self._owners
         for link in links:
-            owner = owners.get(link.host8)
-            if owner is None:
-                owner = self._owner(link)
-            if owner in by_owner:
-                by_owner[owner].append(link)
-            else:
-                by_owner[owner] = [link]
+            try:
+                owners[link.host8].links.append(link)
+            except KeyError:
+                self._owner(link).links.append(link)
         now = self._clock.wall()
-        for owner, batch in by_owner.items():
-            partition = self._partitions.get(owner)
+        for owner in self._known_owners.values():
+            if not owner.links:
+                continue
+            partition = self._partitions.get(owner.partition)
             if partition is not None:
-                partition.gather(origin, batch, now)
+                partition.gather(origin, owner.links, now)
             else:
-                self._outbox(source, owner, [origin.found(link) for link in batch])
+                self._outbox(source, owner.partition, [origin.found(link) for link in owner.links])
+            owner.links.clear()
 
     def redirect(self, lease: Lease, target: str) -> None:
         """A page answered with a redirect. The target of a seed's redirect belongs to the crawl: the operator meant it."""
@@ -284,18 +293,20 @@ class Intake:
         """Why nothing more may be fetched now from a host whose turn has come, or ``None``."""
         return self._standing.over_budget(partition, visit)
 
-    def _owner(self, found: Discovered | Link) -> int:
+    def _owner(self, found: Discovered | Link) -> _Owner:
         owner = self._owners.get(found.host8)
         if owner is None:
-            owner = self._owners[found.host8] = self.partition_of_host(host_of(found.url))
-            if len(self._owners) > _OWNERS:
-                self._owners.popitem(last=False)
+            number = self.partition_of_host(host_of(found.url))
+            owner = self._known_owners.get(number) or self._known_owners.setdefault(number, _Owner(number))
+            if len(self._owners) >= _OWNERS:
+                self._owners.clear()
+            self._owners[found.host8] = owner
         return owner
 
     def _give(self, found: list[Discovered], source: Partition) -> None:
         by_owner: dict[int, list[Discovered]] = {}
         for each in found:
-            by_owner.setdefault(self._owner(each), []).append(each)
+            by_owner.setdefault(self._owner(each).partition, []).append(each)
         for owner, batch in by_owner.items():
             partition = self._partitions.get(owner)
             if partition is not None:

@@ -7,6 +7,7 @@ userinfo, default port or trailing dot, and a path that starts with a slash. On 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 
 # A host has at least one character, so the path's slash is never before this index, in "http://a/" nor in "https://a/".
 _PATH_FROM = 8
@@ -52,6 +53,12 @@ def is_address(name: str) -> bool:
 def hash8(text: str) -> bytes:
     """The first eight bytes of the SHA-256 of the UTF-8 text: the key of a host or URL."""
     return hashlib.sha256(text.encode()).digest()[:8]
+
+
+def hash8_all(texts: Iterable[str]) -> list[bytes]:
+    """``hash8`` of each."""
+    sha256 = hashlib.sha256
+    return [sha256(text.encode()).digest()[:8] for text in texts]
 
 
 def partition_of(site: str, partitions: int) -> int:

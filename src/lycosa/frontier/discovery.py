@@ -8,7 +8,6 @@ cut of a commit: a page's links are always in the same commit as the end of its 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import compress
 
 import msgspec
 import numpy as np
@@ -19,10 +18,11 @@ from lycosa.model.completed import UrlState
 from lycosa.model.discovered import Discovered
 from lycosa.model.parsed import Link
 from lycosa.reasons import Reason
-from lycosa.seen.port import Hashes, SeenUrls
-from lycosa.url import host_of, scheme_of, target_of
+from lycosa.seen.port import Hashes, Mask, SeenUrls
+from lycosa.url import target_of
 
 ENOUGH = 4096
+NEVER_SO_DEEP = 1 << 30
 
 
 class Origin(msgspec.Struct, frozen=True, gc=False):
@@ -39,24 +39,28 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
 
 
 class Gathered:
-    """Links that wait, with their pages, in the order in which they were found."""
+    """Links that wait, in the order in which they were found, each with its page. A page has a handful for one partition, so nothing is
+    done page by page: ``depth`` and ``importance`` are the least and the greatest of all."""
+
+    __slots__ = ("depth", "importance", "links", "origins")
 
     def __init__(self) -> None:
-        self.pages: list[tuple[Origin, list[Link]]] = []
-        self.count = 0
+        self.links: list[Link] = []
+        self.origins: list[Origin] = []
+        self.depth, self.importance = NEVER_SO_DEEP, 0.0
 
     def __repr__(self) -> str:
-        return f"<Gathered links={self.count} pages={len(self.pages)}>"
+        return f"<Gathered links={len(self.links)}>"
 
     def add(self, origin: Origin, links: list[Link]) -> bool:
         """Whether there are enough now."""
-        self.pages.append((origin, links))
-        self.count += len(links)
-        return self.count >= ENOUGH
-
-    def hashes(self) -> Hashes:
-        """Of all links, in order."""
-        return hashes_of([link.url8 for _, links in self.pages for link in links])
+        self.links += links
+        self.origins += [origin] * len(links)
+        if origin.depth < self.depth:
+            self.depth = origin.depth
+        if origin.importance > self.importance:
+            self.importance = origin.importance
+        return len(self.links) >= ENOUGH
 
 
 class Bounds:
@@ -119,28 +123,32 @@ class Discovery:
 
     def take_gathered(self) -> bool:
         """Takes in what gathered; says whether there was anything."""
-        if not self._gathered.count:
+        if not self._gathered.links:
             return False
         gathered, now, self._gathered = self._gathered, self._gathered_at, Gathered()
-        is_new: list[bool] = self._seen.unseen(gathered.hashes()).tolist()
-        start = 0
-        for origin, links in gathered.pages:
-            fresh = is_new[start : (start := start + len(links))]
-            if True in fresh:
-                for link in compress(links, fresh):
-                    self._admit(origin.found(link), origin.priority, now)
-            self._meet_page(origin, links, fresh, now)
+        links, origins, admit = gathered.links, gathered.origins, self._admit
+        is_new = self._seen.unseen(hashes_of([link.url8 for link in links]))
+        for at in np.flatnonzero(is_new).tolist():
+            origin = origins[at]
+            admit(origin.found(links[at]), origin.priority, now)
+        self._meet_known(gathered, is_new, now)
         return True
 
-    def _meet_page(self, origin: Origin, links: list[Link], fresh: list[bool], now: float) -> None:
-        """The links of a page that were known, host by host: nearly none changes anything."""
-        depth, importance = origin.depth, origin.importance
-        for host8 in {link.host8 for link in links}:
-            deepest, highest = self._bounds.get(host8) or self._read_bounds(host8)
+    def _meet_known(self, gathered: Gathered, is_new: Mask, now: float) -> None:
+        """The links that were known: nearly none changes anything, and for most hosts one look tells so for all of them."""
+        depth, importance, get, read = gathered.depth, gathered.importance, self._bounds.get, self._read_bounds
+        open_hosts = set()
+        for host8 in {link.host8 for link in gathered.links}:
+            deepest, highest = get(host8) or read(host8)
             if depth < deepest or importance > highest:
-                for link, is_new in zip(links, fresh, strict=True):
-                    if link.host8 == host8 and not is_new:
-                        self._meet_again(origin.found(link), now)
+                open_hosts.add(host8)
+        if not open_hosts:
+            return
+        for link, origin, new in zip(gathered.links, gathered.origins, is_new.tolist(), strict=True):
+            if not new and link.host8 in open_hosts:
+                deepest, highest = get(link.host8) or read(link.host8)
+                if origin.depth < deepest or origin.importance > highest:
+                    self._meet_again(origin.found(link), now)
 
     def _read_bounds(self, host8: bytes) -> tuple[int, float]:
         record = self._visits.peek(host8)
@@ -156,11 +164,12 @@ def hashes_of(url8s: Sequence[bytes]) -> Hashes:
     return np.frombuffer(b"".join(url8s), dtype=">u8").astype(np.uint64)
 
 
-def record_of(found: Discovered, host: str, priority: float, now: float, is_parked: bool) -> UrlRecord:
+def record_of(found: Discovered, priority: float, now: float, is_parked: bool) -> UrlRecord:
     """The first record of a new URL."""
-    url, via = found.url, found.via
-    if via.startswith(url[: len(url) - len(target := target_of(url))]) and host_of(via) == host and scheme_of(via) == scheme_of(url):
-        via = target_of(via)  # a page of the same origin is kept as its path and query
+    url, via, target = found.url, found.via, target_of(found.url)
+    before = len(url) - len(target)
+    if via[: before + 1] == url[: before + 1]:
+        via = via[before:]  # a page of the same origin is kept as its path and query
     return UrlRecord(
         UrlState.PARKED if is_parked else UrlState.QUEUED, url[4] == "s", target, found.depth, round(priority * 255), found.kind, int(now),
         via, found.hops, Reason.DISCOVERY_RATE if is_parked else Reason.NONE,
