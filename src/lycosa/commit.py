@@ -34,12 +34,14 @@ from xxhash import xxh3_64_intdigest
 
 from lycosa.durable import DiskFull, named, sync_data, sync_folder, write_all
 
-FORMAT = 1
+FORMAT = 2
+"""Format 1 had the writes of a batch as an array of pairs. It is read as well, and never appended to."""
 MARK_KEY = b"M:commit"
 """Where a partition's table holds the mark of the last commit it contains."""
 
 _HEAD = struct.Struct(">8sQ")  # magic with the format's version, salt
 _HEAD_MAGIC = b"LYCLOG\x00" + bytes([FORMAT])
+_HEAD_MAGICS = (_HEAD_MAGIC, b"LYCLOG\x00\x01")
 _FRAME = struct.Struct(">4sIQ")  # magic, length of the payload, checksum of it
 _FRAME_MAGIC = b"\xc5LyR"
 _MARK = struct.Struct(">IQ")
@@ -68,7 +70,7 @@ class PartitionBatch(msgspec.Struct, array_like=True, gc=False):
     """What one commit writes to one partition: keys with their new value, ``None`` to delete."""
 
     partition: int
-    writes: list[tuple[bytes, bytes | None]]
+    writes: dict[bytes, bytes | None] | list[tuple[bytes, bytes | None]]
 
 
 class CommitRecord(msgspec.Struct, array_like=True, kw_only=True):
@@ -197,12 +199,12 @@ class CommitLog:
 
     def _reopen(self, path: Path, length: int) -> None:
         self._fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
-        self._salt = _HEAD.unpack(os.pread(self._fd, _HEAD.size, 0))[1]
+        magic, self._salt = _HEAD.unpack(os.pread(self._fd, _HEAD.size, 0))
         if os.fstat(self._fd).st_size != length:
             os.ftruncate(self._fd, length)
         sync_data(self._fd)  # a crash may have come between the write and its sync; from here on this record counts
         sync_folder(self._folder)
-        self._length = length
+        self._length = length if magic == _HEAD_MAGIC else self._file_bytes + 1  # a file of format 1 is full
 
     def _start_file(self, sequence: int) -> None:
         """A new file, ready for its first record. Raises ``DiskFull`` or ``OSError``; the file before stays the last one."""
@@ -290,9 +292,9 @@ def check_reaches(logs: Iterable[CommitLog], marks: Mapping[int, Mark]) -> None:
             raise LogDamaged(Path("log"), 0, f"partition {partition} contains commit {mark.sequence} of run {mark.epoch}, but {what}")
 
 
-def marked(batch: PartitionBatch, mark: Mark) -> list[tuple[bytes, bytes | None]]:
+def marked(batch: PartitionBatch, mark: Mark) -> dict[bytes, bytes | None]:
     """The writes of a batch with the mark behind them: what is applied to the partition's table, in one go."""
-    return [*batch.writes, (MARK_KEY, mark.pack())]
+    return {**dict(batch.writes), MARK_KEY: mark.pack()}
 
 
 def _files(folder: Path) -> dict[int, list[Path]]:
@@ -327,7 +329,7 @@ def _frames(path: Path, is_last: bool) -> Iterator[tuple[int, bytes]]:
         raise LogDamaged(path, 0, "the file has no head")
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         magic, salt = _HEAD.unpack_from(data)
-        if magic != _HEAD_MAGIC:
+        if magic not in _HEAD_MAGICS:
             raise LogDamaged(path, 0, _head_fault(magic))
         offset = _HEAD.size
         while (payload := _payload(data, offset, salt)) is not None:

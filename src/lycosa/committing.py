@@ -157,7 +157,7 @@ class Committer:
         waiters, self.waiters = self.waiters, []
         posted = self.mail.cut()
         pending = books.store.freeze()
-        batches = [PartitionBatch(number, list(writes)) for number, p in partitions.items() if (writes := p.freeze())]
+        batches = [PartitionBatch(number, writes) for number, p in partitions.items() if (writes := p.freeze())]
         if batches or not pending.is_empty or is_last:
             record = CommitRecord(epoch=books.epoch, sequence=books.log.next_sequence, wall=self._clock.wall(), batches=batches)
             for batch in batches:

@@ -17,7 +17,7 @@ from lycosa.commit import CommitLog, Mark, all_logs, check_reaches, marked, merg
 from lycosa.config import Config
 from lycosa.folder import known_hashes, log_folder, mark_of, open_seen, stamp_of, table_folder
 from lycosa.frontier.counters import counters_of
-from lycosa.kv.port import KeyValue, Opener
+from lycosa.kv.port import KeyValue, Opener, pairs_of
 from lycosa.kv.records import prefix_end
 from lycosa.seen.port import SeenUrls, hashes_of
 from lycosa.store.recovery import Recovery, recover
@@ -122,7 +122,7 @@ def _catch_up(logs: list[CommitLog], opened: dict[int, _Opened], make: Callable[
                 each.mark = record.mark
                 replayed += 1
             if batch.partition not in stale and stamp_of(record.mark) > each.seen.stamp:
-                _remember(each.seen, (key for key, value in batch.writes if value is not None), stamp_of(record.mark))
+                _remember(each.seen, (key for key, value in pairs_of(batch.writes) if value is not None), stamp_of(record.mark))
     for number, each in opened.items():
         each.table.flush()
         if number in stale:

@@ -19,6 +19,7 @@ from lycosa.commit import CommitLog, CommitRecord, PartitionBatch
 from lycosa.exchange import Exchange, ExchangeError, Inbox, InProcessExchange, Outbox, Parcel, ParcelGap, Receiver, Sender, SocketExchange
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.kv.overlay import Overlay
+from lycosa.kv.port import pairs_of
 from lycosa.model.discovered import Discovered, LinkKind
 from lycosa.wire import encode_frame
 
@@ -405,7 +406,7 @@ async def main(folder, sockets):
         await asyncio.sleep(0.003)
         if table.open_writes:
             writes = table.freeze()
-            record = CommitRecord(epoch=1, sequence=log.next_sequence, wall=0.0, batches=[PartitionBatch(1, list(writes))])
+            record = CommitRecord(epoch=1, sequence=log.next_sequence, wall=0.0, batches=[PartitionBatch(1, writes)])
             await asyncio.to_thread(log.append, record)
             store.write(writes)
             table.settle()
@@ -459,4 +460,4 @@ def replayed(folder: Path) -> dict[str, int]:
 
 def writes(record: CommitRecord) -> list[tuple[bytes, bytes | None]]:
     batches: list[PartitionBatch] = record.batches
-    return [pair for batch in batches for pair in batch.writes]
+    return [pair for batch in batches for pair in pairs_of(batch.writes)]

@@ -157,6 +157,18 @@ def test_a_head_that_was_lost_is_damage_and_a_newer_format_is_named(tmp_path: Pa
         CommitLog(tmp_path, 0)
 
 
+def test_a_log_of_format_1_is_read_and_goes_on_in_a_new_file(tmp_path: Path) -> None:
+    filled(tmp_path, 2).close()  # its batches are lists of pairs, as those of format 1 were
+    path = files(tmp_path)[0]
+    data = path.read_bytes()
+    path.write_bytes(data[:7] + b"\x01" + data[8:])
+    log = CommitLog(tmp_path, 0)
+    log.append(record(3))
+    assert [each.sequence for each in log.records()] == [1, 2, 3]
+    log.close()
+    assert [file.read_bytes()[7] for file in files(tmp_path)] == [1, 2]
+
+
 def test_bytes_inside_a_record_never_pass_for_a_record(tmp_path: Path) -> None:
     filled(tmp_path / "other", 1).close()
     frame = files(tmp_path / "other")[0].read_bytes()[16:]

@@ -326,10 +326,10 @@ def test_an_out_of_date_completion_changes_nothing() -> None:
 def test_nothing_is_frozen_when_nothing_happened() -> None:
     store = MemoryKeyValue()
     partition = open_partition(store)
-    assert partition.freeze() == []
+    assert partition.freeze() == {}
     partition.discover([found("http://a.example/x")], [0.5], START)
     commit(store, partition)
-    assert partition.freeze() == []
+    assert partition.freeze() == {}
 
 
 @pytest.mark.parametrize("state", [HostState.PARKED, HostState.RETIRED])

@@ -65,7 +65,7 @@ class BackQueue:
     def __init__(self, host8: bytes, lanes: dict[int, Lane], head: int) -> None:
         self.lanes = lanes
         self._host8 = host8
-        self._head = head
+        self._head = head  # entries in memory, about
         self._places = 0
         self._lines = {band: _Line(lanes[band]) for band in sorted(lanes)}
         self.open_leases = 0  # entries popped and not finished
@@ -96,7 +96,8 @@ class BackQueue:
                 line.tail[seq] = row
         row.append(url8)
         if in_head:
-            line.head.append(self._entry(band, seq, url8))
+            self._places += 1
+            line.head.append(Entry(band, seq, url8, self._places))
 
     def pop(self, table: Overlay, bands: int) -> Entry | None:
         """Takes the first entry of the best band below ``bands``, or gives ``None``; it is open until ``finish`` or ``restore``."""
@@ -156,22 +157,21 @@ class BackQueue:
         self._lines = dict(sorted(self._lines.items()))  # the best band first
         return line
 
-    def _entry(self, band: int, seq: int, url8: bytes) -> Entry:
-        self._places += 1
-        return Entry(band, seq, url8, self._places)
-
     def _refill(self, table: Overlay, band: int, line: _Line) -> None:
         while 2 * len(line.head) < self._head and line.loaded < line.lane.next:
             numbers = range(line.loaded, min(line.loaded + _ROWS_READ, line.lane.next))
-            stored = [seq for seq in numbers if seq not in line.tail]
+            tail = line.tail
+            stored = [seq for seq in numbers if seq not in tail] if tail else numbers
             values = table.get_many([queue_key(self._host8, band, seq) for seq in stored])
-            # A hole is a row whose leases ended out of order before a restart.
-            rows = {seq: row_urls(value) for seq, value in zip(stored, values, strict=True) if value}
+            rows = dict(zip(stored, values, strict=True))
             for seq in numbers:
-                row = rows.get(seq) or line.tail.pop(seq, None)
-                if row:
+                value = rows.get(seq)
+                row = row_urls(value) if value else tail.pop(seq, None)
+                if row:  # else a hole: a row whose leases ended out of order before a restart
                     line.rows[seq] = row
-                    line.head.extend([self._entry(band, seq, url8) for url8 in row])
+                    place = self._places
+                    self._places = place + len(row)
+                    line.head.extend([Entry(band, seq, url8, place + at) for at, url8 in enumerate(row, 1)])
             line.loaded = numbers.stop
         _advance(line)
 

@@ -18,7 +18,6 @@ from lycosa.frontier.front_queues import FrontQueues
 from lycosa.frontier.lease import Lease
 from lycosa.frontier.visit_state import HostState, VisitState, VisitStates, counted_as
 from lycosa.kv.overlay import Overlay
-from lycosa.kv.port import Writes
 from lycosa.kv.records import PARKED_BAND, UrlRecord, decode_url, encode, encode_url, known_key, url_key
 from lycosa.model.completed import Completed, UrlState
 from lycosa.model.discovered import Discovered, LinkKind
@@ -83,15 +82,14 @@ class Partition:
         return self._discovery.take_gathered()
 
     def _admit(self, found: Discovered, priority: float, now: float) -> None:
-        host = host_of(found.url)
         visit = self.visits.find(found.host8)
         if visit is None:
-            visit = self.visits.meet(found.host8, host)
+            visit = self.visits.meet(found.host8, host_of(found.url))
             self.counters.hosts += 1
         elif found.kind is LinkKind.SEED and visit.record.state is HostState.RETIRED:
             self.reopen(visit, now)
         is_parked = self._over_discovery(visit.record.usage)
-        record = record_of(found, host, priority, now, is_parked)
+        record = record_of(found, priority, now, is_parked)
         self._put(found.host8, found.url8, record)
         if found.depth > visit.record.deepest or found.importance > visit.record.importance:
             visit.record.deepest = max(visit.record.deepest, found.depth)
@@ -370,7 +368,7 @@ class Partition:
         value = self.table.get(url_key(host8, url8))
         return decode_url(value) if value is not None else None
 
-    def freeze(self) -> Writes:
+    def freeze(self) -> dict[bytes, bytes | None]:
         """All writes since the last commit, counters among them; empty when nothing happened."""
         self.take_gathered()
         self.visits.write_back()
@@ -378,7 +376,7 @@ class Partition:
         for queue in self.alarms:
             queue.save()
         if self.table.open_writes == 0:
-            return []
+            return {}
         self.table.put(COUNTERS_KEY, encode(self.counters))
         return self.table.freeze()
 

@@ -15,6 +15,7 @@ from lycosa.commit import read_logs
 from lycosa.folder import log_folder, seen_path, stamp_of
 from lycosa.inspect.audit_report import Check
 from lycosa.inspect.reader import TableView
+from lycosa.kv.port import pairs_of
 from lycosa.kv.records import prefix_end
 from lycosa.seen.delta import is_in_sorted
 from lycosa.seen.files import HashFileDamaged, map_hash_file
@@ -82,7 +83,7 @@ def _logged_since(folder: Path, partition: int, stamp: int) -> Hashes | None:
         first.setdefault(worker, stamp_of(record.mark))
         for batch in record.batches:
             if batch.partition == partition and stamp_of(record.mark) > stamp:
-                url8s.extend(key[9:] for key, value in batch.writes if key[:1] == b"U" and value is not None)
+                url8s.extend(key[9:] for key, value in pairs_of(batch.writes) if key[:1] == b"U" and value is not None)
     reach = max(first.values(), default=0)
     if stamp + 1 < reach:
         return None

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from lycosa.kv.port import StoreError, StoreLocked, Writes
+from lycosa.kv.port import StoreError, StoreLocked, Writes, pairs_of
 
 
 class MemoryKeyValue:
@@ -42,7 +42,7 @@ class MemoryKeyValue:
     def write(self, writes: Writes) -> None:
         self._check_open()
         fresh: list[bytes] = []
-        for key, value in writes:
+        for key, value in pairs_of(writes):
             self._undo.append((key, self._pairs.get(key)))
             if value is None:
                 self._pairs.pop(key, None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lycosa.kv.port import KeyValue, Writes
+from lycosa.kv.port import KeyValue
 
 
 class Overlay:
@@ -80,11 +80,11 @@ class Overlay:
             if given == limit:
                 return
 
-    def freeze(self) -> Writes:
+    def freeze(self) -> dict[bytes, bytes | None]:
         """Hands over the open batch; it stays visible until ``settle``."""
         assert not self._in_flight, "one commit in flight"
         self._in_flight, self._open = self._open, {}
-        return list(self._in_flight.items())
+        return self._in_flight
 
     def settle(self) -> None:
         """The store below now holds what ``freeze`` handed over."""

@@ -39,7 +39,7 @@ from rocksdict import (
 )
 
 from lycosa.durable import FULL, DiskFull
-from lycosa.kv.port import Opener, StoreDamaged, StoreError, StoreLocked, Writes
+from lycosa.kv.port import Opener, StoreDamaged, StoreError, StoreLocked, Writes, pairs_of
 
 # Longest scan that is read at once; nothing of it stays open. A refill asks for tens, a sweep for some hundreds.
 _EAGER = 4096
@@ -119,7 +119,7 @@ class RocksKeyValue:
     def write(self, writes: Writes) -> None:
         batch = WriteBatch(raw_mode=True)
         put, delete = batch.put, batch.delete
-        for key, value in writes:
+        for key, value in pairs_of(writes):
             if value is None:
                 delete(key)
             else:
