@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from itertools import repeat
 from pathlib import Path
 
 import msgspec
@@ -44,7 +45,7 @@ from lycosa.model.parsed import Link
 from lycosa.schedule.priority import link_importance
 from lycosa.seen.recent import RecentHashes
 from lycosa.seen.urls_sorted import SortedSeenUrls
-from lycosa.url import Canonicalizer, Sites, hash8, hash8_all, host_of
+from lycosa.url import Canonicalizer, Sites, hash8, hash8_all, hosts_of
 
 PARTITIONS = 16
 PAGE_LINKS = 100
@@ -71,7 +72,6 @@ class Crawl:
         self.partitions = [Partition(n, Overlay(table), SortedSeenUrls(seen_path(folder, n)), SECTION) for n, table in self.tables.items()]
         self.frontier = Frontier(self.partitions, Workbench(4), SECTION.workbench)
         self.log = CommitLog(folder / "log", 0)
-        self.hosts: dict[str, bytes] = {}
         self.intake = self._intake()
         self.chance = random.Random(7)
         self.histories = [history(self.chance, NOW) for _ in range(1000)]
@@ -89,16 +89,10 @@ class Crawl:
     def discover(self, urls: list[str]) -> None:
         """The links of one page."""
         origin = self.intake.origin(urls[0], 6, link_importance(0.1, len(urls)))
-        hosts, links = self.hosts, []
-        for url, url8 in zip(urls, hash8_all(urls), strict=True):
-            host = host_of(url)
-            host8 = hosts.get(host)
-            if host8 is None:
-                host8 = hosts[host] = hash8(host)
-            links.append(Link(url, host8, url8, LinkKind.A))
-        if len(hosts) > 100_000:
-            hosts.clear()
-        self.intake.gather(origin, links, self.partitions[0])
+        hosts = hosts_of(urls)
+        known = {host: hash8(host) for host in set(hosts)}  # for each page anew, as the parse child does
+        host8s = [known[host] for host in hosts]
+        self.intake.gather(origin, list(map(Link, urls, host8s, hash8_all(urls), repeat(LinkKind.A))), self.partitions[0])
 
     def fetch(self) -> None:
         """One URL, as far as the frontier is concerned."""

@@ -75,6 +75,19 @@ def _stored(chance: random.Random, at: int) -> list[Any]:
     return [1, at, 200, noise[8:28], simhash, etag, "", 0, 604_800, number % 1_000_000, noise[36:52], segment, offset, "", ""]
 
 
+def _row_ends(count: int) -> list[int]:
+    """Where the rows of a back queue of ``count`` URLs end: as a crawl leaves them, eight of a page's own host and two found elsewhere."""
+    ends = [end for start in range(0, count, 10) for end in (start + 8, start + 9, start + 10) if end < count]
+    return [*ends, count] if count else []
+
+
+def _rows(url8s: list[bytes]) -> Iterator[bytes]:
+    start = 0
+    for end in _row_ends(len(url8s)):
+        yield b"".join(url8s[start:end])
+        start = end
+
+
 class _Table:
     """Sorted rows into table files."""
 
@@ -153,7 +166,7 @@ def load_partition(folder: Path, number: int, urls: int, hosts: int) -> tuple[in
     def waiting() -> Iterator[tuple[bytes, bytes]]:
         for host8, url8s in queues:
             for part, band in enumerate(_BANDS):
-                yield from ((queue_key(host8, band, seq), url8) for seq, url8 in enumerate(url8s[part::2]))
+                yield from ((queue_key(host8, band, seq), row) for seq, row in enumerate(_rows(url8s[part::2])))
 
     def visits() -> Iterator[tuple[bytes, bytes]]:
         for place, (host8, h, name) in enumerate(mine):
@@ -162,7 +175,7 @@ def load_partition(folder: Path, number: int, urls: int, hosts: int) -> tuple[in
             record = VisitRecord(
                 name,
                 HostState.READY,
-                {band: Lane(0, len(range(part, queued, 2))) for part, band in enumerate(_BANDS)},
+                {band: Lane(0, len(_row_ends(len(range(part, queued, 2))))) for part, band in enumerate(_BANDS)},
                 queued,
                 next_at=NOW - 1000.0,
                 usage=Usage(fetched, fetched * 50_000, fetched * 0.2, size),

@@ -10,7 +10,19 @@ from lycosa.canonical import CANONICAL_VERSION, Canonicalizer, InvalidUrl, resol
 from lycosa.session_ids import find_session, may_have_session
 from lycosa.sites import BUNDLED_LIST, Sites
 from lycosa.surt import surt
-from lycosa.url_parts import hash8, hash8_all, host_of, is_address, join_url, name_of, origin_of, partition_of, scheme_of, target_of
+from lycosa.url_parts import (
+    hash8,
+    hash8_all,
+    host_of,
+    hosts_of,
+    is_address,
+    join_url,
+    name_of,
+    origin_of,
+    partition_of,
+    scheme_of,
+    target_of,
+)
 
 __all__ = [
     "BUNDLED_LIST",
@@ -22,6 +34,7 @@ __all__ = [
     "hash8",
     "hash8_all",
     "host_of",
+    "hosts_of",
     "is_address",
     "join_url",
     "may_have_session",

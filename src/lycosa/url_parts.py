@@ -55,6 +55,11 @@ def hash8(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()[:8]
 
 
+def hosts_of(urls: Iterable[str]) -> list[str]:
+    """``host_of`` each."""
+    return [url[8 if url[4] == "s" else 7 : url.index("/", _PATH_FROM)] for url in urls]
+
+
 def hash8_all(texts: Iterable[str]) -> list[bytes]:
     """``hash8`` of each."""
     sha256 = hashlib.sha256

@@ -20,7 +20,7 @@ from collections import deque
 import msgspec
 
 from lycosa.kv.overlay import Overlay
-from lycosa.kv.records import queue_key, row_urls
+from lycosa.kv.records import PARKED_BAND, queue_key, row_urls
 
 ROW_URLS = 16  # at most in a row: bounds what is written again when one of them is finished
 _ROWS_READ = 8  # rows of a refill that are asked for together
@@ -78,6 +78,14 @@ class BackQueue:
     def in_memory(self) -> int:
         """Entries of the head."""
         return sum(len(line.head) for line in self._lines.values())
+
+    @property
+    def best_band(self) -> int:
+        """The best band with an entry that waits or is open, the parked one aside; 0 when there is none."""
+        for band, line in self._lines.items():
+            if line.lane.cursor < line.lane.next:
+                return band if band != PARKED_BAND else 0
+        return 0
 
     def push(self, band: int, url8: bytes) -> None:
         """Adds a URL at the end of a band."""

@@ -42,13 +42,14 @@ class Counters(msgspec.Struct):
 
     def move(self, before: UrlState | None, after: UrlState | None, count: int = 1) -> None:
         """``count`` URLs change state; ``None`` before is a discovery."""
+        states = self.states
         if before is None:
             self.discovered += count
         else:
-            self.states[before] = self.states.get(before, 0) - count
-            assert self.states[before] >= 0, (before, after, self.states)
+            left = states[before] = states.get(before, 0) - count
+            assert left >= 0, (before, after, states)
         if after is not None:
-            self.states[after] = self.states.get(after, 0) + count
+            states[after] = states.get(after, 0) + count
 
     def of(self, state: UrlState) -> int:
         """URLs in a state."""

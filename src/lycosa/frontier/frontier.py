@@ -200,9 +200,10 @@ class Frontier:
     def _is_spent(self, visit: VisitState) -> bool:
         visits = self._visits[visit.host8] = self._visits.get(visit.host8, 0) + 1
         front = visit.record.front
+        if visits >= QUANTUM or len(self.workbench) >= self._required:
+            return True
         # A host that has fetched its important URLs gives its place to those that still have some.
-        is_worse = front is not None and visit.best_band > front[0]
-        return is_worse or visits >= QUANTUM or len(self.workbench) >= self._required
+        return front is not None and visit.best_band > front[0]
 
     def _refill(self, now: float, wall: float) -> bool:
         """Moves hosts from front queues to the workbench, one a turn; says whether any came."""

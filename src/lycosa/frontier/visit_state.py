@@ -13,7 +13,7 @@ import msgspec
 
 from lycosa.frontier.back_queue import BackQueue, Lane
 from lycosa.kv.overlay import Overlay
-from lycosa.kv.records import PARKED_BAND, encode, host_key
+from lycosa.kv.records import encode, host_key
 from lycosa.model.completed import UrlState
 from lycosa.model.pace import Pace
 from lycosa.model.usage import Usage
@@ -125,7 +125,7 @@ class VisitState:
     @property
     def best_band(self) -> int:
         """The best band in which URLs wait."""
-        return min((band for band, lane in self.record.lanes.items() if lane.cursor < lane.next and band != PARKED_BAND), default=0)
+        return self.queue.best_band
 
     def count_discovered(self) -> None:
         """One more URL was found on it."""

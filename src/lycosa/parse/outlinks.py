@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from lycosa.model.parsed import Link
 from lycosa.parse.html import RawLink
-from lycosa.url import Canonicalizer, InvalidUrl, hash8, hash8_all, host_of, resolve
+from lycosa.url import Canonicalizer, InvalidUrl, hash8, hash8_all, hosts_of, resolve
 
 
 class Outlinks:
@@ -46,15 +46,12 @@ class Outlinks:
 
     def links(self) -> list[Link]:
         """The outlinks in the order in which they were found."""
-        hosts: dict[str, bytes] = {}
-        links: list[Link] = []
-        for (url, found), url8 in zip(self._found.items(), hash8_all(self._found), strict=True):
-            host = host_of(url)
-            host8 = hosts.get(host)
-            if host8 is None:
-                host8 = hosts[host] = hash8(host)
-            links.append(Link(url, host8, url8, found.kind, found.anchor, found.nofollow))
-        return links
+        hosts = hosts_of(self._found)
+        known = {host: hash8(host) for host in set(hosts)}
+        return [
+            Link(url, known[host], url8, found.kind, found.anchor, found.nofollow)
+            for (url, found), host, url8 in zip(self._found.items(), hosts, hash8_all(self._found), strict=True)
+        ]
 
 
 def base_of(document_url: str, base: str | None) -> str:
