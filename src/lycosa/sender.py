@@ -24,6 +24,7 @@ Rest = Callable[[Fetched, float, float], float]
 
 _NEXT_ADDRESS = frozenset({Reason.CONNECT_REFUSED, Reason.CONNECT_TIMEOUT, Reason.NETWORK_UNREACHABLE})
 _MOST_ADDRESSES = 2
+_LATE_S = 0.001  # from taking a slot to the request
 
 
 class Sender:
@@ -39,6 +40,7 @@ class Sender:
         self._clock = clock
         self.limits = limits
         self.in_flight = 0
+        self._taken: dict[str, float] = {}  # when slots were taken whose request has not begun
         self._looking_up: set[asyncio.Task[None]] = set()
 
     async def resolve(self, host: str) -> Sequence[str]:
@@ -57,10 +59,15 @@ class Sender:
 
     def take(self, address: str) -> float:
         """Takes a slot of the address: 0, or the seconds to wait without one."""
-        return self._addresses.take(address, self._clock.monotonic())
+        now = self._clock.monotonic()
+        wait = self._addresses.take(address, now)
+        if wait <= 0:
+            self._taken[address] = now
+        return wait
 
     def untake(self, address: str) -> None:
         """Gives a slot back unused."""
+        self._taken.pop(address, None)
         self._addresses.release(address, self._clock.monotonic())
 
     async def send(self, request: FetchRequest, rest: Rest, others: Sequence[str] = ()) -> Fetched:
@@ -81,7 +88,7 @@ class Sender:
 
     async def _attempt(self, request: FetchRequest, rest: Rest) -> tuple[Fetched, float]:
         clock, host = self._clock, host_of(request.url)
-        begun = clock.monotonic()
+        begun = await self._on_time(request.address)
         number = self._attempts.begin(host, request.address, request.url, request.kind, begun, clock.wall())
         self._addresses.started(request.address, begun)
         self.in_flight += 1
@@ -103,6 +110,15 @@ class Sender:
         delay_s = rest(fetched, now, wall)
         self._attempts.end(number, fetched.reason, fetched.status, fetched.duration_s, now, wall, delay_s)
         return fetched, delay_s
+
+    async def _on_time(self, address: str) -> float:
+        """Now, which is when the slot was taken. A process that was held up since then (another thread had the interpreter, the system
+        ran others) takes its slot anew: another worker may have taken the next one, and its request would follow ours too closely."""
+        while (now := self._clock.monotonic()) - self._taken.pop(address, now) > _LATE_S:
+            self.untake(address)
+            while (wait := self.take(address)) > 0:
+                await self._clock.sleep(wait)
+        return now
 
     def robots_request(self, url: str, address: str, max_bytes: int) -> FetchRequest:
         """A request for robots.txt: small, never spooled."""

@@ -1,0 +1,78 @@
+"""A request leaves when its slot was taken, or the slot is taken anew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from lycosa.attempts import AttemptLog
+from lycosa.config import PolitenessSection
+from lycosa.model.fetched import Fetched, FetchRequest, Limits
+from lycosa.politeness.addresses import AddressTable
+from lycosa.reasons import Reason
+from lycosa.sender import Sender
+
+ADDRESS, DELAY_S = "192.0.2.1", 0.2
+
+
+class Clock:
+    """Stands still but for sleeping and what the test adds."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def wall(self) -> float:
+        return self.now + 1e9
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += max(seconds, 1e-6)
+
+
+class Server:
+    """Notes when requests come."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.starts: list[float] = []
+
+    async def fetch(self, request: FetchRequest) -> Fetched:
+        self.starts.append(self._clock.now)
+        return Fetched(request.url, Reason.NONE, status=200, address=request.address)
+
+    async def resolve(self, name: str) -> Sequence[str]:
+        return [ADDRESS]
+
+    async def close(self) -> None: ...
+
+
+@pytest.mark.parametrize("held_up_s", [0.0, 0.0005, 0.15, 0.7])
+async def test_a_worker_that_was_held_up_does_not_send_just_before_another(held_up_s: float, tmp_path: Path) -> None:
+    clock = Clock()
+    server, section = Server(clock), msgspec.structs.replace(PolitenessSection(), address_delay_s=DELAY_S)
+    tables = [AddressTable(tmp_path / "addresses", section) for _ in range(2)]
+    logs = [AttemptLog(tmp_path, number, clock.wall(), clock.monotonic()) for number in range(2)]
+    ours, other = (Sender(server, server, table, log, clock, Limits()) for table, log in zip(tables, logs, strict=True))
+    clock.now += 10 * DELAY_S  # a new table waits for one delay
+    assert ours.take(ADDRESS) == 0
+    clock.now += held_up_s
+    taken = other.take(ADDRESS)
+    assert (taken == 0) is (held_up_s > DELAY_S)
+    if taken == 0:
+        await other.send(FetchRequest("http://b.test/", ADDRESS), lambda *_: 1.0)
+    await ours.send(FetchRequest("http://a.test/", ADDRESS), lambda *_: 1.0)
+    clock.now += DELAY_S
+    while other.take(ADDRESS) > 0:
+        clock.now += 0.01
+    await other.send(FetchRequest("http://b.test/", ADDRESS), lambda *_: 1.0)
+    gaps = [later - earlier for earlier, later in zip(server.starts, server.starts[1:], strict=False)]
+    assert gaps and min(gaps) >= DELAY_S - 0.001
+    assert all(table.snapshot()["slots_used"] == 0 for table in tables)
+    for table, log in zip(tables, logs, strict=True):
+        table.close()
+        log.close(clock.wall(), clock.monotonic())
