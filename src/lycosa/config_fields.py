@@ -11,7 +11,7 @@ import difflib
 import math
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import cache
 from typing import Any
@@ -38,7 +38,8 @@ class Kind(Enum):
 
 
 class Field(msgspec.Struct, frozen=True):
-    """One setting. ``low`` and ``high`` are its bounds with their signs (``>=``, ``>``, ``<=``, ``<``), ``choices`` its enum, if any."""
+    """One setting. ``low`` and ``high`` are its bounds with their signs (``>=``, ``>``, ``<=``, ``<``), ``choices`` its enum, if any;
+    ``words`` are numbers that have a name."""
 
     key: str
     kind: Kind
@@ -48,19 +49,20 @@ class Field(msgspec.Struct, frozen=True):
     high: tuple[str, float] | None = None
     pattern: str = ""
     choices: type[Enum] | None = None
+    words: Mapping[str, int] = {}
 
     @property
     def type_text(self) -> str:
         """The type for people."""
-        return " | ".join(str(each.value) for each in self.choices) if self.choices else self.kind.value
+        return " | ".join(str(each.value) for each in self.choices) if self.choices else " | ".join((self.kind.value, *self.words))
 
     @property
     def bound_text(self) -> str:
         """The bound for people: ``1s to 1d``, ``at least 1``, or empty."""
         words = {">=": "at least", ">": "more than", "<=": "at most", "<": "less than"}
         if self.low and self.high and (self.low[0], self.high[0]) == (">=", "<="):
-            return f"{self.show(self.low[1])} to {self.show(self.high[1])}"
-        return ", ".join(f"{words[sign]} {self.show(limit)}" for sign, limit in (b for b in (self.low, self.high) if b))
+            return f"{self._number(self.low[1])} to {self._number(self.high[1])}"
+        return ", ".join(f"{words[sign]} {self._number(limit)}" for sign, limit in (b for b in (self.low, self.high) if b))
 
     def show(self, value: Any) -> str:
         """A value as it may be written in a source."""
@@ -68,17 +70,21 @@ class Field(msgspec.Struct, frozen=True):
             return str(value.value)
         if isinstance(value, bool):
             return "true" if value else "false"
+        if self.kind is Kind.LIST:
+            return ", ".join(value)
+        return next((word for word, number in self.words.items() if number == value), self._number(value))
+
+    def _number(self, value: Any) -> str:
         if self.kind is Kind.DURATION:
             return show_seconds(value)
         if self.kind is Kind.SIZE:
             return show_bytes(int(value))
-        if self.kind is Kind.LIST:
-            return ", ".join(value)
         return f"{value:.15g}" if isinstance(value, float) else str(value)
 
     def read(self, value: object) -> Any:
         """The typed value. ``value`` is text from an environment or a flag, or what TOML gave. Raises ``ValueError``."""
-        found = _READERS[self.kind](self, value)
+        word = value.strip().lower() if isinstance(value, str) and self.words else ""
+        found: Any = self.words[word] if word in self.words else _READERS[self.kind](self, value)
         if self.kind in _NUMERIC:
             self._check_bounds(found)
         if self.pattern and not re.search(self.pattern, found):
@@ -171,7 +177,8 @@ def _field(key: str, raw: inspect.Field) -> Field:
         high = ("<=", kind.le) if kind.le is not None else ("<", kind.lt) if kind.lt is not None else None
     choices = kind.cls if isinstance(kind, inspect.EnumType) else None
     pattern = kind.pattern or "" if isinstance(kind, inspect.StrType) else ""
-    return Field(key, _kind_of(key, kind), raw.default, meaning, low, high, pattern, choices)
+    words = (raw.type.extra or {}).get("words", {}) if isinstance(raw.type, inspect.Metadata) else {}
+    return Field(key, _kind_of(key, kind), raw.default, meaning, low, high, pattern, choices, words)
 
 
 def _kind_of(key: str, kind: inspect.Type) -> Kind:

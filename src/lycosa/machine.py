@@ -1,0 +1,72 @@
+"""What this process may use of the machine: cores, and memory, as the system and its control groups (Linux, versions 1 and 2) allow.
+
+A container's bound is not the machine's: who ignores it starts too many workers, and is killed for memory that it was told is there.
+A group's bound is also that of all groups above it, so every level is read. ``root`` is where the file systems hang, for tests.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+_ROOT = Path("/")
+_V2 = ("sys/fs/cgroup", "sys/fs/cgroup/unified")
+_UNBOUND = 1 << 60  # version 1 writes "no bound" as the largest number of pages
+
+
+def cores(root: Path = _ROOT) -> int:
+    """Cores that may run this process at once: those it is bound to, and no more than its groups' quota pays for in full; at least 1."""
+    try:
+        found = len(os.sched_getaffinity(0))
+    except AttributeError:  # not on macOS
+        found = os.cpu_count() or 1
+    for quota, period in _quotas(root):
+        found = min(found, quota // period)
+    return max(found, 1)
+
+
+def memory_bytes(root: Path = _ROOT) -> int:
+    """Memory that this process may use: the machine's, or less where a group bounds it."""
+    found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for folder in _folders(root, "memory"):
+        for name in ("memory.max", "memory.limit_in_bytes"):
+            text = _text(folder / name)
+            if text.isdecimal() and 0 < int(text) < _UNBOUND:
+                found = min(found, int(text))
+    return found
+
+
+def _quotas(root: Path) -> Iterator[tuple[int, int]]:
+    """Microseconds of processor time and the period that they are for, of each group that has a quota."""
+    for folder in _folders(root, "cpu"):
+        words = _text(folder / "cpu.max").split()
+        if len(words) != 2:
+            words = [_text(folder / "cpu.cfs_quota_us"), _text(folder / "cpu.cfs_period_us")]
+        if all(word.isdecimal() and int(word) for word in words):  # "max" and -1 are no quota
+            yield int(words[0]), int(words[1])
+
+
+def _folders(root: Path, controller: str) -> Iterator[Path]:
+    """The folders of this process's group and of those above it, for one controller."""
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        number, controllers, group = line.split(":", 2)
+        names = controllers.split(",")
+        if number == "0" and not controllers:
+            bases = [root / base for base in _V2]
+        elif controller in names:
+            bases = [root / "sys/fs/cgroup" / name for name in {controller, controllers}]
+        else:
+            continue
+        parts = Path(group.lstrip("/")).parts
+        for base in bases:
+            # Inside of a container the path may be the host's, which is not mounted here: what there is of it is read.
+            yield from (base.joinpath(*parts[:length]) for length in range(len(parts), -1, -1))
+
+
+def _text(path: Path) -> str:
+    """A file's text without blanks around it, or nothing when it cannot be read."""
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
