@@ -31,6 +31,7 @@ from lycosa.kv.overlay import Overlay
 from lycosa.kv.port import KeyValue, Opener
 from lycosa.kv.records import prefix_end
 from lycosa.manifest import Identity, Manifest
+from lycosa.memory_plan import MemoryPlan
 from lycosa.model.fetched import Limits
 from lycosa.pacing import Pacing
 from lycosa.permits import GrantedPermits, LocalPermits
@@ -67,7 +68,8 @@ class Ports(msgspec.Struct, frozen=True):
 
 
 class Job(msgspec.Struct, frozen=True):
-    """What one worker is to do: which of a crawl's partitions it owns in this run, URLs whose places are in scope, the user's own rules."""
+    """What one worker is to do: which of a crawl's partitions it owns in this run, URLs whose places are in scope, the user's own rules,
+    its part of the memory where that is bounded (``config`` is fitted to it)."""
 
     folder: Path
     config: Config
@@ -80,6 +82,7 @@ class Job(msgspec.Struct, frozen=True):
     places: Sequence[str] = ()
     rules: tuple[Rule, ...] = ()
     sinks: tuple[PageSink, ...] = ()
+    plan: MemoryPlan | None = None
 
 
 class Assembled(msgspec.Struct, frozen=True):
@@ -92,6 +95,7 @@ class Assembled(msgspec.Struct, frozen=True):
     store: SegmentStore
     delivery: Delivery
     permits: LocalPermits | GrantedPermits
+    robots: Robots
     close: Callable[[], None]
 
 
@@ -188,6 +192,9 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
         permits = LocalPermits(config.limits, captures, body_bytes, lambda: worker.stop(End.LIMIT))
     pipeline = Pipeline(stages, config, clock, Pacing(config.politeness, clock, chance), permits, crashes.suspicion)
     books = Books(tables, log, attempts, crashes, store, job.manifest.runs, ports.free_bytes)
+    if job.plan is not None:
+        books = msgspec.structs.replace(books, batch_bytes=job.plan.batch)
+        _bound(job.plan, frontier, intake, robots)
     worker = Worker(config, frontier, pipeline, books, clock, ports.offload, ports.reach)
     if want_permits is not None:
         worker.is_alone, worker.committer.mail = False, delivery
@@ -200,12 +207,12 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
             partitions[number].seen.close()
             table.close()
 
-    return Assembled(worker, intake, pipeline, sender, store, delivery, permits, close)
+    return Assembled(worker, intake, pipeline, sender, store, delivery, permits, robots, close)
 
 
 def _partition(job: Job, number: int, table: KeyValue) -> Partition:
     config = job.config
-    seen = open_seen(job.folder, number, config.seen, table)
+    seen = open_seen(job.folder, number, config.seen, table, job.plan.delta if job.plan else 1 << 18)
     mark = mark_of(table)
     assert seen.stamp in (-1, stamp_of(mark)) or seen.stamp > stamp_of(mark), "recovery brought URL-seen up to its table"
     if seen.stamp < 0:
@@ -218,6 +225,14 @@ def _partition(job: Job, number: int, table: KeyValue) -> Partition:
         lambda usage: over_discovery(config.budgets, usage) is not None,
         lists_known=config.seen.urls is SeenChoice.BLOOM,
     )
+
+
+def _bound(plan: MemoryPlan, frontier: Frontier, intake: Intake, robots: Robots) -> None:
+    """What is kept only to save look-ups is bounded by memory, and is no setting."""
+    robots.most_rules = min(robots.most_rules, plan.rules)
+    intake.most_owners = min(intake.most_owners, plan.note_hosts)
+    for partition in frontier.partitions.values():
+        partition.bounds.capacity = min(partition.bounds.capacity, plan.note_hosts // plan.owned)
 
 
 def _intake(

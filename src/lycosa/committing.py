@@ -28,8 +28,7 @@ from lycosa.store.pending import PendingWrite
 from lycosa.store.segments import SegmentStore
 
 _FLUSH_RECORDS = 300  # commits after which tables are flushed and the log is dropped up to there
-_BUFFER_BYTES = 32_000_000  # of records that wait in memory, at which a commit does not wait for its time
-_OPEN_WRITES = 1_000_000
+_OPEN_WRITE_BYTES = 64  # a write to the tables that waits for its commit, next to a record; 250 with all its objects
 
 
 class Reach(Protocol):
@@ -65,6 +64,8 @@ class Books(msgspec.Struct, frozen=True):
     store: SegmentStore
     epoch: int
     free_bytes: Callable[[], int]
+    batch_bytes: int = 32_000_000
+    """Of records that wait in memory, at which a commit does not wait for its time."""
 
 
 class Committer:
@@ -114,7 +115,8 @@ class Committer:
         if self._commit is None:
             return False  # the next one is a second away at most
         open_writes = sum(partition.table.open_writes for partition in self._partitions.values())
-        return self._books.store.buffered_bytes > 4 * _BUFFER_BYTES or open_writes > _OPEN_WRITES
+        bound = self._books.batch_bytes
+        return self._books.store.buffered_bytes > 4 * bound or open_writes * _OPEN_WRITE_BYTES > bound
 
     def raise_failure(self) -> None:
         """Raises what a commit or the closing of a segment raised."""
@@ -125,7 +127,7 @@ class Committer:
         """Starts a commit when enough has happened or enough time has passed."""
         if self._commit is not None:
             return
-        is_full = len(self._pipeline.settled) >= self._section.commit_pages or self._books.store.buffered_bytes >= _BUFFER_BYTES
+        is_full = len(self._pipeline.settled) >= self._section.commit_pages or self._books.store.buffered_bytes >= self._books.batch_bytes
         if not is_full and now - self._committed_at < self._section.commit_s:
             return
         self._commit = asyncio.get_running_loop().create_task(self._commit_once())

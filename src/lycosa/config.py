@@ -286,5 +286,16 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     store: StoreSection = StoreSection()
     frontier: FrontierSection = FrontierSection()
     limits: LimitSection = LimitSection()
-    workers: Annotated[int, _m("Worker processes; 0 is one per core.", ge=0, le=1024)] = 1
+    workers: Annotated[
+        int, _m("Worker processes; auto (0) is one per core that the crawl may use.", ge=0, le=1024, extra={"words": {"auto": 0}})
+    ] = 1
+    memory_bytes: Annotated[
+        int,
+        _m(
+            "Memory of the whole crawl, all its processes together; auto (0) is 1.5 GB a worker, at most half of what the machine "
+            "or the control group has.",
+            ge=0,
+            extra={"words": {"auto": 0}},
+        ),
+    ] = 0
     seed: Annotated[int, _m("Seed of all that is random.", ge=0)] = 0

@@ -31,6 +31,7 @@ OPTIONS: dict[str, str] = {
     "limits.max_bytes": "--max-bytes",
     "limits.max_pages": "--max-pages",
     "limits.max_time_s": "--max-time",
+    "memory_bytes": "--memory",
     "politeness.delay_s": "--delay",
     "scope.exclude": "--exclude",
     "scope.include": "--include",

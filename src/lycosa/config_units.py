@@ -69,6 +69,11 @@ def show_bytes(size: int) -> str:
     return str(size)
 
 
+def show_mb(size: int) -> str:
+    """About how much, for a sentence."""
+    return f"{size / 1e6:.0f} MB"
+
+
 def _number(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(value)
 

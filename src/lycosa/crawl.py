@@ -23,14 +23,15 @@ from lycosa.clock import SystemClock
 from lycosa.config import Config
 from lycosa.config_sources import check
 from lycosa.intake import Rule
-from lycosa.kv.rocks import rocks_opener
+from lycosa.kv.rocks import opener_within, rocks_opener
 from lycosa.manifest import exists
+from lycosa.memory_plan import RECOVERY_BYTES, MemoryPlan, fitted
 from lycosa.messages import Progress
 from lycosa.model.page import Page
 from lycosa.progress import ProgressReport
-from lycosa.real_ports import real_ports
+from lycosa.real_ports import cache_of, real_ports
 from lycosa.seed_check import SeedCheck
-from lycosa.session import Session
+from lycosa.session import Session, memory_plan
 from lycosa.worker import End, Worker
 
 _QUEUED_PAGES = 100
@@ -82,8 +83,9 @@ class Crawl:
     async def run_async(self) -> Report:
         """The same on a running event loop."""
         self._check_seeds()
-        with Session(self._folder, self._config, rocks_opener(), SystemClock()) as session:
-            return await self._run(session)
+        plan = memory_plan(msgspec.structs.replace(self._config, workers=1))
+        with Session(self._folder, self._config, rocks_opener(*RECOVERY_BYTES), SystemClock()) as session:
+            return await self._run(session, plan)
 
     def stop(self) -> None:
         """Finishes what is in flight and commits; ``run`` then returns. Call it from the loop's thread, for instance from a sink."""
@@ -138,9 +140,11 @@ class Crawl:
             reasons.append(f"{seed!r}: {reason}")
         raise ValueError("; ".join(["no seed can be crawled", *reasons[:10]]) if reasons else "a new crawl needs a seed")
 
-    async def _run(self, session: Session) -> Report:
-        job = msgspec.structs.replace(session.job(0, tuple(range(self._config.frontier.partitions))), rules=self._rules, sinks=self._sinks)
-        ports = real_ports(session.folder, session.config, session.user_agent)
+    async def _run(self, session: Session, plan: MemoryPlan) -> Report:
+        job = session.job(0, tuple(range(self._config.frontier.partitions)))
+        config = fitted(job.config, plan)
+        job = msgspec.structs.replace(job, config=config, plan=plan, rules=self._rules, sinks=self._sinks)
+        ports = real_ports(session.folder, config, session.user_agent, opener_within(cache_of(plan)))
         assembled = assemble(job, ports)
         self._worker = assembled.worker
         try:

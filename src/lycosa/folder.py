@@ -74,14 +74,15 @@ def mark_of(table: KeyValue) -> Mark:
     return Mark.unpack(table.get(MARK_KEY))
 
 
-def open_seen(folder: Path, partition: int, section: SeenSection, table: KeyValue) -> SeenUrls:
-    """The chosen implementation of URL-seen; ``table`` confirms what a Bloom filter claims."""
+def open_seen(folder: Path, partition: int, section: SeenSection, table: KeyValue, most_delta: int = 1 << 18) -> SeenUrls:
+    """The chosen implementation of URL-seen; ``table`` confirms what a Bloom filter claims. ``most_delta`` is how many hashes are in
+    memory before they are written to its file."""
     path = seen_path(folder, partition)
     path.parent.mkdir(parents=True, exist_ok=True)
     if section.urls is SeenChoice.SORTED:
-        return SortedSeenUrls(path)
+        return SortedSeenUrls(path, most_delta)
     confirm = _confirming(table) if section.bloom_confirm else None
-    return BloomSeenUrls(path.with_suffix(".bloom"), section.bloom_urls, section.bloom_error, confirm)
+    return BloomSeenUrls(path.with_suffix(".bloom"), section.bloom_urls, section.bloom_error, confirm, most_delta)
 
 
 def known_hashes(table: KeyValue) -> Iterator[Hashes]:

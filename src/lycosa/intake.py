@@ -101,7 +101,13 @@ class Intake:
         self._standing = Standing(admission.budgets, addressing.sites.site_of)
         self._owners: dict[bytes, _Owner] = {}  # by host8
         self._known_owners: dict[int, _Owner] = {}
+        self.most_owners = _OWNERS
         self.joined: list[str] = []  # places that joined the scope here, until the worker passes them on
+
+    def shed(self) -> None:
+        """Lets go of what is only kept to save look-ups."""
+        self._recent.clear()
+        self._owners.clear()
 
     # -- what was found -----------------------------------------------------------------------------------------
 
@@ -298,7 +304,7 @@ class Intake:
         if owner is None:
             number = self.partition_of_host(host_of(found.url))
             owner = self._known_owners.get(number) or self._known_owners.setdefault(number, _Owner(number))
-            if len(self._owners) >= _OWNERS:
+            if len(self._owners) >= self.most_owners:
                 self._owners.clear()
             self._owners[found.host8] = owner
         return owner

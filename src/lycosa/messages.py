@@ -9,10 +9,12 @@ import msgspec
 
 from lycosa.config import Config
 from lycosa.manifest import Manifest
+from lycosa.memory_plan import MemoryPlan
 
 
 class Start(msgspec.Struct, frozen=True, tag=True):
-    """First message to a worker: its job. ``sockets`` are the exchange's, by worker; ``places`` the URLs whose places are in scope."""
+    """First message to a worker: its job. ``sockets`` are the exchange's, by worker; ``places`` the URLs whose places are in scope,
+    ``plan`` its part of the memory."""
 
     folder: str
     config: Config
@@ -24,6 +26,7 @@ class Start(msgspec.Struct, frozen=True, tag=True):
     last_commit: float
     sockets: tuple[str, ...]
     places: list[str]
+    plan: MemoryPlan
 
 
 class Seeds(msgspec.Struct, frozen=True, tag=True):
@@ -59,6 +62,12 @@ class Probe(msgspec.Struct, frozen=True, tag=True):
     """Are you idle? Answered by ``ProbeAnswer``."""
 
     round: int
+
+
+class Memory(msgspec.Struct, frozen=True, tag=True):
+    """What all processes of the crawl hold together, bytes: told when that is near the bound, or was."""
+
+    total_bytes: int
 
 
 class SeedsTaken(msgspec.Struct, frozen=True, tag=True):
@@ -104,8 +113,20 @@ class HostNote(msgspec.Struct, frozen=True):
         return self.waiting * self.delay_s + self.next_in_s
 
 
+class ProcessMemory(msgspec.Struct, frozen=True):
+    """One process: ``part`` is ``worker``, ``parser`` or ``supervisor``, with the worker's number when there are several."""
+
+    part: str
+    own_bytes: int
+    mapped_bytes: int
+
+
 class Progress(msgspec.Struct, frozen=True, tag=True):
-    """About twice a second; its absence is how a worker that hangs is recognised."""
+    """About twice a second; its absence is how a worker that hangs is recognised.
+
+    ``memory`` is that of each process, ``memory_bytes`` what counts towards ``memory_bound`` (0 = none is known): what they have of their
+    own, and in the supervisor's sum the program's code once. ``relief`` says what is done to stay under it, for people.
+    """
 
     discovered: int = 0
     states: dict[str, int] = {}
@@ -127,6 +148,9 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     next_in_s: float = -1.0
     slowest: list[HostNote] = []
     memory_bytes: int = 0
+    memory_bound: int = 0
+    memory: list[ProcessMemory] = []
+    relief: str = ""
     commits: int = 0
     is_idle: bool = False
     lacks_room: bool = False
@@ -151,7 +175,7 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
     filename: str = ""
 
 
-ToWorker = Start | Seeds | Stop | JoinScope | Grant | Probe
+ToWorker = Start | Seeds | Stop | JoinScope | Grant | Probe | Memory
 ToSupervisor = SeedsTaken | Joined | WantGrant | ProbeAnswer | Progress | Ended | Failed
 
 encode = msgspec.msgpack.Encoder().encode
@@ -179,6 +203,7 @@ def total(reports: list[Progress]) -> Progress:
         slowest=slowest[:5],
         is_idle=all(report.is_idle for report in reports),
         lacks_room=any(report.lacks_room for report in reports),
+        relief=next((report.relief for report in reports if report.relief), ""),
     )
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import heapq
 import random
-import resource
-import sys
+from collections.abc import Callable
 
 from lycosa.config import Config
 from lycosa.frontier.due import NEVER
 from lycosa.frontier.visit_state import HostState, VisitState
-from lycosa.messages import HostNote, Progress
+from lycosa.memory import held_by
+from lycosa.messages import HostNote, ProcessMemory, Progress
 from lycosa.model.completed import UrlState
 from lycosa.politeness.delay import delay_s
 from lycosa.ports import Clock
@@ -24,15 +24,17 @@ _SHARE = 0.02  # of the loop's time that looking through all hosts may take
 class ProgressReport:
     """Makes ``Progress`` values for one worker; looking for the slowest hosts is bounded to a share of the time."""
 
-    def __init__(self, worker: Worker, config: Config, clock: Clock) -> None:
+    def __init__(self, worker: Worker, config: Config, clock: Clock, parser_pid: Callable[[], int | None] = lambda: None) -> None:
         self._worker = worker
         self._politeness = config.politeness
         self._clock = clock
         self._no_jitter = random.Random(0)
+        self._parser_pid = parser_pid
         self._slowest: list[HostNote] = []
         self._next_look = 0.0
 
     def make(self) -> Progress:
+        memory = memory_of(self._parser_pid())
         now = self._clock.monotonic()
         frontier = self._worker.frontier
         snapshot = frontier.snapshot(now)
@@ -70,7 +72,8 @@ class ProgressReport:
             hosts=sum(c.hosts for c in totals),
             next_in_s=self._next_in_s(now),
             slowest=self._slowest,
-            memory_bytes=memory_bytes(),
+            memory_bytes=sum(each.own_bytes for each in memory),
+            memory=memory,
             commits=self._worker.committer.commits,
             is_idle=self._worker.is_idle,
             lacks_room=self._worker.lacks_room,
@@ -104,11 +107,7 @@ def count_by_name(table: dict[str, int], name: str, number: int) -> None:
     table[name] = table.get(name, 0) + number
 
 
-def memory_bytes() -> int:
-    """Resident memory of this process, or its greatest so far where the system does not tell the present one."""
-    try:
-        with open("/proc/self/statm", "rb") as file:  # noqa: PTH123 (a pseudo-file)
-            return int(file.read().split()[1]) * resource.getpagesize()
-    except OSError:
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return peak if sys.platform == "darwin" else peak * 1024
+def memory_of(parser_pid: int | None) -> list[ProcessMemory]:
+    """What this worker and its parser hold."""
+    found = [ProcessMemory("worker", *held_by())]
+    return [*found, ProcessMemory("parser", *held_by(parser_pid))] if parser_pid else found

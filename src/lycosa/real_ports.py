@@ -12,10 +12,16 @@ from lycosa.config import Config, Cookies, FetchSection
 from lycosa.fetch import AiodnsQuery, CachingResolver, CookieJars, CurlFetcher, Guard
 from lycosa.folder import spool_folder, suffix_list
 from lycosa.kv.port import Opener
-from lycosa.kv.rocks import rocks_opener
+from lycosa.kv.rocks import SharedCache, rocks_opener
+from lycosa.memory_plan import MemoryPlan
 from lycosa.parse.parent import ChildParser
 from lycosa.parse.parser_config import ParserConfig
 from lycosa.url import Sites
+
+
+def cache_of(plan: MemoryPlan) -> SharedCache:
+    """The tables' part of a worker's memory."""
+    return SharedCache(plan.cache, min(plan.memtables, plan.cache // 2), plan.memtable)
 
 
 def real_ports(folder: Path, config: Config, user_agent: str, open_table: Opener | None = None, reach: Reach = lambda _: None) -> Ports:

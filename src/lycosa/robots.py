@@ -80,6 +80,12 @@ class Robots:
         self._partition_of = partition_of
         self._known: OrderedDict[bytes, tuple[RobotsRecord, Matcher]] = OrderedDict()
         self._rules = 0  # of all known files: a hostile one has as many as ten thousand ordinary ones
+        self.most_rules = _RULES
+
+    def shed(self) -> None:
+        """Lets go of the files that it has ready; they are read again from the table."""
+        self._known.clear()
+        self._rules = 0
 
     def state(self, partition: Partition, visit: VisitState, secure: bool, wall: float) -> OriginState:
         """What is known of the origin at a wall time."""
@@ -195,7 +201,7 @@ class Robots:
         old = self._known.pop(key, None)
         known = self._known[key] = (record, Matcher(record.rules))
         self._rules += len(record.rules.rules) - (len(old[0].rules.rules) if old else 0)
-        while len(self._known) > _MATCHERS or (self._rules > _RULES and len(self._known) > 1):
+        while len(self._known) > _MATCHERS or (self._rules > self.most_rules and len(self._known) > 1):
             _, (dropped, _) = self._known.popitem(last=False)
             self._rules -= len(dropped.rules.rules)
         return known

@@ -5,7 +5,6 @@ folder is a crawl or becomes one -> lock -> manifest agrees with the settings ->
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -14,15 +13,18 @@ from types import TracebackType
 
 import msgspec
 
+from lycosa import machine
 from lycosa import manifest as manifests
 from lycosa.assembly import Job, identity_of
 from lycosa.config import Config
+from lycosa.config_sources import SettingsError
 from lycosa.durable import replace_file
 from lycosa.fetch.headers import build_user_agent
 from lycosa.folder import settings_path, spool_folder, status_path, suffix_list
 from lycosa.kv.port import Opener
 from lycosa.lock import CrawlLock
 from lycosa.manifest import Manifest
+from lycosa.memory_plan import MemoryPlan, TooLittleMemory, plan_memory
 from lycosa.ports import Clock
 from lycosa.recovery import Recovered, recover_crawl, recover_worker
 from lycosa.url import BUNDLED_LIST, Sites
@@ -46,7 +48,15 @@ def saved_settings(folder: Path) -> Config | None:
 
 def worker_count(config: Config) -> int:
     """How many workers a run has: as the settings say, or one per core, and never more than there are partitions."""
-    return min(config.workers or os.cpu_count() or 1, config.frontier.partitions)
+    return min(config.workers or machine.cores(), config.frontier.partitions)
+
+
+def memory_plan(config: Config) -> MemoryPlan:
+    """How the memory of a run is dealt out on this machine. Raises ``SettingsError`` when it is too little."""
+    try:
+        return plan_memory(config, worker_count(config), machine.memory_bytes())
+    except TooLittleMemory as error:
+        raise SettingsError([str(error)]) from error
 
 
 class Session:

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from lycosa.folder import status_path
+from lycosa.memory_relief import Relief
 from lycosa.messages import Progress
 
 _EVERY_S = 1.0
@@ -49,6 +50,12 @@ class StatusFile:
                 "retired": progress.hosts_retired,
                 "front": progress.hosts_front,
             },
+            "memory": {
+                "bound_bytes": progress.memory_bound,
+                "held_bytes": progress.memory_bytes,
+                "relief": progress.relief,
+                "processes": msgspec.to_builtins(progress.memory),
+            },
             "waiting_for": waiting_for(progress),
             "progress": msgspec.to_builtins(progress),
         }
@@ -61,6 +68,8 @@ def waiting_for(progress: Progress) -> str:
     """One line on what keeps the crawl from going on."""
     if progress.lacks_room:
         return "room on the disk (store.min_free_bytes); it goes on by itself when there is more"
+    if progress.relief == Relief.STOP.meaning and not progress.running:
+        return "room in the memory (--memory); it goes on by itself when there is more"
     if progress.running:
         return f"{progress.running} request{'s' if progress.running > 1 else ''} in flight"
     note = min(progress.slowest, key=lambda note: note.next_in_s, default=None)

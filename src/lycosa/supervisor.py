@@ -18,14 +18,20 @@ from pathlib import Path
 
 import msgspec
 
+from lycosa.config_units import show_mb
 from lycosa.grants import Grants
+from lycosa.memory import held_by
+from lycosa.memory_plan import MemoryPlan
+from lycosa.memory_relief import FAR
 from lycosa.messages import (
     Ended,
     Grant,
     Joined,
     JoinScope,
+    Memory,
     Probe,
     ProbeAnswer,
+    ProcessMemory,
     Progress,
     Seeds,
     SeedsTaken,
@@ -37,7 +43,7 @@ from lycosa.messages import (
     is_over,
     total,
 )
-from lycosa.session import Session, worker_count
+from lycosa.session import Session
 from lycosa.status_file import StatusFile
 from lycosa.worker import End
 from lycosa.worker_handle import WorkerFailed, WorkerHandle
@@ -45,6 +51,7 @@ from lycosa.worker_handle import WorkerFailed, WorkerHandle
 _MOST_DEATHS = 10  # in a row, without a commit in between
 _SEED_BATCH = 1000
 _PROBE_S = 0.1
+_MEMORY_S = 0.5
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -65,16 +72,18 @@ class Supervisor:
     def __init__(
         self,
         session: Session,
+        plan: MemoryPlan,
         seeds: Iterable[str],
         on_progress: Callable[[Progress], None] = lambda _: None,
         on_note: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._session = session
+        self._plan = plan
         self._seeds = iter(seeds)
         self._on_progress = on_progress
         self._on_note = on_note
         partitions = session.config.frontier.partitions
-        count = worker_count(session.config)
+        count = plan.workers
         self._handles = [
             WorkerHandle(number, tuple(range(number, partitions, count)), session.lock_fileno, self._hear) for number in range(count)
         ]
@@ -92,6 +101,8 @@ class Supervisor:
         self._answers: dict[int, ProbeAnswer] = {}
         self._last_activity = -1
         self._deaths = 0
+        self._next_told = 0.0
+        self._told_relief: set[str] = set()
         self._said: set[asyncio.Task[None]] = set()
 
     # -- what the operator can do ---------------------------------------------------------------------------------
@@ -172,6 +183,7 @@ class Supervisor:
             handle.last_commit or job.last_commit,
             sockets,
             list(self._places),
+            self._plan,
         )
 
     def _greeting(self, handle: WorkerHandle) -> tuple[ToWorker, ...]:
@@ -190,6 +202,7 @@ class Supervisor:
             progress = self._total()
             self._status.write("stopping" if self._end else "crawling", progress, len(self._handles), self._deaths)
             self._on_progress(progress)
+            self._tell_memory(progress)
             if self._grants.is_reached(progress.committed, progress.body_bytes):
                 self._end_all(End.LIMIT)
         elif isinstance(message, SeedsTaken):
@@ -206,6 +219,19 @@ class Supervisor:
             self._give_grants()
         elif isinstance(message, ProbeAnswer) and message.round == self._probe:
             self._answers[handle.number] = message
+
+    def _tell_memory(self, progress: Progress) -> None:
+        """Near the bound, and until it is far again: each worker judges by the sum what it has to do."""
+        now = time.monotonic()
+        if now < self._next_told or not (progress.relief or progress.memory_bytes >= FAR * self._plan.total):
+            return
+        self._next_told = now + _MEMORY_S
+        for handle in self._handles:
+            self._say(handle, Memory(progress.memory_bytes))
+        if progress.relief and progress.relief not in self._told_relief:
+            self._told_relief.add(progress.relief)
+            held, bound = show_mb(progress.memory_bytes), show_mb(self._plan.total)
+            self._on_note(f"memory is near its bound ({held} of {bound}): a worker {progress.relief}")
 
     def _join(self, urls: list[str], finder: WorkerHandle) -> None:
         """Places that a worker found to belong to the crawl."""
@@ -260,4 +286,12 @@ class Supervisor:
         task.add_done_callback(self._said.discard)
 
     def _total(self) -> Progress:
-        return total([handle.progress for handle in self._handles])
+        progress = total([handle.progress for handle in self._handles])
+        mine = held_by()
+        memory = [ProcessMemory("supervisor", *mine)]
+        for handle in self._handles:
+            which = f" {handle.number}" if len(self._handles) > 1 else ""
+            memory += [ProcessMemory(each.part + which, each.own_bytes, each.mapped_bytes) for each in handle.progress.memory]
+        # The program's code is the same pages in all processes.
+        held = sum(each.own_bytes for each in memory) + mine.mapped_bytes
+        return msgspec.structs.replace(progress, memory=memory, memory_bytes=held, memory_bound=self._plan.total)

@@ -63,6 +63,7 @@ class Worker:
         self.reaches_nobody = False  # nothing was ever captured, and all that waits are hosts that could not be reached
         self._has_visited = False  # in this run
         self.lacks_room = False  # the disk has less than ``store.min_free_bytes``: nothing new is started until it has more
+        self._most_running = config.fetch.slots
         self._looked_at_disk = -_DISK_S
 
     def __repr__(self) -> str:
@@ -84,6 +85,11 @@ class Worker:
 
     def resume(self) -> None:
         self._is_paused = False
+        self._news.set()
+
+    def fetch_at_most(self, visits: int) -> None:
+        """So many requests at once from now on; 0 is a pause, as when memory is short."""
+        self._most_running = min(visits, self._config.fetch.slots)
         self._news.set()
 
     def break_off(self) -> None:
@@ -134,7 +140,9 @@ class Worker:
             self._start(visit)
         if not self._solo_waiting:
             self.committer.start_when_due(now)
-        is_free = not (self._running or self._solo_waiting or self._is_paused or self.expects_more or self.lacks_room)
+        is_free = self._most_running > 0 and not (
+            self._running or self._solo_waiting or self._is_paused or self.expects_more or self.lacks_room
+        )
         wait = self._config.frontier.finish_wait_s
         self.is_idle = is_free and self._is_finished(now, wall, wait)
         self.reaches_nobody = is_free and not self._reaches_anybody() and self._is_finished(now, wall, 0.0)
@@ -142,7 +150,7 @@ class Worker:
 
     @property
     def _may_start(self) -> bool:
-        has_slot = len(self._running) - self._pipeline.parsing < self._config.fetch.slots
+        has_slot = len(self._running) - self._pipeline.parsing < self._most_running
         if self.committer.is_behind:
             return False  # commits are slower than fetching: what waits for them is bounded
         return has_slot and not (self._solo_waiting or self._is_paused or self.lacks_room) and self._pipeline.may_start

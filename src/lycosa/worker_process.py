@@ -2,7 +2,7 @@
 
 It talks over the socket FD, and ends when that closes: a supervisor that was killed leaves nobody behind. Ctrl-C is the supervisor's
 to handle, so it is ignored here. With ``LYCOSA_TEST_HOOKS=1`` in its environment it kills itself when it stores a page whose URL
-contains ``/hook-kill-worker``, so that tests can see crawls survive it.
+contains ``/hook-kill-worker``, and holds 25 MB for some seconds at ``/hook-hoard``, so that tests can see crawls survive it.
 """
 
 from __future__ import annotations
@@ -22,18 +22,23 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import uvloop
 
 from lycosa.assembly import Assembled, Job, Ports, assemble
+from lycosa.config import Config
 from lycosa.durable import FULL, DiskFull
 from lycosa.exchange import SocketExchange
+from lycosa.kv.rocks import opener_within
 from lycosa.memory import give_back, use_few_arenas
+from lycosa.memory_plan import fitted
 from lycosa.messages import (
     Ended,
     Failed,
     Grant,
     Joined,
     JoinScope,
+    Memory,
     Probe,
     ProbeAnswer,
     Seeds,
@@ -46,15 +51,18 @@ from lycosa.messages import (
     encode,
 )
 from lycosa.model.page import Page
+from lycosa.parse.parent import ChildParser
 from lycosa.permits import GrantedPermits
 from lycosa.progress import ProgressReport
-from lycosa.real_ports import real_ports
+from lycosa.real_ports import cache_of, real_ports
+from lycosa.relieving import Reliever
 from lycosa.wire import FrameError, FrameStream
 from lycosa.worker import End
 
 _PROGRESS_S = 0.5
 _TRIM_REPORTS = 20  # reports after which free memory is given back to the system
 _HOOKS_VARIABLE = "LYCOSA_TEST_HOOKS"
+_HOARD_BYTES, _HOARD_S = 25_000_000, 10.0
 
 
 def plugged_in(group: str) -> tuple[Any, ...]:
@@ -86,13 +94,17 @@ class WorkerProcess:
                 await self._stream.send(encode(failed))
 
     async def _work(self, start: Start) -> None:
-        folder = Path(start.folder)
-        ports = real_ports(folder, start.config, start.user_agent)
+        folder, config = Path(start.folder), fitted(start.config, start.plan)
+        cache = cache_of(start.plan)
+        ports = real_ports(folder, config, start.user_agent, opener_within(cache))
         want = (lambda returned: self._tell(WantGrant(returned))) if start.sockets else None
-        assembled = assemble(_job(start, folder), ports, want)
+        assembled = assemble(_job(start, config), ports, want)
         assembled.worker.expects_more = True
         exchange = await _open_exchange(start, assembled, ports)
-        report = ProgressReport(assembled.worker, start.config, ports.clock)
+        parser = ports.parser
+        assert isinstance(parser, ChildParser)
+        report = ProgressReport(assembled.worker, config, ports.clock, lambda: parser.pid)
+        self._reliever = Reliever(start.plan, config.fetch.slots, assembled, parser, cache, ports.clock)
         listening = asyncio.create_task(self._listen(assembled))
         reporting = asyncio.create_task(self._report(report, assembled))
         running = asyncio.create_task(assembled.worker.run())
@@ -117,7 +129,7 @@ class WorkerProcess:
 
     async def _report(self, report: ProgressReport, assembled: Assembled) -> None:
         for number in count(1):
-            await self._stream.send(encode(report.make()))
+            await self._stream.send(encode(msgspec.structs.replace(report.make(), relief=self._reliever.relief.meaning)))
             if number % _TRIM_REPORTS == 0:
                 await asyncio.to_thread(give_back)
             if assembled.intake.joined:
@@ -145,6 +157,8 @@ class WorkerProcess:
                 assembled.intake.join(message.urls)
             elif isinstance(message, Grant) and isinstance(permits, GrantedPermits):
                 permits.granted(message.captures)
+            elif isinstance(message, Memory):
+                await self._reliever.hear(message.total_bytes)
             elif isinstance(message, Probe):
                 await self._stream.send(encode(_answer(message, assembled)))
             worker.wake()
@@ -160,10 +174,10 @@ class WorkerProcess:
             task.result()
 
 
-def _job(start: Start, folder: Path) -> Job:
+def _job(start: Start, config: Config) -> Job:
     return Job(
-        folder,
-        start.config,
+        Path(start.folder),
+        config,
         start.manifest,
         start.number,
         start.owned,
@@ -172,7 +186,8 @@ def _job(start: Start, folder: Path) -> Job:
         start.last_commit,
         start.places,
         rules=plugged_in("lycosa.scope_rules"),
-        sinks=(*plugged_in("lycosa.page_sinks"), *([_kill_at_hook] if os.environ.get(_HOOKS_VARIABLE) == "1" else [])),
+        sinks=(*plugged_in("lycosa.page_sinks"), *([_misbehave_at_hook] if os.environ.get(_HOOKS_VARIABLE) == "1" else [])),
+        plan=start.plan,
     )
 
 
@@ -185,9 +200,12 @@ def _failed(error: Exception) -> Failed:
     return Failed(f"{kind.__module__}.{kind.__qualname__}", str(error) or repr(error), traceback.format_exc(), number, filename)
 
 
-def _kill_at_hook(page: Page) -> None:
+def _misbehave_at_hook(page: Page) -> None:
     if "/hook-kill-worker" in page.url:
         os.kill(os.getpid(), signal.SIGKILL)
+    if "/hook-hoard" in page.url:
+        hoard = [b"x" * _HOARD_BYTES]
+        asyncio.get_running_loop().call_later(_HOARD_S, hoard.clear)
 
 
 async def _open_exchange(start: Start, assembled: Assembled, ports: Ports) -> SocketExchange | None:

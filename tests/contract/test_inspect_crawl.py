@@ -109,6 +109,15 @@ def test_status_of_a_running_crawl_says_what_it_says_of_itself(slow: Path, tmp_p
         "pages_per_s": 12.5,
         "running": 3,
         "hosts": {"ready": 1},
+        "memory": {
+            "bound_bytes": 1_500_000_000,
+            "held_bytes": 412_000_000,
+            "relief": "drops caches",
+            "processes": [
+                {"part": "supervisor", "own_bytes": 43_000_000, "mapped_bytes": 55_000_000},
+                {"part": "worker", "own_bytes": 314_000_000, "mapped_bytes": 74_000_000},
+            ],
+        },
         "waiting_for": "3 requests in flight",
         "updated": time.time(),
     }
@@ -116,6 +125,8 @@ def test_status_of_a_running_crawl_says_what_it_says_of_itself(slow: Path, tmp_p
     with CrawlLock(folder).acquire(time.time() - 60):
         code, text = told(capsys, "status", folder)
         assert code == 0 and "running: process" in text and "12.5" in text and "3 requests in flight" in text
+        assert "412 MB of 1.50 GB: a worker drops caches (supervisor 43.0 MB, worker 314 MB" in text
+        assert json.loads(told(capsys, "status", folder, "--json")[1])["live"]["memory"] == live["memory"]
         (folder / "status.json").write_text(json.dumps(live | {"updated": time.time() - 60}))
         assert "may be starting, or hang" in told(capsys, "status", folder)[1]
     assert "not running" in told(capsys, "status", folder)[1]

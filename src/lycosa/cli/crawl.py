@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lycosa.cli.crawl_display import Display
     from lycosa.config import Config
     from lycosa.config_sources import Settings
+    from lycosa.memory_plan import MemoryPlan
     from lycosa.session import Session
     from lycosa.supervisor import Outcome
 
@@ -57,7 +58,8 @@ Exit codes: 0 finished, 1 internal error, 2 bad usage or settings, 3 stopped by 
 @click.option("--max-time", metavar="TIME", help="Stop this run after 90s, 2h, 3d; 0 is no limit.")
 @click.option("--max-bytes", metavar="SIZE", help="Stop after 500MB, 10GB of bodies received, over the life of the crawl; 0 is no limit.")
 @click.option("--delay", metavar="TIME", help="Least pause between two requests to a host [1s].")
-@click.option("--workers", metavar="N", help="Worker processes [1].")
+@click.option("--workers", metavar="N|auto", help="Worker processes; auto is one per core [1].")
+@click.option("--memory", metavar="SIZE|auto", help="Memory of all processes together, as 4GB; auto is 1.5GB a worker, at most half.")
 @click.option("--contact", metavar="URL|EMAIL", help="Whom site owners can ask; goes into User-Agent.")
 @click.option("--resolve", multiple=True, metavar="PATTERN=ADDR", help="Address of a name, * wildcards, instead of DNS.")
 @click.option("--allow-address", multiple=True, metavar="CIDR", help="Allow a private or special address range.")
@@ -82,14 +84,16 @@ def run(seeds: Seeds, folder: Path, options: dict[str, Any], as_json: bool) -> E
     from lycosa.cli.crawl_display import Display
     from lycosa.clock import SystemClock
     from lycosa.kv.rocks import rocks_opener
-    from lycosa.session import Session
+    from lycosa.memory_plan import RECOVERY_BYTES
+    from lycosa.session import Session, memory_plan
 
     settings = _settings(folder, options)
     _check_seeds(seeds, folder, settings.config)
-    with Session(folder, settings.config, rocks_opener(), SystemClock()) as session:
+    plan = memory_plan(settings.config)
+    with Session(folder, settings.config, rocks_opener(*RECOVERY_BYTES), SystemClock()) as session:
         display = Display(session.folder, session.config, is_new=session.is_new)
         seeds.tell = display.note
-        outcome = asyncio.run(_supervise(session, seeds, display))
+        outcome = asyncio.run(_supervise(session, plan, seeds, display))
     seeds.tell = _tell
     return _report(session, outcome, seeds, as_json)
 
@@ -135,10 +139,10 @@ def _tell(text: str) -> None:
     click.echo(f"lycosa: {text}", err=True)
 
 
-async def _supervise(session: Session, seeds: Iterable[str], display: Display) -> Outcome:
+async def _supervise(session: Session, plan: MemoryPlan, seeds: Iterable[str], display: Display) -> Outcome:
     from lycosa.supervisor import Supervisor
 
-    supervisor = Supervisor(session, seeds, display.show, display.note)
+    supervisor = Supervisor(session, plan, seeds, display.show, display.note)
     loop = asyncio.get_running_loop()
 
     def stop() -> None:
@@ -182,6 +186,7 @@ def _settings(folder: Path, options: dict[str, Any]) -> Settings:
         "max_bytes": "limits.max_bytes",
         "delay": "politeness.delay_s",
         "workers": "workers",
+        "memory": "memory_bytes",
         "contact": "agent.contact",
         "resolve": "dns.pins",
         "allow_address": "fetch.allow_addresses",

@@ -100,6 +100,7 @@ class Display:
             f"{human_count(progress.states.get('queued', 0))} queued",
             f"{human_count(progress.states.get('failed', 0))} failed",
             hosts_in_words(progress),
+            f"{human_bytes(progress.memory_bytes)} memory",
             f"waiting for {waiting_for(progress)}",
             *([f"estimate: {estimate}"] if (estimate := estimate_of(progress)) else []),
         ]
@@ -119,6 +120,7 @@ class Display:
             ("hosts", hosts_in_words(progress)),
             ("failed", ", ".join(f"{number} {name}" for name, number in sorted(errors, key=lambda e: -e[1])[:4]) or "none"),
             ("refused", f"{counted(states.get('refused', 0), 'URL')} by robots.txt, {counted(links, 'link')} by scope and traps"),
+            ("memory", memory_in_words(progress)),
             ("waiting for", waiting_for(progress)),
         ]
         if estimate := estimate_of(progress):
@@ -137,6 +139,12 @@ def estimate_of(progress: Progress) -> str:
     if need < _LONG_S:
         return ""
     return f"host {note.host} alone needs {human_duration(need)} for {counted(note.waiting, 'known URL')} at {note.delay_s:.3g} s each"
+
+
+def memory_in_words(progress: Progress) -> str:
+    """``412 MB of 1.5 GB``, and what is done about it when that is close."""
+    said = f"{human_bytes(progress.memory_bytes)} of {human_bytes(progress.memory_bound)}"
+    return f"{said}: a worker {progress.relief}" if progress.relief else said
 
 
 def hosts_in_words(progress: Progress) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -81,6 +81,7 @@ def _print(status: CrawlStatus, estimated: str, now: float) -> None:
             ("crawl", f"{status.folder} ({status.crawl[:8]}, run {status.runs})"),
             ("state", _state(status, now)),
             ("pages/s", live.get("pages_per_s") if live else None),
+            ("memory", _memory(live.get("memory", {}))),
             ("waiting for", status.waits_for),
             ("estimate", estimated),
             ("last commit", human_time(status.last_commit)),
@@ -102,6 +103,20 @@ def _print(status: CrawlStatus, estimated: str, now: float) -> None:
     emit("")
     emit_table(
         ("files", "number", "open", "size"), ((x.kind, x.files, x.open or "", human_bytes(x.bytes)) for x in status.outputs if x.files)
+    )
+
+
+def _memory(memory: dict[str, Any]) -> str | None:
+    """``412 MB of 1.5 GB (supervisor 41 MB, worker 210 MB, parser 95 MB; 60 MB of files mapped)``; nothing when it does not run."""
+    if not memory:
+        return None
+    processes = memory["processes"]
+    parts = ", ".join(f"{each['part']} {human_bytes(each['own_bytes'])}" for each in processes)
+    mapped = max((each["mapped_bytes"] for each in processes), default=0)
+    relief = f": a worker {memory['relief']}" if memory["relief"] else ""
+    return (
+        f"{human_bytes(memory['held_bytes'])} of {human_bytes(memory['bound_bytes'])}{relief} "
+        f"({parts}; with at most {human_bytes(mapped)} of mapped files)"
     )
 
 

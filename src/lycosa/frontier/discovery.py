@@ -71,16 +71,17 @@ class Bounds:
     """
 
     def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
+        self.capacity = capacity
         self._of: dict[bytes, tuple[int, float]] = {}
         self.get = self._of.get
         self.forget = self._of.pop
+        self.clear = self._of.clear
 
     def __repr__(self) -> str:
-        return f"<Bounds hosts={len(self._of)} of {self._capacity}>"
+        return f"<Bounds hosts={len(self._of)} of {self.capacity}>"
 
     def note(self, host8: bytes, deepest: int, importance: float) -> None:
-        if len(self._of) >= self._capacity:
+        if len(self._of) >= self.capacity:
             self._of.clear()
         self._of[host8] = (deepest, importance)
 

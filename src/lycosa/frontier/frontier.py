@@ -54,7 +54,7 @@ class Frontier:
         self.partitions: Mapping[int, Partition] = {p.number: p for p in partitions}
         self.workbench = workbench
         self._alarms = [queue for partition in self.partitions.values() for queue in partition.alarms]
-        self._capacity = capacity
+        self.capacity = capacity
         self._required = min(_PULL, capacity)
         self._turns = cycle(self.partitions.values())
         self._visits: dict[bytes, int] = {}
@@ -71,6 +71,17 @@ class Frontier:
     def hold_back(self, not_before: Mapping[str, float]) -> None:
         """After a restart: hosts contacted recently, with the monotonic time before which they are not fetched."""
         self._not_before.update(not_before)
+
+    def resize(self, capacity: int) -> None:
+        """The workbench holds no more hosts than that; those beyond it line up again after their next visit."""
+        self.capacity = capacity
+        self._required = min(self._required, capacity)
+
+    def shed(self) -> None:
+        """Lets go of what is only kept to save look-ups: visit states that nobody holds, bounds of hosts."""
+        for partition in self.partitions.values():
+            partition.visits.shed()
+            partition.bounds.clear()
 
     def acquire(self, now: float, wall: float) -> VisitState | None:
         """A host that is ready, or ``None``. The caller gives it back by ``release``."""
@@ -207,14 +218,14 @@ class Frontier:
 
     def _refill(self, now: float, wall: float) -> bool:
         """Moves hosts from front queues to the workbench, one a turn; says whether any came."""
-        room, moved = min(_PULL, self._capacity - len(self.workbench)), 0
+        room, moved = min(_PULL, self.capacity - len(self.workbench)), 0
         for _ in range(_ROUNDS * _PULL):  # more turns than there is room: who comes may go to sleep
             partition = self._next_waiting() if moved < room else None
             if partition is None:
                 break
             moved += self._pull(partition, now, wall)
         if moved:
-            self._required = min(self._capacity, max(self._required, len(self.workbench)))
+            self._required = min(self.capacity, max(self._required, len(self.workbench)))
         return moved > 0
 
     def _next_waiting(self) -> Partition | None:

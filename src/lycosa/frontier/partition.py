@@ -58,8 +58,8 @@ class Partition:
         self._leased: dict[bytes, Lease] = {}  # by host8 url8
         self.alarms = self._due, self._parked = DueQueue(table, b"D", _DUE_ROW), DueQueue(table, b"P")
         self.counters = counters_of(table)
-        self._bounds = Bounds(max(_BOUNDS // section.partitions, 1000))
-        self._discovery = Discovery(seen, self.visits, self._bounds, self._admit, self._meet_again)
+        self.bounds = Bounds(max(_BOUNDS // section.partitions, 1000))
+        self._discovery = Discovery(seen, self.visits, self.bounds, self._admit, self._meet_again)
 
     def __repr__(self) -> str:
         return f"<Partition {self.number} {self.counters.states} {self.front!r}>"
@@ -94,7 +94,7 @@ class Partition:
         if found.depth > visit.record.deepest or found.importance > visit.record.importance:
             visit.record.deepest = max(visit.record.deepest, found.depth)
             visit.record.importance = max(visit.record.importance, found.importance)
-            self._bounds.forget(found.host8, None)
+            self.bounds.forget(found.host8, None)
         if self._lists_known:
             self.table.put(known_key(found.url8), found.host8)
         self.counters.move(None, record.state)
@@ -113,7 +113,7 @@ class Partition:
             return
         if found.importance > visit.record.importance:
             visit.record.importance = found.importance
-            self._bounds.forget(found.host8, None)
+            self.bounds.forget(found.host8, None)
             self.visits.touch(visit)
         is_seed = found.kind is LinkKind.SEED
         if found.depth >= visit.record.deepest and not is_seed:

@@ -187,6 +187,13 @@ class VisitStates:
             visit.dirty = False
         self._dirty.clear()
         if len(self._cache) > self._capacity:
-            idle = [host8 for host8, visit in self._cache.items() if not visit.benched and not visit.queue.open_leases]
-            for host8 in idle[: len(self._cache) - self._capacity // 2]:
-                del self._cache[host8]
+            self._forget_idle(len(self._cache) - self._capacity // 2)
+
+    def shed(self) -> None:
+        """Forgets all hosts that nobody holds and that the table has as they are: they are read again when they are needed."""
+        self._forget_idle(len(self._cache))
+
+    def _forget_idle(self, most: int) -> None:
+        idle = [host8 for host8, v in self._cache.items() if not (v.benched or v.dirty or v.queue.open_leases)]
+        for host8 in idle[:most]:
+            del self._cache[host8]

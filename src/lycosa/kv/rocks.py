@@ -49,13 +49,18 @@ _DAMAGE_SIGNS = ("Corruption", "No such file", "checksum mismatch", "Invalid arg
 
 
 class SharedCache:
-    """The memory of all stores of one process: ``cache_bytes`` in all, of which memtables may take ``write_bytes``."""
+    """The memory of all stores of one process: ``cache_bytes`` in all, of which memtables may take ``write_bytes``. One store's memtable
+    is written to a file at ``memtable_bytes``."""
 
-    def __init__(self, cache_bytes: int = 96 << 20, write_bytes: int = 32 << 20) -> None:
+    def __init__(self, cache_bytes: int = 96 << 20, write_bytes: int = 32 << 20, memtable_bytes: int = 4 << 20) -> None:
         self.cache = Cache(cache_bytes)
         # allow_stall False: a writer over the bound starts a flush and goes on; it must never wait for another store.
         self.write_buffers = WriteBufferManager.new_write_buffer_manager_with_cache(write_bytes, False, self.cache)
-        self.cache_bytes, self.write_bytes = cache_bytes, write_bytes
+        self.cache_bytes, self.write_bytes, self.memtable_bytes = cache_bytes, write_bytes, memtable_bytes
+
+    def resize(self, cache_bytes: int) -> None:
+        """Another size from now on; blocks beyond a smaller one are dropped at once, but for those in use."""
+        self.cache.set_capacity(cache_bytes)
 
     def snapshot(self) -> dict[str, int]:
         """Bytes in use: ``cache`` (memtables included), ``memtables``, ``pinned``."""
@@ -222,7 +227,11 @@ def _stream(scan: _Scan, limit: int) -> Iterator[tuple[bytes, bytes]]:
 
 def rocks_opener(cache_bytes: int = 96 << 20, write_bytes: int = 32 << 20, *, open_files: int = 32) -> Opener:
     """An opener whose stores share one cache: ``cache_bytes`` bounds them all together."""
-    shared = SharedCache(cache_bytes, write_bytes)
+    return opener_within(SharedCache(cache_bytes, write_bytes), open_files=open_files)
+
+
+def opener_within(shared: SharedCache, *, open_files: int = 32) -> Opener:
+    """An opener whose stores share this cache."""
 
     def open_store(folder: Path) -> RocksKeyValue:
         return RocksKeyValue(folder, shared, open_files=open_files)
@@ -242,7 +251,7 @@ def _options(shared: SharedCache, open_files: int) -> Options:
     options = Options(raw_mode=True)  # without raw mode rocksdict pickles, and such a store cannot be opened raw again
     options.create_if_missing(True)
     options.set_write_buffer_manager(shared.write_buffers)
-    options.set_write_buffer_size(4 << 20)
+    options.set_write_buffer_size(shared.memtable_bytes)
     options.set_max_write_buffer_number(2)
     options.set_max_open_files(open_files)
     options.set_max_file_opening_threads(1)  # by default sixteen are started for each store that is opened, and ended again

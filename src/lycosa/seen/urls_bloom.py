@@ -97,12 +97,14 @@ class BloomSeenUrls:
     """See ``SeenUrls``. Filters for ``capacity`` hashes, then 2, 4, ... times as many, each with ``error``.
 
     ``confirm`` is asked about hashes that a filter claims; ``None`` believes the filters. The sizes of an existing file stay.
+    ``most_delta`` is how many hashes may be in memory, held exactly, before ``should_save`` asks for their being written.
     """
 
-    def __init__(self, path: Path, capacity: int, error: float, confirm: Confirm | None = None) -> None:
+    def __init__(self, path: Path, capacity: int, error: float, confirm: Confirm | None = None, most_delta: int = _MOST_DELTA) -> None:
         if capacity < 1 or not 0 < error < 1:
             raise ValueError(f"a Bloom filter for {capacity} hashes with error {error} cannot be made")
         self._path, self._capacity, self._error, self._confirm = path, capacity, error, confirm
+        self._most_delta = most_delta
         self._filters, stamp, self._damage = _open(path)
         self._delta = Delta(stamp)
         # ``save`` leaves its result here and the loop takes it at its next call: nothing the loop reads changes under it.
@@ -118,7 +120,7 @@ class BloomSeenUrls:
     @property
     def should_save(self) -> bool:
         self._adopt()
-        return len(self._delta) > min(max(_LEAST_DELTA, sum(f.count for f in self._filters) // 8), _MOST_DELTA)
+        return len(self._delta) > min(max(_LEAST_DELTA, sum(f.count for f in self._filters) // 8), self._most_delta)
 
     def unseen(self, hashes: Hashes) -> Mask:
         self._adopt()

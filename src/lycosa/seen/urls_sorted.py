@@ -74,8 +74,10 @@ _NOTHING = _Sorted(_NONE, np.zeros(2, dtype=np.uint32))
 class SortedSeenUrls:
     """See ``SeenUrls``. A missing or damaged file shows as ``stamp`` -1 and is treated as empty."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, most_delta: int = _MOST_DELTA) -> None:
+        """``most_delta`` is how many hashes may be in memory before ``should_save`` asks for their being written."""
         self._path = path
+        self._most_delta = most_delta
         self._base, stamp, self._damage = _open(path)
         self._delta = Delta(stamp)
         # ``save`` leaves its result here and the loop takes it at its next call: nothing the loop reads changes under it.
@@ -91,7 +93,7 @@ class SortedSeenUrls:
     @property
     def should_save(self) -> bool:
         self._adopt()
-        return len(self._delta) > min(max(_LEAST_DELTA, len(self._base) // 8), _MOST_DELTA)
+        return len(self._delta) > min(max(_LEAST_DELTA, len(self._base) // 8), self._most_delta)
 
     def unseen(self, hashes: Hashes) -> Mask:
         self._adopt()
