@@ -20,6 +20,7 @@ PROOFS = {
     "durability": "the order of syncs, and a crawl killed again and again",
     "kills": "one crawl by several workers, killed a hundred times, ends like one left in peace",
     "soak": "a million pages: memory and descriptors stay as they were",
+    "memory": "a crawl stays under the memory that it is given, and ends all the same",
     "histories": "two thousand simulated crawls under faults by seed, no promise broken, and planted bugs found",
     "poison": "pages that kill the worker, crash the parser or hang it",
     "hostile": "a web that bites: each attack bounded in time and memory, with a reason on record, and the crawl goes on",

@@ -37,7 +37,7 @@ _TEXT = " ".join([*(f"${one}${other}" for one, other in pairwise(_LETTERS)), *(f
 _DOWN = "".join(f"<a href=${{uri}}{digit}>${{b}}{digit}</a> " for digit in range(10))
 _PAGE = "<!DOCTYPE html><html lang=en><title>$words</title><p>$words</p>"
 _OTHER = "<a href=http://$other:$server_port$uri>other</a></html>"
-_SITE = f"""
+SITE = f"""
   if ($host ~ "^127\\.1\\.(?<x>\\d+)\\.(?<y>\\d+)$") {{ set $other 127.1.$y.$x; }}
   if ($request_id ~ "^{_PAIRS}") {{ set $words "{_TEXT}"; }}
   default_type text/html;
@@ -55,13 +55,18 @@ class Moment(NamedTuple):
     parts: dict[str, Sample]
 
 
+def seeds(port: int) -> str:
+    """The first page of each host, one a line."""
+    return "".join(f"http://127.1.{n // _SIDE}.{n % _SIDE}:{port}/\n" for n in range(_HOSTS))
+
+
 def watch(site: NginxSite, work: Path, pages: int, workers: int) -> tuple[list[Moment], float, int]:
     """Crawls so many pages; gives what was seen meanwhile, the seconds that it took, the exit code."""
-    seeds = work / "seeds"
-    seeds.write_text("".join(f"http://127.1.{n // _SIDE}.{n % _SIDE}:{site.port}/\n" for n in range(_HOSTS)))
+    seed_file = work / "seeds"
+    seed_file.write_text(seeds(site.port))
     limits = ["--workers", str(workers), "--max-pages", str(pages), "--set", "frontier.finish_wait_s=1"]
     began, moments = time.monotonic(), []
-    running = RunningCrawl(work / "crawl", ["--seeds", str(seeds), *FAST, *limits], work / "crawl.out")
+    running = RunningCrawl(work / "crawl", ["--seeds", str(seed_file), *FAST, *limits], work / "crawl.out")
     log = Lines(site.folder / "access.log")
     with (work / "samples.csv").open("w") as file:
         table = csv.writer(file)
@@ -112,7 +117,7 @@ def prove(work: Path, short: bool, pages: int = 0, workers: int = 2) -> list[str
     assert total <= _HOSTS * _TREE, f"the site has {_HOSTS * _TREE} pages"
     root = work / "empty"
     root.mkdir()
-    with NginxSite(work / "nginx", root, ("0.0.0.0",), extra=_SITE) as site:
+    with NginxSite(work / "nginx", root, ("0.0.0.0",), extra=SITE) as site:
         moments, seconds, code = watch(site, work, total, workers)
     assert code == 3, f"the crawl ended with {code}:\n{(work / 'crawl.out').read_text()[-3000:]}"
     report, wrong = judge(moments, pages, 0.4 if short else 0.1)
