@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 import msgspec
+import pyarrow as pa
 
 from lycosa.durable import FULL, named, sync_data, sync_folder
 from lycosa.store import journal, layout
@@ -83,6 +84,7 @@ def build_derived(folder: Path, name: str) -> list[str]:
         finally:
             for builder in builders:
                 builder.close()
+            pa.default_memory_pool().release_unused()  # Arrow keeps what row groups took, 80 MB of it, until the next segment is closed
         for path in missing.values():
             _publish(path)
     except BaseException as error:
