@@ -103,7 +103,7 @@ def _write_at(path: Path, start: int, pieces: Iterator[bytes]) -> None:
     """Puts the pieces at ``start``, ends the file behind them, and returns when it is on disk. Creates the file if ``start`` is 0."""
     is_new = start == 0 and not path.exists()
     if is_new and not path.parent.exists():
-        path.parent.mkdir(parents=True)
+        path.parent.mkdir(parents=True, exist_ok=True)  # another worker may make it at the same moment
         sync_folder(path.parent.parent)
     fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC | (os.O_CREAT if start == 0 else 0), 0o644)
     try:
