@@ -61,6 +61,8 @@ def test_what_toml_prints_can_be_read_again(tmp_path: Path, capsys: pytest.Captu
     file = tmp_path / "crawl.toml"
     file.write_text(out(capsys, "--toml", *arguments))
     assert load(file, {}).config == load(None, {}, pairs).config
+    file.write_text(out(capsys, "--toml", "--set", "workers=auto"))
+    assert load(file, {}).config.workers == 0
     assert len(file.read_text().splitlines()) > 2 * len(fields())
 
 

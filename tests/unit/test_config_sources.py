@@ -64,6 +64,16 @@ def test_the_last_of_several_set_options_wins() -> None:
     assert load(None, {}, ["workers=2", "workers=3"]).config.workers == 3
 
 
+def test_numbers_that_have_a_name_are_given_by_it_or_as_before(tmp_path: Path) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text('workers = "Auto"\nmemory_bytes = "4GB"\n')
+    assert load(file, {}).config == Config(workers=0, memory_bytes=4_000_000_000)
+    assert load(None, {}, ["workers=0", "memory_bytes=auto"]).config == Config(workers=0)
+    assert fields()["workers"].show(0) == "auto" and fields()["workers"].show(2) == "2"
+    with pytest.raises(SettingsError, match="'all' is not a whole number"):
+        load(None, {}, ["workers=all"])
+
+
 def test_options_that_were_not_given_change_nothing() -> None:
     settings = load(None, {}, [], {"politeness.delay_s": None, "scope.include": ()})
     assert settings.config == Config()

@@ -154,7 +154,7 @@ def _toml(field: Any, value: Any) -> str:
 
     if field.kind is Kind.LIST:
         return json.dumps(list(value), ensure_ascii=False)
-    if field.kind in (Kind.WHOLE, Kind.NUMBER, Kind.FLAG):
+    if field.kind in (Kind.WHOLE, Kind.NUMBER, Kind.FLAG) and field.show(value) not in field.words:
         return str(field.show(value))
     return json.dumps(field.show(value), ensure_ascii=False)
 
