@@ -91,14 +91,14 @@ def main() -> None:
                 for count in counts:
                     run = run_once(server, hosts, count, folder, more)
                     runs[count].append(run)
-                    told = f"{run.page_ms:.3f} ms a page, {run.rate:.0f} pages a second, nginx {100 * run.server_share:.0f} % of the cores"
+                    told = f"{run.page_ms:.3f} ms a page, {run.rate:.0f} pages a second, nginx {100 * run.server_share:.1f} % of the cores"
                     print(f"  {count} worker(s): {run.pages} pages, {run.cpu_s:.2f} s CPU in {run.wall_s:.2f} s, {told}", flush=True)
     medians = {count: statistics.median(run.page_ms for run in each) for count, each in runs.items()}
     for count, each in runs.items():
         rate = statistics.median(run.rate for run in each)
         share = statistics.median(run.server_share for run in each)
         print(
-            f"{count} workers: {medians[count]:.3f} ms a page, {rate:.0f} pages a second, nginx {100 * share:.0f} % of the machine", end=""
+            f"{count} workers: {medians[count]:.3f} ms a page, {rate:.0f} pages a second, nginx {100 * share:.1f} % of the machine", end=""
         )
         print(f", {medians[count] / medians[counts[0]]:.3f} times the cost with {counts[0]}" if count != counts[0] else "")
 

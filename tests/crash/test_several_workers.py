@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nginx_site import nginx_program
-from proofs import kills, soak
+from proofs import faults, kills, soak
 
 pytestmark = [
     pytest.mark.service,
@@ -23,3 +23,7 @@ def test_a_crawl_of_several_workers_that_are_killed_again_and_again_ends_like_on
 
 def test_memory_and_descriptors_of_several_workers_are_watched(tmp_path: Path) -> None:
     print("\n".join(soak.prove(tmp_path, short=True)))
+
+
+def test_stopped_processes_lost_connections_and_failing_disks_change_nothing(tmp_path: Path) -> None:
+    print("\n".join(faults.prove(tmp_path, short=True)))

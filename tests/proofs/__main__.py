@@ -19,6 +19,7 @@ PROOFS = {
     "readers": "warcio, fastwarc, pywb and DuckDB read what was written",
     "durability": "the order of syncs, and a crawl killed again and again",
     "kills": "one crawl by several workers, killed a hundred times, ends like one left in peace",
+    "faults": "stopped processes, shut sockets, a full disk and a failing one: the crawl ends like one left in peace",
     "soak": "a million pages: memory and descriptors stay as they were",
     "memory": "a crawl stays under the memory that it is given, and ends all the same",
     "histories": "two thousand simulated crawls under faults by seed, no promise broken, and planted bugs found",
@@ -32,7 +33,7 @@ NUMBERS = {
     "first": "the seed of the first history (histories)",
     "kills": "how often processes are killed (kills)",
     "pages": "how many pages are crawled (soak)",
-    "workers": "how many workers there are (kills, soak)",
+    "workers": "how many workers there are (kills, faults, soak)",
 }
 
 

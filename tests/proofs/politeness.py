@@ -84,8 +84,9 @@ def near_starts(hits: list[Hit], attempts: list[Attempt], delay_s: float = ADDRE
         for earlier, later in pairwise(sorted(each)):
             gap_s = later.start - earlier.start
             if gap_s < delay_s - RESOLUTION_S:
-                sent = min(waits[earlier.host, earlier.target], key=lambda attempt: abs(attempt.started_wall - earlier.start))
-                found.append(Near(gap_s, max(earlier.start - sent.started_wall, 0.0)))
+                known = waits.get((earlier.host, earlier.target), [])  # none when a disk that failed took the log's last lines
+                sent = min((attempt.started_wall for attempt in known), key=lambda at: abs(at - earlier.start), default=earlier.start)
+                found.append(Near(gap_s, max(earlier.start - sent, 0.0)))
     return sorted(found)
 
 

@@ -5,7 +5,8 @@ a page, four levels deep, and every page also links to another host, so that wor
 those of a random number, so that no two are alike.
 
 The million is counted after 300,000 pages in which the caches fill that the settings bound (RocksDB's blocks and memtables, URL-seen's
-newest hashes). Compared are the means over its first and its last tenth. Mapped files of URL-seen are told beside: they are the system's
+newest hashes). Compared are the means over its first and its last tenth; segments are small, so that in both some are closed, which takes
+memory for a while. Mapped files of URL-seen are told beside: they are the system's
 cache and grow by eight bytes a URL by design. Closing the last files after the last page is not part of the crawl's steady state
 and is told apart.
 """
@@ -64,7 +65,16 @@ def watch(site: NginxSite, work: Path, pages: int, workers: int) -> tuple[list[M
     """Crawls so many pages; gives what was seen meanwhile, the seconds that it took, the exit code."""
     seed_file = work / "seeds"
     seed_file.write_text(seeds(site.port))
-    limits = ["--workers", str(workers), "--max-pages", str(pages), "--set", "frontier.finish_wait_s=1"]
+    limits = [
+        "--workers",
+        str(workers),
+        "--max-pages",
+        str(pages),
+        "--set",
+        "frontier.finish_wait_s=1",
+        "--set",
+        "store.segment_bytes=100MB",
+    ]
     began, moments = time.monotonic(), []
     running = RunningCrawl(work / "crawl", ["--seeds", str(seed_file), *FAST, *limits], work / "crawl.out")
     log = Lines(site.folder / "access.log")
