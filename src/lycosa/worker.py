@@ -124,7 +124,8 @@ class Worker:
         """Starts what can start; gives the end when there is one."""
         self._news.clear()
         self._raise_failure()
-        now, wall = self._clock.monotonic(), self._clock.wall()
+        # In this order: what is late between the two makes a host that waits by the wall clock wait longer, not shorter.
+        wall, now = self._clock.wall(), self._clock.monotonic()
         if now - self._looked_at_disk >= _DISK_S:
             self._looked_at_disk = now
             self.lacks_room = self._books.free_bytes() < self._config.store.min_free_bytes
