@@ -60,12 +60,13 @@ def recover_crawl(folder: Path, config: Config, open_table: Opener, workers: int
 def recover_worker(folder: Path, config: Config, open_table: Opener, worker: int, owned: Sequence[int], epoch: int) -> Recovered:
     """The part of one worker that died in the run ``epoch``, while the others go on. Raises like ``recover_crawl``.
 
-    What its partitions hold of earlier runs may be in other workers' logs, and was checked when the run began.
+    What its partitions hold of earlier runs may be in other workers' logs, and was checked when the run began. Its log may still name
+    partitions that it owned in such a run and that are another's now: they were brought up to date then, and are left alone.
     """
     log = CommitLog(log_folder(folder), worker)
     lengths = log.last.lengths if log.last else {}
     existing = [number for number in owned if table_folder(folder, number).exists()]
-    return _recover(folder, config, open_table, [log], existing, lambda: recover(folder, lengths, only=worker), epoch)
+    return _recover(folder, config, open_table, [log], existing, lambda: recover(folder, lengths, only=worker), epoch, frozenset(owned))
 
 
 def _recover(
@@ -76,12 +77,13 @@ def _recover(
     existing: list[int],
     recover_store: Callable[[], Recovery],
     epoch: int = 0,
+    owned: frozenset[int] | None = None,
 ) -> Recovered:
     try:
         report = recover_store()
         opened = {number: _open(folder, number, config, open_table) for number in existing}
         try:
-            replayed, rebuilt = _catch_up(logs, opened, lambda number: _open(folder, number, config, open_table), epoch)
+            replayed, rebuilt = _catch_up(logs, opened, lambda number: _open(folder, number, config, open_table), epoch, owned)
             captures = {number: counters_of(each.table).captures for number, each in opened.items()}
             places = [key[1:].decode() for each in opened.values() for key, _ in each.table.scan(b"J", prefix_end(b"J"))]
         finally:
@@ -102,7 +104,9 @@ def _open(folder: Path, number: int, config: Config, open_table: Opener) -> _Ope
     return _Opened(table, open_seen(folder, number, config.seen, table), mark_of(table))
 
 
-def _catch_up(logs: list[CommitLog], opened: dict[int, _Opened], make: Callable[[int], _Opened], epoch: int) -> tuple[int, int]:
+def _catch_up(
+    logs: list[CommitLog], opened: dict[int, _Opened], make: Callable[[int], _Opened], epoch: int, owned: frozenset[int] | None
+) -> tuple[int, int]:
     check_reaches(logs, {number: each.mark for number, each in opened.items() if each.mark.epoch >= epoch})
     replayed = 0
     # A URL-seen file catches up from the log when the log reaches back to it; any other is made again from the table.
@@ -114,6 +118,8 @@ def _catch_up(logs: list[CommitLog], opened: dict[int, _Opened], make: Callable[
     }
     for record in merged(logs):
         for batch in record.batches:
+            if owned is not None and batch.partition not in owned:
+                continue
             each = opened.get(batch.partition)
             if each is None:
                 each = opened[batch.partition] = make(batch.partition)

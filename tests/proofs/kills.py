@@ -7,6 +7,9 @@ was hit before is still being brought back, or in the second after the start.
 
 Then both must have come to the same URLs in the same states with the same bodies; ``lycosa audit`` must find nothing; no fetch may have two
 captures; WARC, CDXJ and Parquet must agree; and by nginx's log as by ours no host and no address was pressed.
+
+A third crawl of the same site is run by one worker, then three, then two, each with ``--max-pages`` and a worker killed on the way: the
+captures are exactly as many as allowed each time, and when the limit is gone the end is the same again.
 """
 
 from __future__ import annotations
@@ -103,6 +106,24 @@ def disturb(site: NginxSite, work: Path, kills: int, expected: int, workers: int
     return done
 
 
+def deal_again(site: NginxSite, work: Path, pages: int) -> list[str]:
+    """One crawl by one worker, three and two, with limits and kills; ``pages`` is what there is. Gives what is wrong."""
+    folder, log, wrong = work / "dealt", work / "dealt.out", []
+    lines = Lines(site.folder / "access.log")
+    for workers, share in ((1, 0.3), (3, 0.6), (2, 0.8)):
+        limit, before = int(pages * share), lines.number()
+        running = RunningCrawl(folder, [*arguments(site, workers), "--max-pages", str(limit)], log)
+        running.runs_until(lambda before=before: lines.number() > before + pages * 0.1)
+        running.kill(Whom.WORKER, 1)
+        code = running.finish()
+        captures = sum(row["kind"] == "page" for row in Outputs(folder).rows)
+        if (code, captures) != (3, limit):
+            wrong.append(f"{workers} workers with a limit of {limit} captures ended with {captures} and code {code}: {_tail(log)}")
+    if RunningCrawl(folder, arguments(site, 3), log).finish() != 0:
+        wrong.append(f"the last run failed: {_tail(log)}")
+    return wrong
+
+
 def differences(calm: Path, other: Path) -> list[str]:
     """URLs that are not in the same state with the same body in both crawls."""
     one, two = _ends(calm), _ends(other)
@@ -169,8 +190,10 @@ def prove(work: Path, short: bool, kills: int = 0, workers: int = 3) -> list[str
         requests = len(site.hits())
         done = disturb(site, work, kills, requests, workers)
         hits = site.hits()[requests:]
+        wrong = deal_again(site, work, len(_ends(work / "calm")))
     told = Counter(line.rsplit("(", 1)[1].split(")")[0] for line in (work / "killed.out").read_text().splitlines() if " died (" in line)
-    report, wrong = judge_politeness(hits, work / "killed")
+    report, pressed = judge_politeness(hits, work / "killed")
+    wrong += [*pressed, *differences(work / "calm", work / "dealt"), *judge_files(work / "dealt")]
     wrong += [*differences(work / "calm", work / "killed"), *judge_files(work / "killed")]
     repeats = sum(number - 1 for number in Counter((hit.host, hit.target) for hit in hits).values())
     report = [
@@ -179,6 +202,7 @@ def prove(work: Path, short: bool, kills: int = 0, workers: int = 3) -> list[str
         f"workers brought back by their supervisor: {dict(told)}",
         *report,
         f"{len(_ends(work / 'killed'))} URLs in the same states with the same bodies" if not wrong else f"{len(wrong)} things are wrong",
+        f"by one worker, three, two and three, with exact limits and kills: the same; {audit(work / 'dealt')}",
         f"audits on the way: {done.audits}, the last one: {audit(work / 'killed')}",
     ]
     assert not wrong, "\n".join([*report, *wrong[:30]])

@@ -1,0 +1,32 @@
+"""A worker that died is recovered beside the others: what is theirs now is not touched, whatever its log says of earlier runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lycosa.commit import CommitLog, CommitRecord, PartitionBatch
+from lycosa.config import Config
+from lycosa.folder import log_folder, table_folder
+from lycosa.kv.memory import MemoryKeyValue
+from lycosa.kv.port import KeyValue, StoreLocked
+from lycosa.recovery import recover_worker
+
+
+def test_a_partition_that_the_worker_owned_in_an_earlier_run_is_left_to_its_owner(tmp_path: Path) -> None:
+    opened: dict[str, MemoryKeyValue] = {}
+    others = table_folder(tmp_path, 4).name  # of worker 1 among three, of worker 0 among two
+
+    def open_table(folder: Path) -> KeyValue:
+        if folder.name == others:
+            raise StoreLocked(folder)
+        return opened.setdefault(folder.name, MemoryKeyValue())
+
+    log_folder(tmp_path).mkdir(parents=True)
+    log = CommitLog(log_folder(tmp_path), 1)
+    for sequence, (epoch, partition) in enumerate([(1, 4), (1, 1), (2, 3)], log.next_sequence):
+        batches = [PartitionBatch(partition, {b"x": b"%d" % epoch})]
+        log.append(CommitRecord(epoch=epoch, sequence=sequence, wall=1.0, batches=batches))
+    log.close()
+    recovered = recover_worker(tmp_path, Config(), open_table, 1, (1, 3, 5), epoch=2)
+    assert recovered.replayed == 2
+    assert opened.keys() == {table_folder(tmp_path, number).name for number in (1, 3)}
