@@ -47,6 +47,18 @@ def test_large_and_incompressible_members_keep_their_checksum(size: int, level: 
     assert zlib.decompress(warc.member((data[:7], data[7:]), level), 31) == data
 
 
+@pytest.mark.parametrize("size", [300, 65_535, 65_536, 200_000])
+@pytest.mark.parametrize("after", [b"", b"\r\n\r\n", b"x" * 70_000])
+def test_a_compressed_piece_is_stored_as_it_is(size: int, after: bytes) -> None:
+    packed = b"\x1f\x8b\x08" + Random(1).randbytes(size - 3)
+    made = warc.member((b"WARC/1.1\r\n" * 50, packed, after), 2)
+    reader = zlib.decompressobj(31)
+    assert reader.decompress(made) == b"WARC/1.1\r\n" * 50 + packed + after
+    assert reader.eof
+    assert not reader.unused_data
+    assert len(made) < len(packed) + len(after) + 200
+
+
 @settings(deadline=None, max_examples=100)
 @given(st.lists(FIELD, max_size=6), st.binary(max_size=500))
 def test_both_readers_separate_any_header_block_from_any_body(fields: list[tuple[bytes, bytes]], body: bytes) -> None:
