@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import turbohtml
@@ -50,6 +50,7 @@ _LAID_OUT = "table,thead,tbody,tfoot,tr,td,th,caption,ol,dd,blockquote,option,op
 _INLINE = "a,abbr,b,big,cite,code,del,em,font,i,ins,label,mark,s,small,span,strong,time,tt,u"
 _PLAIN = PlainText(layout="strict", bullet="", table_cell_separator=" ")
 
+_A = LinkKind.A  # here, as an enum's own attributes are slow
 _NOFOLLOW = ("nofollow", "ugc", "sponsored")
 
 
@@ -113,7 +114,10 @@ def read_html(body: bytes | str, label: str | None = None, max_links: int = 50_0
     if root is not None:
         page.language = root.attr("lang") or root.attr("xml:lang") or ""
     for element in tree.select(_WANTED):
-        _READERS[element.tag](page, element)
+        if (tag := element.tag) == "a":
+            _read_anchor(page, element)  # nearly all are; a look-up less for each
+        else:
+            _READERS[tag](page, element)
     page.text = _visible_text(tree)
     return page
 
@@ -178,10 +182,11 @@ def fold_lines(text: str) -> str:
     """Drops blank lines and folds white space in the others."""
     if "\xa0" in text:
         text = text.replace("\xa0", " ")
-    lines: Iterable[str] = filter(None, map(str.strip, text.split("\n")))
-    if "  " in text or "\t" in text or "\r" in text:
-        lines = (" ".join(line.split()) if "  " in line or "\t" in line or "\r" in line else line for line in lines)
-    return "\n".join(lines)
+    folded = "\n".join(filter(None, map(str.strip, text.split("\n"))))
+    if "  " in folded or "\t" in folded or "\r" in folded:  # within lines; indents are gone
+        lines = folded.split("\n")
+        return "\n".join([" ".join(line.split()) if "  " in line or "\t" in line or "\r" in line else line for line in lines])
+    return folded
 
 
 def _folded(text: str, limit: int) -> str:
@@ -195,10 +200,10 @@ def _read_anchor(page: Page, element: turbohtml.Element) -> None:
         if href is None:
             return
     known = page.links.get(href.partition("#")[0])
-    if known is not None and known.kind is LinkKind.A and known.anchor and not known.nofollow:
+    if known is not None and known.kind is _A and known.anchor and not known.nofollow:
         return  # nothing that this occurrence could add; three of four on documentation pages
     rel = element.attr("rel")
-    page.add(href, LinkKind.A, " ".join(element.text[:_ANCHOR_WINDOW].split())[:MAX_ANCHOR].rstrip(), rel is not None and _is_nofollow(rel))
+    page.add(href, _A, " ".join(element.text[:_ANCHOR_WINDOW].split())[:MAX_ANCHOR].rstrip(), rel is not None and _is_nofollow(rel))
 
 
 def _is_nofollow(rel: str) -> bool:
