@@ -75,7 +75,7 @@ _BY_NAME: dict[str, tuple[str, ...]] = {
     "sitemap-million-urls": _BOMB,
     "sitemap-bomb": _BOMB,
     "sitemap-endless": _CUT,
-    "dns-changes": _FORBIDDEN,
+    "dns-changes": (*_FORBIDDEN, "failed address_forbidden"),  # by what its robots.txt or its page was to be fetched
     # Only the first address is asked; which one that is, is the resolver's choice.
     "dns-both": ("failed http_client_error", *_FORBIDDEN),
     "dns-private": _FORBIDDEN,
