@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import gzip
 import random
-import subprocess
 from pathlib import Path
 
-from bench.site import _CONFIGURATION, Nginx
+from bench.site import Nginx
 
 _LINKS = 190
 _TREE = 5  # of them lead down, so that every page is reachable
@@ -62,11 +61,10 @@ class ManyHosts(Nginx):
     """One nginx with one process for all hosts; with ``tls`` its certificate, which it makes, is ``certificate``."""
 
     def __init__(self, root: Path, folder: Path, hosts: list[str], tls: bool) -> None:
-        super().__init__(root, folder)
-        self._hosts, self._tls = hosts, tls
+        super().__init__(root, folder, tls=tls)
+        self._hosts = hosts
         port = root / "port"  # of the links in pages that an earlier run made
         self.port = int(port.read_text()) if port.exists() else self.port
-        self.certificate = folder / "cert.pem"
 
     @property
     def base(self) -> str:
@@ -74,14 +72,5 @@ class ManyHosts(Nginx):
         return f"http{'s' if self._tls else ''}://{{}}:{self.port}"
 
     def _text(self) -> str:
-        server = f"listen 0.0.0.0:{self.port}{' ssl' if self._tls else ''}; root {self._root}/$host;"
-        if self._tls:
-            self._make_certificate()
-            server += f" ssl_certificate {self.certificate}; ssl_certificate_key {self._folder}/key.pem;"
-        return _CONFIGURATION.format(folder=self._folder, gzip="gzip_static on;", server=server, host="$host")
-
-    def _make_certificate(self) -> None:
-        names = ",".join(f"IP:{host}" for host in self._hosts)
-        key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", str(self._folder / "key.pem")]
-        what = ["-x509", "-days", "2", "-subj", "/CN=bench", "-addext", f"subjectAltName={names}", "-out", str(self.certificate)]
-        subprocess.run(["openssl", "req", *key, *what], check=True, capture_output=True)
+        server = f"listen 0.0.0.0:{self.port}{self._secured(self._hosts)} root {self._root}/$host;"
+        return self._configuration("gzip_static on;", server, "$host")

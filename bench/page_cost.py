@@ -19,6 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench import site
+from bench.large_pages import make_large_site
 from bench.measure import Cost, measure
 
 LYCOSA = [
@@ -64,7 +65,10 @@ def _floor(url: str, folder: Path) -> list[str]:
 
 def _wget2(url: str, folder: Path) -> list[str]:
     others = "*.css,*.js,*.png,*.svg,*.gif,*.jpg,*.ico,*.zip,*.txt,*.pdf"
-    return ["wget2", "-q", "-r", "-l", "inf", "--max-threads=16", "--reject", others, "-P", str(folder), url]
+    command = ["wget2", "-q", "-r", "-l", "inf", "--max-threads=16", "--reject", others, "-P", str(folder)]
+    if ca_file := os.environ.get("SSL_CERT_FILE"):
+        command.append(f"--ca-certificate={ca_file}")
+    return [*command, url]
 
 
 def contestants(names: Iterable[str]) -> list[Contestant]:
@@ -104,7 +108,8 @@ def run_once(each: Contestant, server: site.Nginx, folder: Path) -> None:
     if each.name == "lycosa":
         (folder / "urls").write_text("\n".join(server.url.rstrip("/") + path for path in sorted(pages)))
     shutil.rmtree(own)
-    print(f"  {each.name:8} {len(pages):6} pages {cost.cpu_s:7.2f} s CPU {cost.wall_s:7.2f} s", flush=True)
+    resumed = f", {server.resumed} of {each.requests} TLS sessions resumed" if server.resumed else ""
+    print(f"  {each.name:8} {len(pages):6} pages {cost.cpu_s:7.2f} s CPU {cost.wall_s:7.2f} s{resumed}", flush=True)
 
 
 def print_table(runners: list[Contestant]) -> None:
@@ -146,6 +151,8 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench/page_cost", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=1, help="runs of each, one after the other in turn [1]")
     parser.add_argument("--pages", type=int, default=0, help="a made site of so many pages of 53 KB instead of the documentation")
+    parser.add_argument("--size", type=int, default=0, metavar="KB", help="made pages so large, with markup and data as portals have them")
+    parser.add_argument("--tls", action="store_true", help="over TLS with a certificate of its own, a new connection for each request")
     parser.add_argument("--docs", default="", help="documentation to serve: java,python,pg [all that is installed]")
     parser.add_argument("--only", default="", help="crawlers: lycosa,scrapy,aiohttp,floor,wget2 [all that are installed]")
     parser.add_argument("--no-gzip", action="store_true", help="nginx sends pages as they are")
@@ -153,10 +160,13 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def make_site(root: Path, pages: int, docs: str) -> None:
+def make_site(root: Path, pages: int, size_kb: int, docs: str) -> None:
     """The documentation that is installed or was named; else made pages."""
     names = [name for name in docs.split(",") if name] or site.available_docs()
-    if pages or not names:
+    if size_kb:
+        make_large_site(root, pages or 2000, size_kb)
+        print(f"made site of {pages or 2000} pages of {size_kb} KB")
+    elif pages or not names:
         site.make_pages_site(root, pages or 5000)
         print(f"made site of {pages or 5000} pages")
     else:
@@ -181,8 +191,10 @@ def main() -> None:
     with TemporaryDirectory(prefix="page-cost-") as name:
         folder = Path(name)
         folder.chmod(0o755)  # nginx's worker is another user when this is root
-        make_site(folder / "site", options.pages, options.docs)
-        with site.Nginx(folder / "site", folder / "nginx", gzip=not options.no_gzip) as server:
+        make_site(folder / "site", options.pages, options.size, options.docs)
+        with site.Nginx(folder / "site", folder / "nginx", not options.no_gzip, tls=options.tls, keeps=not options.tls) as server:
+            if options.tls:
+                os.environ["SSL_CERT_FILE"] = str(server.certificate)  # OpenSSL's own name for it: all but wget2 go by that
             if options.stages:
                 from bench.stages import print_stages
 

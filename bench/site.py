@@ -36,9 +36,9 @@ http {{
   default_type application/octet-stream;
   client_body_temp_path {folder}/cb; proxy_temp_path {folder}/pt; fastcgi_temp_path {folder}/ft;
   uwsgi_temp_path {folder}/ut; scgi_temp_path {folder}/st;
-  log_format pages '$status $sent_http_content_type {host}$request_uri';
+  log_format pages '$status $ssl_session_reused $sent_http_content_type {host}$request_uri';
   access_log {folder}/access.log pages;
-  keepalive_requests 1000000;
+  {keepalive}
   {gzip}
   server {{ {server} disable_symlinks off; }}
 }}
@@ -91,13 +91,20 @@ def _name(number: int) -> str:
 
 
 class Nginx:
-    """Serves a folder on a free port of 127.0.0.1; a context manager."""
+    """Serves a folder on a free port of 127.0.0.1; a context manager.
 
-    def __init__(self, root: Path, folder: Path, gzip: bool = True) -> None:
+    With ``tls`` it makes its ``certificate`` for that address. ``keeps`` says whether it keeps connections. With
+    ``gzip`` a ``.gz`` file beside a page is sent in its stead.
+    """
+
+    def __init__(self, root: Path, folder: Path, gzip: bool = True, *, tls: bool = False, keeps: bool = True) -> None:
         program = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
         if program is None:
             raise FileNotFoundError("nginx is not installed")
         self._program, self._root, self._folder, self._gzip = program, root, folder, gzip
+        self._tls, self._keeps = tls, keeps
+        self.certificate = folder / "cert.pem"
+        self.resumed = 0  # requests on a TLS session that was resumed, of those that the last call of pages_since_last_call counted
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port: int = free.getsockname()[1]
@@ -106,7 +113,7 @@ class Nginx:
     @property
     def url(self) -> str:
         """The index page."""
-        return f"http://127.0.0.1:{self.port}/"
+        return f"http{'s' if self._tls else ''}://127.0.0.1:{self.port}/"
 
     def __enter__(self) -> Nginx:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -125,9 +132,25 @@ class Nginx:
         raise RuntimeError(f"nginx did not start: {(self._folder / 'error.log').read_text()}")
 
     def _text(self) -> str:
-        gzip = "gzip on; gzip_types text/css application/javascript;" if self._gzip else "gzip off;"
-        server = f"listen 127.0.0.1:{self.port}; root {self._root};"
-        return _CONFIGURATION.format(folder=self._folder, gzip=gzip, server=server, host="")
+        gzip = "gzip on; gzip_static on; gzip_types text/css application/javascript;" if self._gzip else "gzip off;"
+        server = f"listen 127.0.0.1:{self.port}{self._secured(['127.0.0.1'])} root {self._root};"
+        return self._configuration(gzip, server, "")
+
+    def _configuration(self, gzip: str, server: str, host: str) -> str:
+        keepalive = "keepalive_requests 1000000;" if self._keeps else "keepalive_timeout 0;"
+        return _CONFIGURATION.format(folder=self._folder, gzip=gzip, server=server, host=host, keepalive=keepalive)
+
+    def _secured(self, addresses: list[str]) -> str:
+        """The end of a ``listen``, with a fresh certificate for these addresses when there is TLS."""
+        if not self._tls:
+            return ";"
+        names = ",".join(f"IP:{address}" for address in addresses)
+        key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", str(self._folder / "key.pem")]
+        what = ["-x509", "-days", "2", "-subj", "/CN=bench", "-addext", f"subjectAltName={names}", "-out", str(self.certificate)]
+        subprocess.run(["openssl", "req", *key, *what], check=True, capture_output=True)
+        # The versions and the cache of sessions as busy sites have them: older releases of nginx begin with less.
+        usual = "ssl_protocols TLSv1.2 TLSv1.3; ssl_session_cache shared:bench:5m;"
+        return f" ssl; ssl_certificate {self.certificate}; ssl_certificate_key {self._folder}/key.pem; {usual}"
 
     def cpu_s(self) -> float:
         """User and system time of the process that serves, so far."""
@@ -148,8 +171,10 @@ class Nginx:
             lines = log.readlines()
             self._read = log.tell()
         pages = set()
+        self.resumed = 0
         for line in lines:
-            status, media_type, path = line.rstrip("\n").split(" ", 2)
+            status, is_resumed, media_type, path = line.rstrip("\n").split(" ", 3)
+            self.resumed += is_resumed == "r"
             if status == "200" and media_type.startswith("text/html"):
                 pages.add(path)
         return pages, len(lines)
