@@ -66,6 +66,12 @@ def found(html: str, *headers: tuple[str, str]) -> list[tuple[str, LinkKind]]:
         ("<div><template shadowrootmode=open><a href=x>t</a></template></div>", [("/d/x", LinkKind.A)]),
         ("<noscript><a href=x>t</a></noscript>", [("/d/x", LinkKind.A)]),
         ("<a href='#top'>up</a><a href=''>self</a>", [("/d/p.html", LinkKind.A)]),
+        ("<svg><iframe src=x /><form action=y /><base href=/z/><a href=w></svg>", [("/d/w", LinkKind.A)]),
+        ("<svg><template><a href=x></template></svg><a xlink:href=y>no link outside of a drawing</a>", [("/d/x", LinkKind.A)]),
+        ("<a href='#top'>up</a><base href=/b/>", [("/b/", LinkKind.A)]),
+        ("<iframe src=''></iframe><input type=image src=x srcset=y>", [("/d/x", LinkKind.IMG)]),
+        ("<link rel=preload as=image imagesrcset='x 1x, y 2x'>", [("/d/x", LinkKind.IMG), ("/d/y", LinkKind.IMG)]),
+        ("<meta name=a http-equiv=refresh content='1;url=x'><meta http-equiv=' refresh' content='1;url=y'>", [("/d/x", LinkKind.REFRESH)]),
         ("<a href=' x '>blanks</a><a href='\ny\t'>blanks</a>", [("/d/x", LinkKind.A), ("/d/y", LinkKind.A)]),
     ],
 )

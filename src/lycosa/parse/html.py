@@ -31,7 +31,7 @@ _ANCHOR_WINDOW = 4000  # characters of an anchor that are looked at: an unclosed
 
 _WANTED = ",".join(
     (
-        "a,area,link,meta,base,title,form,frame,iframe,img,script[src],source,audio,video,track,embed,object",
+        "a,area,link,meta,title,form,frame,iframe,img,script[src],source,audio,video,track,embed,object",
         "input[type=image i],svg image,body[background]",
     )
 )
@@ -51,6 +51,7 @@ _INLINE = "a,abbr,b,big,cite,code,del,em,font,i,ins,label,mark,s,small,span,stro
 _PLAIN = PlainText(layout="strict", bullet="", table_cell_separator=" ")
 
 _A = LinkKind.A  # here, as an enum's own attributes are slow
+_HTML = turbohtml.Namespace.HTML
 _NOFOLLOW = ("nofollow", "ugc", "sponsored")
 
 
@@ -108,18 +109,28 @@ def read_html(body: bytes | str, label: str | None = None, max_links: int = 50_0
     """Reads a page. ``label`` is the charset that HTTP gave; order as in WHATWG: BOM, HTTP, meta prescan, UTF-8 check, detector."""
     tree = _parse(body, label)
     page = Page((tree.encoding or "utf-8").lower(), max_links=max_links)
-    if tree.select("template"):  # by one tag name it costs nothing
-        tree.remove(_TEMPLATE)
+    # Looking for one tag name costs nothing. In drawings and formulas HTML's names mean nothing, but for what can be a link there too.
+    is_mixed = bool(tree.select("svg") or tree.select("math"))
+    if tree.select("template"):
+        _remove_templates(tree)
     root = tree.root
     if root is not None:
         page.language = root.attr("lang") or root.attr("xml:lang") or ""
+    for element in tree.select("base"):  # before the links: the first may stand behind them
+        _read_base(page, element)
     for element in tree.select(_WANTED):
         if (tag := element.tag) == "a":
             _read_anchor(page, element)  # nearly all are; a look-up less for each
-        else:
+        elif not is_mixed or tag == "image" or element.namespace is _HTML:
             _READERS[tag](page, element)
     page.text = _visible_text(tree)
     return page
+
+
+def _remove_templates(tree: turbohtml.Document) -> None:
+    for element in tree.select(_TEMPLATE):
+        if element.namespace is _HTML:
+            element.decompose()
 
 
 def _parse(body: bytes | str, label: str | None) -> turbohtml.Document:
@@ -197,7 +208,7 @@ def _read_anchor(page: Page, element: turbohtml.Element) -> None:
     href = element.attr("href")
     if href is None:
         href = element.attr("xlink:href")  # SVG before version 2
-        if href is None:
+        if href is None or element.namespace is _HTML:
             return
     known = page.links.get(href.partition("#")[0])
     if known is not None and known.kind is _A and known.anchor and not known.nofollow:
@@ -218,14 +229,13 @@ def _read_area(page: Page, element: turbohtml.Element) -> None:
 def _read_link(page: Page, element: turbohtml.Element) -> None:
     href = element.attr("href")
     rels = (element.attr("rel") or "").lower().split()
-    if not href or not rels:
-        return
-    kind = link_kind(rels)
-    if kind is None:
-        return
-    if kind is LinkKind.CANONICAL and page.canonical is None:
-        page.canonical = href
-    page.add(href, kind, _folded(element.attr("title") or "", MAX_ANCHOR), _is_nofollow(" ".join(rels)))
+    if href and rels and (kind := link_kind(rels)) is not None:
+        if kind is LinkKind.CANONICAL and page.canonical is None:
+            page.canonical = href
+        page.add(href, kind, _folded(element.attr("title") or "", MAX_ANCHOR), _is_nofollow(" ".join(rels)))
+    if "preload" in rels:
+        for url in srcset_urls(element.attr("imagesrcset") or ""):
+            page.add(url, LinkKind.IMG)
 
 
 _STYLES = frozenset({"stylesheet", "icon", "apple-touch-icon", "apple-touch-icon-precomposed", "mask-icon"})
@@ -253,10 +263,9 @@ def _read_meta(page: Page, element: turbohtml.Element) -> None:
     content = element.attr("content")
     if content is None:
         return
-    name = element.attr("name")
-    if name:
+    if name := element.attr("name"):
         page.metas.append((name.strip().lower(), content))
-    elif (element.attr("http-equiv") or "").strip().lower() == "refresh":
+    if (element.attr("http-equiv") or "").lower() == "refresh":
         refresh = parse_refresh(content)
         # A refresh for browsers without scripts leads to a page that says so.
         if refresh and refresh[1] and element.closest("noscript") is None:
@@ -265,12 +274,12 @@ def _read_meta(page: Page, element: turbohtml.Element) -> None:
 
 def _read_base(page: Page, element: turbohtml.Element) -> None:
     # In <noscript> it is for browsers without scripts, for whom the links were not written.
-    if page.base is None and element.closest("noscript") is None:
+    if page.base is None and element.namespace is _HTML and element.closest("noscript") is None:
         page.base = element.attr("href")
 
 
 def _read_title(page: Page, element: turbohtml.Element) -> None:
-    if not page.title and element.namespace is turbohtml.Namespace.HTML:
+    if not page.title:
         page.title = _folded(element.text, _MAX_TITLE)
 
 
@@ -279,9 +288,12 @@ def _read_form(page: Page, element: turbohtml.Element) -> None:
 
 
 def _read_frame(page: Page, element: turbohtml.Element) -> None:
-    page.add(
-        element.attr("src"), LinkKind.FRAME if element.tag == "frame" else LinkKind.IFRAME, _folded(element.attr("title") or "", MAX_ANCHOR)
-    )
+    kind = LinkKind.FRAME if element.tag == "frame" else LinkKind.IFRAME
+    page.add(element.attr("src") or None, kind, _folded(element.attr("title") or "", MAX_ANCHOR))
+
+
+def _read_input(page: Page, element: turbohtml.Element) -> None:
+    page.add(element.attr("src") or None, LinkKind.IMG, _folded(element.attr("alt") or "", MAX_ANCHOR))
 
 
 def _read_image(page: Page, element: turbohtml.Element) -> None:
@@ -320,13 +332,12 @@ _READERS: dict[str, Callable[[Page, turbohtml.Element], None]] = {
     "area": _read_area,
     "link": _read_link,
     "meta": _read_meta,
-    "base": _read_base,
     "title": _read_title,
     "form": _read_form,
     "frame": _read_frame,
     "iframe": _read_frame,
     "img": _read_image,
-    "input": _read_image,
+    "input": _read_input,
     "image": _read_svg_image,
     "script": _read_script,
     "source": _read_media,
