@@ -13,14 +13,35 @@ from pathlib import Path
 
 from lycosa.kv.port import StoreError, StoreLocked, Writes, pairs_of
 
+_DEAD = 16  # deleted keys at the beginning of a scan that are worth moving all others for
+
+
+class _Shelf:
+    """The keys that begin with one byte. ``keys`` are in order but for the ``fresh`` ones, and may still hold deleted ones."""
+
+    __slots__ = ("fresh", "keys")
+
+    def __init__(self) -> None:
+        self.keys: list[bytes] = []
+        self.fresh: list[bytes] = []
+
+    def put_in_order(self) -> None:
+        if len(self.fresh) * 200 < len(self.keys):  # a few into many: moving the tail is cheaper than looking at all of it
+            for key in self.fresh:
+                insort(self.keys, key)
+        else:
+            self.keys.extend(self.fresh)
+            self.keys.sort()
+        self.fresh.clear()
+
 
 class MemoryKeyValue:
-    """A dictionary with its keys in order. ``scan`` gives the pairs as they were when it was called."""
+    """A dictionary whose keys are put in order when somebody scans. ``scan`` gives the pairs as they were when it was called."""
 
     def __init__(self) -> None:
         self._pairs: dict[bytes, bytes] = {}
-        self._keys: list[bytes] = []  # in order; may still hold deleted keys
-        self._listed: set[bytes] = set()
+        self._shelves: dict[bytes, _Shelf] = {}  # by first byte: what is never scanned is never put in order
+        self._listed: set[bytes] = set()  # on a shelf, deleted ones too
         self._undo: list[tuple[bytes, bytes | None]] = []  # what each write since the last flush replaced
         self._is_open = True
 
@@ -34,14 +55,14 @@ class MemoryKeyValue:
 
     def scan(self, start: bytes, end: bytes, limit: int = 0) -> Iterator[tuple[bytes, bytes]]:
         self._check_open()
-        low, high = bisect_left(self._keys, start), bisect_left(self._keys, end)
-        pairs = self._pairs
-        found = ((key, pairs[key]) for key in islice(self._keys, low, high) if key in pairs)
-        return iter(list(islice(found, limit) if limit else found))
+        found: list[tuple[bytes, bytes]] = []
+        for first in sorted(self._shelves):
+            if start[:1] <= first <= end[:1] and not (limit and len(found) >= limit):
+                found += self._scan_shelf(self._shelves[first], start, end, limit and limit - len(found))
+        return iter(found)
 
     def write(self, writes: Writes) -> None:
         self._check_open()
-        fresh: list[bytes] = []
         for key, value in pairs_of(writes):
             self._undo.append((key, self._pairs.get(key)))
             if value is None:
@@ -50,8 +71,9 @@ class MemoryKeyValue:
                 self._pairs[key] = bytes(value)
                 if key not in self._listed:
                     self._listed.add(key)
-                    fresh.append(key)
-        self._list_keys(fresh)
+                    self._shelf(key).fresh.append(key)
+        if len(self._listed) > 2 * len(self._pairs) + 1000:
+            self._drop_deleted()
 
     def flush(self) -> None:
         self._check_open()
@@ -68,16 +90,32 @@ class MemoryKeyValue:
     def __repr__(self) -> str:
         return f"MemoryKeyValue(keys={len(self)}, unflushed={len(self._undo)}, open={self._is_open})"
 
-    def _list_keys(self, fresh: list[bytes]) -> None:
-        if len(self._keys) > 2 * len(self._pairs) + 1000:
-            self._keys = sorted(self._pairs)
-            self._listed = set(self._keys)
-        elif len(fresh) * 200 < len(self._keys):  # a few into many: moving the tail is cheaper than looking at all of it
-            for key in fresh:
-                insort(self._keys, key)
-        else:
-            self._keys.extend(fresh)
-            self._keys.sort()
+    def _shelf(self, key: bytes) -> _Shelf:
+        shelf = self._shelves.get(key[:1])
+        if shelf is None:
+            shelf = self._shelves[key[:1]] = _Shelf()
+        return shelf
+
+    def _scan_shelf(self, shelf: _Shelf, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+        shelf.put_in_order()
+        keys, pairs = shelf.keys, self._pairs
+        low = first = bisect_left(keys, start)
+        high = bisect_left(keys, end)
+        while first < high and keys[first] not in pairs:
+            first += 1
+        if first - low > _DEAD:  # a queue is read from its beginning, where those are that were taken before
+            self._listed.difference_update(keys[low:first])
+            del keys[low:first]
+            high -= first - low
+            first = low
+        found = ((key, pairs[key]) for key in map(keys.__getitem__, range(first, high)) if key in pairs)
+        return list(islice(found, limit) if limit else found)
+
+    def _drop_deleted(self) -> None:
+        self._listed = set(self._pairs)
+        self._shelves.clear()
+        for key in self._pairs:
+            self._shelf(key).fresh.append(key)
 
     def _check_open(self) -> None:
         if not self._is_open:
