@@ -16,6 +16,7 @@ from pathlib import Path
 PROOFS = {
     "completeness": "the pages that wget2 reaches, no more and no less, each once",
     "politeness": "nobody is pressed at full rate, across a kill, and the rate is what politeness allows",
+    "links": "the links of ten thousand pages, and of random tag soup, are what other HTML5 parsers find",
     "readers": "warcio, fastwarc, pywb and DuckDB read what was written",
     "durability": "the order of syncs, and a crawl killed again and again",
     "kills": "one crawl by several workers, killed a hundred times, ends like one left in peace",
@@ -29,10 +30,10 @@ PROOFS = {
 }
 
 NUMBERS = {
-    "seeds": "how many histories are lived (histories)",
+    "seeds": "how many histories are lived (histories), or how much tag soup is read (links)",
     "first": "the seed of the first history (histories)",
     "kills": "how often processes are killed (kills)",
-    "pages": "how many pages are crawled (soak)",
+    "pages": "how many pages are crawled (soak), or read (links)",
     "workers": "how many workers there are (kills, faults, soak)",
 }
 
