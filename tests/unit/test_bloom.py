@@ -50,7 +50,7 @@ def test_a_full_filter_is_followed_by_one_of_twice_the_capacity(tmp_path: Path) 
         seen.unseen(hashes[start : start + 500])
         seen.seal(number)
         seen.save(number)
-    held = [(bloom.count, bloom.capacity) for bloom in seen._filters]
+    held = [(bloom.count, bloom.capacity) for bloom in seen._known]
     assert [capacity for _, capacity in held] == [1000, 2000, 4000]
     assert held[0][0] == 1000
     assert held[1][0] == 2000

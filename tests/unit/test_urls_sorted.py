@@ -15,7 +15,7 @@ def _random(seed: int, count: int) -> Hashes:
 
 
 def _check_file(seen: SortedSeenUrls, expected: Hashes) -> None:
-    held = seen._base
+    held = seen._known
     assert np.array_equal(held.hashes, np.unique(expected))
     bits = (len(held.starts) - 1).bit_length() - 1
     bounds = np.array([bucket << (64 - bits) for bucket in range(1 << bits)], dtype=np.uint64)

@@ -15,7 +15,6 @@ Payload: for each filter capacity, m, k, count (u64 each), then its bits, padded
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
 from math import ceil, log
 from pathlib import Path
@@ -23,14 +22,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from lycosa.seen.delta import Delta
-from lycosa.seen.files import HEADER_BYTES, HashFileDamaged, Header, map_hash_file, restamp, write_hash_file
+from lycosa.seen.files import HEADER_BYTES, HashFileDamaged, Header, map_hash_file, write_hash_file
 from lycosa.seen.port import Confirm, Hashes, Mask, SeenSnapshot
+from lycosa.seen.saving import MOST_DELTA, SavingSeenUrls
 
 MAGIC, VERSION = b"LYCOBLOM", 1
 _BATCH = 4096
 _MOST_BITS = 1 << 32  # positions have 32 bits
-_LEAST_DELTA, _MOST_DELTA = 1 << 15, 1 << 18
 _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))  # of splitmix64
 _U64 = np.uint64
 
@@ -93,79 +91,24 @@ class BloomFilter:
 _Filters = tuple[BloomFilter, ...]
 
 
-class BloomSeenUrls:
+class BloomSeenUrls(SavingSeenUrls[_Filters]):
     """See ``SeenUrls``. Filters for ``capacity`` hashes, then 2, 4, ... times as many, each with ``error``.
 
     ``confirm`` is asked about hashes that a filter claims; ``None`` believes the filters. The sizes of an existing file stay.
     ``most_delta`` is how many hashes may be in memory, held exactly, before ``should_save`` asks for their being written.
     """
 
-    def __init__(self, path: Path, capacity: int, error: float, confirm: Confirm | None = None, most_delta: int = _MOST_DELTA) -> None:
+    def __init__(self, path: Path, capacity: int, error: float, confirm: Confirm | None = None, most_delta: int = MOST_DELTA) -> None:
         if capacity < 1 or not 0 < error < 1:
             raise ValueError(f"a Bloom filter for {capacity} hashes with error {error} cannot be made")
-        self._path, self._capacity, self._error, self._confirm = path, capacity, error, confirm
-        self._most_delta = most_delta
-        self._filters, stamp, self._damage = _open(path)
-        self._delta = Delta(stamp)
-        # ``save`` leaves its result here and the loop takes it at its next call: nothing the loop reads changes under it.
-        self._saved: tuple[_Filters, int] = (self._filters, stamp)
-        self._saving = threading.Lock()
-        self._is_closed = False
-        self._asked = self._unseen = self._false_positives = 0
-
-    @property
-    def stamp(self) -> int:
-        return self._saved[1]
-
-    @property
-    def should_save(self) -> bool:
-        self._adopt()
-        return len(self._delta) > min(max(_LEAST_DELTA, sum(f.count for f in self._filters) // 8), self._most_delta)
-
-    def unseen(self, hashes: Hashes) -> Mask:
-        self._adopt()
-        fresh = ~self._claimed(hashes)
-        if self._confirm is not None:
-            fresh |= self._refuted(hashes, ~fresh, self._confirm)
-        places = np.flatnonzero(fresh)
-        if len(places):
-            fresh[places] = self._delta.add(hashes[places])
-        self._asked += len(hashes)
-        self._unseen += int(np.count_nonzero(fresh))
-        return fresh
-
-    def seal(self, commit: int) -> None:
-        self._adopt()
-        self._delta.seal(commit)
-
-    def save(self, applied: int) -> None:
-        with self._saving:
-            filters, stamp = self._saved
-            upto = min(applied, self._delta.last)  # read before ``sealed``: a generation that joins in between waits for the next time
-            if upto <= stamp:
-                return
-            parts = [generation.hashes for generation in self._delta.sealed if stamp < generation.commit <= upto]
-            if parts or stamp < 0:
-                filters = self._grown(filters, parts)
-                _write(self._path, filters, upto)
-            else:
-                restamp(self._path, upto)
-            self._saved = (filters, upto)
-
-    def rebuild(self, hashes: Iterable[Hashes], stamp: int) -> None:
-        assert not len(self._delta), "rebuild comes before anything is remembered"
-        filters: _Filters = ()
-        for part in hashes:
-            # A repeated hash sets the same bits, but would count towards the capacity.
-            part = np.unique(part)
-            filters = self._grown(filters, [part[~_claims(filters, part)]], in_place=True)
-        _write(self._path, filters, stamp)
-        self._filters, self._delta, self._damage = filters, Delta(stamp), ""
-        self._saved = (filters, stamp)
+        self._capacity, self._error, self._confirm = capacity, error, confirm
+        self._false_positives = 0
+        filters, stamp, self._damage = _open(path)
+        super().__init__(path, filters, stamp, (), most_delta)
 
     def snapshot(self) -> SeenSnapshot:
         self._adopt()
-        filters, delta = self._filters, self._delta
+        filters, delta = self._known, self._delta
         size = sum(len(f.array) for f in filters)
         if self._confirm is not None:
             new = self._unseen or 1
@@ -173,7 +116,7 @@ class BloomSeenUrls:
         else:
             error_rate = 1.0 - float(np.prod([1.0 - f.error_rate() for f in filters]))
         return SeenSnapshot(
-            count=sum(f.count for f in filters) + len(delta),
+            count=self._count(filters) + len(delta),
             unsaved=len(delta),
             memory_bytes=size + delta.memory_bytes,
             disk_bytes=size + 32 * len(filters) + HEADER_BYTES if self.stamp >= 0 else 0,
@@ -184,17 +127,32 @@ class BloomSeenUrls:
             damage=self._damage,
         )
 
-    def close(self) -> None:
-        with self._saving:
-            self._is_closed = True
-            self._filters = ()
-            self._saved = ((), self.stamp)
-
     def __repr__(self) -> str:
-        return f"BloomSeenUrls({str(self._path)!r}, {list(self._filters)}, unsaved={len(self._delta)}, stamp={self.stamp})"
+        return f"BloomSeenUrls({str(self._path)!r}, {list(self._known)}, unsaved={len(self._delta)}, stamp={self.stamp})"
 
-    def _claimed(self, hashes: Hashes) -> Mask:
-        return _claims(self._filters, hashes)
+    def _lacks(self, hashes: Hashes) -> Mask:
+        lacking = ~_claims(self._known, hashes)
+        if self._confirm is not None:
+            lacking |= self._refuted(hashes, ~lacking, self._confirm)
+        return lacking
+
+    def _count(self, known: _Filters) -> int:
+        return sum(bloom.count for bloom in known)
+
+    def _write(self, known: _Filters, parts: list[Hashes], stamp: int) -> _Filters:
+        filters = self._grown(known, parts)
+        _write(self._path, filters, stamp)
+        return filters
+
+    def _write_anew(self, hashes: Iterable[Hashes], stamp: int) -> _Filters:
+        filters: _Filters = ()
+        for part in hashes:
+            # A repeated hash sets the same bits, but would count towards the capacity.
+            part = np.unique(part)
+            filters = self._grown(filters, [part[~_claims(filters, part)]], in_place=True)
+        _write(self._path, filters, stamp)
+        self._damage = ""
+        return filters
 
     def _refuted(self, hashes: Hashes, claimed: Mask, confirm: Confirm) -> Mask:
         """True where a filter claims a hash that neither the table nor the memory holds."""
@@ -220,13 +178,6 @@ class BloomSeenUrls:
                 grown[-1].add(part[:room])
                 part = part[room:]
         return tuple(grown)
-
-    def _adopt(self) -> None:
-        assert not self._is_closed, "used after close"
-        filters, stamp = self._saved
-        if filters is not self._filters:
-            self._filters = filters
-            self._delta.forget(stamp)
 
 
 def _claims(filters: _Filters, hashes: Hashes) -> Mask:

@@ -10,16 +10,16 @@ Payload: ``count`` hashes (u64, little-endian, rising), then 2^b + 1 bucket star
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lycosa.seen.delta import Delta, is_in_sorted, merged
+from lycosa.seen.delta import is_in_sorted, merged
 from lycosa.seen.files import HEADER_BYTES, HashFileDamaged, HashFileWriter, Header, map_hash_file, restamp
 from lycosa.seen.port import Hashes, Mask, SeenSnapshot
+from lycosa.seen.saving import MOST_DELTA, SavingSeenUrls
 
 MAGIC, VERSION = b"LYCOSEEN", 1
 _BUCKET = 8  # hashes a bucket holds at most on average
@@ -27,7 +27,6 @@ _WIDEST = 64  # a bucket beyond this (hashes that are not uniform) is searched b
 _BATCH = 4096  # hashes looked up together: what they touch stays in the processor's cache
 _BLOCK = 1 << 18  # hashes merged at a time: bounds memory and how long the interpreter lock is held
 _RUN = 1 << 22  # hashes sorted in memory at a time when the file is made from the table
-_LEAST_DELTA, _MOST_DELTA = 1 << 15, 1 << 18
 
 
 class _Sorted:
@@ -71,94 +70,46 @@ _NONE: Hashes = np.empty(0, dtype=np.uint64)
 _NOTHING = _Sorted(_NONE, np.zeros(2, dtype=np.uint32))
 
 
-class SortedSeenUrls:
-    """See ``SeenUrls``. A missing or damaged file shows as ``stamp`` -1 and is treated as empty."""
+class SortedSeenUrls(SavingSeenUrls[_Sorted]):
+    """See ``SeenUrls``."""
 
-    def __init__(self, path: Path, most_delta: int = _MOST_DELTA) -> None:
+    def __init__(self, path: Path, most_delta: int = MOST_DELTA) -> None:
         """``most_delta`` is how many hashes may be in memory before ``should_save`` asks for their being written."""
-        self._path = path
-        self._most_delta = most_delta
-        self._base, stamp, self._damage = _open(path)
-        self._delta = Delta(stamp)
-        # ``save`` leaves its result here and the loop takes it at its next call: nothing the loop reads changes under it.
-        self._saved: tuple[_Sorted, int] = (self._base, stamp)
-        self._saving = threading.Lock()
-        self._is_closed = False
-        self._asked = self._unseen = 0
-
-    @property
-    def stamp(self) -> int:
-        return self._saved[1]
-
-    @property
-    def should_save(self) -> bool:
-        self._adopt()
-        return len(self._delta) > min(max(_LEAST_DELTA, len(self._base) // 8), self._most_delta)
-
-    def unseen(self, hashes: Hashes) -> Mask:
-        self._adopt()
-        fresh = self._base.lacks(hashes)
-        places = np.flatnonzero(fresh)
-        if len(places):
-            fresh[places] = self._delta.add(hashes[places])
-        self._asked += len(hashes)
-        self._unseen += int(np.count_nonzero(fresh))
-        return fresh
-
-    def seal(self, commit: int) -> None:
-        self._adopt()
-        self._delta.seal(commit)
-
-    def save(self, applied: int) -> None:
-        with self._saving:
-            base, stamp = self._saved
-            upto = min(applied, self._delta.last)  # read before ``sealed``: a generation that joins in between waits for the next time
-            if upto <= stamp:
-                return
-            parts = [generation.hashes for generation in self._delta.sealed if stamp < generation.commit <= upto]
-            if parts or stamp < 0:
-                base = _write(self._path, base, np.sort(np.concatenate([_NONE, *parts])), upto)
-            else:
-                restamp(self._path, upto)
-            self._saved = (base, upto)
-
-    def rebuild(self, hashes: Iterable[Hashes], stamp: int) -> None:
-        assert not len(self._delta), "rebuild comes before anything is remembered"
-        base = _write(self._path, _NOTHING, _NONE, -1)  # -1 until the end: a crash in between leaves a file that is not used
-        for run in _runs(hashes):
-            base = _write(self._path, base, run, -1)
-        restamp(self._path, stamp)
-        self._base, self._delta, self._damage = base, Delta(stamp), ""
-        self._saved = (base, stamp)
+        base, stamp, self._damage = _open(path)
+        super().__init__(path, base, stamp, _NOTHING, most_delta)
 
     def snapshot(self) -> SeenSnapshot:
         self._adopt()
-        count, delta = len(self._base), self._delta
+        count, delta = len(self._known), self._delta
         return SeenSnapshot(
             count=count + len(delta),
             unsaved=len(delta),
             memory_bytes=delta.memory_bytes,
-            disk_bytes=8 * count + 4 * len(self._base.starts) + HEADER_BYTES if self.stamp >= 0 else 0,
+            disk_bytes=8 * count + 4 * len(self._known.starts) + HEADER_BYTES if self.stamp >= 0 else 0,
             asked=self._asked,
             unseen=self._unseen,
             damage=self._damage,
         )
 
-    def close(self) -> None:
-        with self._saving:
-            self._is_closed = True
-            self._base = _NOTHING
-            self._saved = (_NOTHING, self.stamp)
-
     def __repr__(self) -> str:
-        return f"SortedSeenUrls({str(self._path)!r}, saved={len(self._base)}, unsaved={len(self._delta)}, stamp={self.stamp})"
+        return f"SortedSeenUrls({str(self._path)!r}, saved={len(self._known)}, unsaved={len(self._delta)}, stamp={self.stamp})"
 
-    def _adopt(self) -> None:
-        assert not self._is_closed, "used after close"
-        base, stamp = self._saved
-        if base is not self._base:
-            self._base = base
-            self._delta.forget(stamp)
+    def _lacks(self, hashes: Hashes) -> Mask:
+        return self._known.lacks(hashes)
+
+    def _count(self, known: _Sorted) -> int:
+        return len(known)
+
+    def _write(self, known: _Sorted, parts: list[Hashes], stamp: int) -> _Sorted:
+        return _write(self._path, known, np.sort(np.concatenate([_NONE, *parts])), stamp)
+
+    def _write_anew(self, hashes: Iterable[Hashes], stamp: int) -> _Sorted:
+        base = _write(self._path, _NOTHING, _NONE, -1)  # -1 until the end: a crash in between leaves a file that is not used
+        for run in _runs(hashes):
+            base = _write(self._path, base, run, -1)
+        restamp(self._path, stamp)
+        self._damage = ""
+        return base
 
 
 def _open(path: Path) -> tuple[_Sorted, int, str]:
