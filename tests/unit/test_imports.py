@@ -24,7 +24,7 @@ JOINTS = ["intake", "robots", "sender", "pacing", "permits", "standing", "folder
 ASSEMBLY = ["assembly", "real_ports", "messages", "progress", "session", "delivery", "status_file", "grants", "relieving"]
 PROCESSES = ["supervisor", "worker_process", "worker_handle", "crawl"]
 LOOP = [["capturing"], ["pipeline"], ["committing"], ["worker"]]
-LAYERS = [VALUES, TOOLS, STAGES, JOINTS, ["inspect"], *LOOP, ASSEMBLY, PROCESSES, ["cli", "__main__"]]
+LAYERS = [VALUES, TOOLS, STAGES, JOINTS, ["inspect", "simulate"], *LOOP, ASSEMBLY, PROCESSES, ["cli", "__main__"]]
 
 # What a stage may import beside values and itself: memory in front of the disk, and shapes of bytes.
 STAGE_TOOLS = {"kv.port", "kv.overlay", "kv.records", "decode", "wire", "durable"}

@@ -1,0 +1,45 @@
+"""What is stored of each page, and whether it is still what the page says: freshness and age by their usual definitions.
+
+A copy is *current* until its page changes for the first time after it was fetched; its *age* is 0 until then, and the time since from then
+on (Cho and Garcia-Molina, Synchronizing a database to improve freshness, 2000). Changes of a page come at random (a Poisson process),
+so when the next one comes is drawn at each fetch, and nothing happens in between.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from array import array
+
+import numpy as np
+
+_NEVER = math.inf
+
+
+class Copies:
+    """The copies of all pages of a sample, by page number. Times in seconds of virtual time."""
+
+    def __init__(self, pages: int, changes_per_day: float, seed: int) -> None:
+        self._chance = random.Random(f"copies:{seed}")
+        self._mean = changes_per_day / 86_400.0
+        nothing = array("d", [math.nan])
+        self._changes_at = nothing * pages  # not a number: no copy
+        self._rates = array("d", np.random.default_rng(seed).exponential(self._mean, pages).tobytes()) if self._mean else nothing * 0
+
+    def __repr__(self) -> str:
+        return f"<Copies of {len(self._changes_at)} pages>"
+
+    def is_current(self, page: int, now: float) -> bool:
+        """Whether there is a copy that says what the page says."""
+        return self._changes_at[page] > now
+
+    def store(self, page: int, now: float) -> None:
+        """The page was fetched."""
+        rate = self._rates[page] if self._mean else 0.0
+        self._changes_at[page] = now + self._chance.expovariate(rate) if rate > 0 else _NEVER
+
+    def freshness(self, now: float) -> tuple[int, int, float]:
+        """How many copies there are, how many of them are current, and the sum of their ages in seconds."""
+        changes = np.frombuffer(self._changes_at)
+        changes = changes[~np.isnan(changes)]
+        return len(changes), int(np.count_nonzero(changes > now)), float(np.maximum(now - changes, 0.0).sum())

@@ -1,0 +1,148 @@
+"""Lets the time of a part pass: from the end of a request to a host that is ready, a URL that is due, a meter that is free.
+
+Between two looks it is measured what held the crawl up. A meter binds for as long as somebody waits for it; the workbench, while it is full
+of hosts that rest and others wait outside. The rest of the time is politeness's if on average one host in a thousand, or more, had
+something to fetch: then they rested. Otherwise there was nothing to do. The average, and not whether there was anybody at a moment, is what
+does not depend on the size of the sample."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from lycosa.frontier.due import NEVER
+from lycosa.simulate.means import HOSTS, POLITENESS, WORKBENCH
+from lycosa.simulate.sample import Sample
+from lycosa.simulate.table import Table
+from lycosa.simulate.visits import EPOCH, Visits
+
+_COMMIT_VISITS = 50  # fewer than a worker's: what is open is looked through whenever something is due
+_BUSY = 0.001  # of the hosts
+
+
+class Point(msgspec.Struct, kw_only=True):
+    """A part, or the whole crawl, at virtual second ``at``. Counts are since the start; ``limits`` are seconds since the last point by
+    what held the crawl up. ``known`` is URLs discovered, ``queued`` those that wait to be fetched now, ``stored`` pages of which there
+    is a copy, ``current`` the copies that are still what their page says, ``age_s`` the sum of the ages of all copies."""
+
+    at: float
+    requests: float = 0
+    robots: float = 0
+    captures: float = 0
+    revisits: float = 0
+    body_bytes: float = 0
+    cpu_s: float = 0
+    slot_s: float = 0
+    known: float = 0
+    queued: float = 0
+    stored: float = 0
+    current: float = 0
+    age_s: float = 0
+    limits: dict[str, float] = {}
+
+
+class Drive:
+    """One simulated crawl of a part. ``run`` may be called again for more of it."""
+
+    def __init__(self, sample: Sample, visits: Visits, table: Table) -> None:
+        self._hosts, self._visits, self._table = len(sample), visits, table
+        self._commit = 0
+        self._limits: defaultdict[str, float] = defaultdict(float)
+        self._waiting = 0.0  # host seconds with something to fetch, since the last look
+        self._looked_at = 0.0
+
+    def __repr__(self) -> str:
+        return f"<Drive {self._visits!r}>"
+
+    def run(self, until_s: float, looks: Sequence[float], look: Callable[[Point], None]) -> None:
+        """Until a virtual time; ``look`` is told how it stands at each of the times ``looks``, which rise."""
+        visits, clock, pending = self._visits, self._visits.clock, list(reversed(looks))
+        while True:
+            self._start_what_can()
+            at = min(self._next_event(), until_s)
+            while pending and pending[-1] <= at:
+                self._advance(pending[-1])
+                look(self._point(pending.pop()))
+            self._advance(at)
+            if clock.now >= until_s:
+                self._table.commit()
+                return
+            self._commit += visits.end_due()
+            if self._commit >= _COMMIT_VISITS:
+                self._commit = 0
+                self._table.commit()
+
+    def _start_what_can(self) -> None:
+        visits = self._visits
+        now, wall = visits.clock.now, visits.clock.wall()
+        while visits.partition.next_due() <= wall:
+            visits.partition.wake_due(wall)
+        while visits.meters.free_at <= now:
+            visit = visits.frontier.acquire(now, wall)
+            if visit is None:
+                return
+            visits.begin(visit)
+
+    def _next_event(self) -> float:
+        visits = self._visits
+        now, free_at = visits.clock.now, visits.meters.free_at
+        at = visits.going[0].ends_at if visits.going else math.inf
+        ready = visits.frontier.next_time()
+        if free_at > now:
+            at = min(at, free_at)
+            if ready is not None and ready > now:
+                at = min(at, ready)  # from then on somebody waits for the meter
+        elif ready is not None:
+            at = min(at, max(ready, now))
+        due = visits.partition.next_due()
+        return min(at, max(float(due - EPOCH), now)) if due != NEVER else at
+
+    def _advance(self, to: float) -> None:
+        """Time passes; it is noted what held the crawl up meanwhile."""
+        visits, frontier = self._visits, self._visits.frontier
+        now = visits.clock.now
+        passed = to - now
+        if passed <= 0:
+            return
+        benched, outside = len(frontier.workbench), len(visits.partition.front)
+        if visits.meters.free_at > now:
+            ready = frontier.next_time()
+            if outside or (ready is not None and ready <= now):
+                self._limits[visits.meters.binding] += passed
+        elif outside and benched + len(frontier.in_process) >= frontier.capacity:
+            self._limits[WORKBENCH] += passed
+        self._waiting += passed * (benched + outside + len(frontier.in_process) + visits.partition.counters.hosts_asleep)
+        visits.clock.now = to
+
+    def _point(self, at: float) -> Point:
+        visits, tally, meters = self._visits, self._visits.tally, self._visits.meters
+        counters = visits.partition.counters
+        stored, current, age_s = visits.copies.freshness(at)
+        return Point(
+            at=at,
+            requests=tally.requests,
+            robots=tally.robots,
+            captures=tally.captures,
+            revisits=tally.revisits,
+            body_bytes=tally.body_bytes,
+            cpu_s=meters.cpu.spent,
+            slot_s=meters.slots.spent,
+            known=counters.discovered,
+            queued=counters.states.get(1, 0),
+            stored=stored,
+            current=current,
+            age_s=age_s,
+            limits=self._limits_since(at),
+        )
+
+    def _limits_since(self, at: float) -> dict[str, float]:
+        """Seconds since the last look, by what held the crawl up."""
+        seconds = at - self._looked_at
+        limits, waiting = self._limits, self._waiting
+        self._limits, self._waiting, self._looked_at = defaultdict(float), 0.0, at
+        rest = seconds - sum(limits.values())
+        limits[POLITENESS if waiting >= _BUSY * self._hosts * seconds else HOSTS] += max(rest, 0.0)
+        return dict(limits)

@@ -1,0 +1,125 @@
+"""What a crawl has to work with, and meters that say when that is used up.
+
+Every resource is a rate: processor seconds, bytes, slot seconds, each by the second. A request takes its part of each, and while a
+meter is ahead of the clock nothing new is started: the fluid form of a queue, which is right for a thousandth of a slot as well as for a
+thousand slots, as a sample needs it.
+
+A meter remembers what was not used for a second, or for ``_BURST`` requests if that is longer. Without the second half a sample would
+queue where the whole crawl does not: with a ten-thousandth of a core a page takes ten seconds, and two that are ready together
+would wait for each other, though the crawl is half idle.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+_BURST_S = 1.0
+_BURST = 32.0
+
+POLITENESS, HOSTS, WORKBENCH = "politeness", "hosts", "workbench"
+LIMITS = {
+    "cpu": "the processors: more or faster cores and workers, or less work for each page",
+    "network": "the network: more bandwidth",
+    "slots": "requests at once: servers are slow, and all slots (fetch.slots) wait for them",
+    WORKBENCH: "hosts in attention: all places (frontier.workbench) are taken by hosts that rest",
+    POLITENESS: "everybody who has something to fetch rests or answers: more hosts would help, more machines would not",
+    HOSTS: "nothing to do: what is known is fetched, and little is due yet",
+}
+"""What can hold a crawl up, and what that means."""
+
+
+class Means(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the whole crawl has, and what a page costs it."""
+
+    cores: Annotated[int, Meta(description="Cores that the crawl may use.", ge=1)] = 2
+    bits_per_s: Annotated[float, Meta(description="Network, bits a second.", gt=0)] = 1e9
+    page_ms: Annotated[
+        float, Meta(description="Processor time of a page with everything done to it, all processes together (bench/page_cost).", gt=0)
+    ] = 1.96
+    request_ms: Annotated[float, Meta(description="The same of a request without a page: robots.txt, 304, errors.", ge=0)] = 0.8
+    start_cpu_s: Annotated[float, Meta(description="Processor time of starting and ending a run.", ge=0)] = 0.0
+    loop_share: Annotated[
+        float,
+        Meta(
+            description="Part of a page's time that the worker itself spends, one core at most; its parse child has the rest.", gt=0.1, le=1
+        ),
+    ] = 0.6
+    request_bytes: Annotated[float, Meta(description="Received for a request beside the body: headers, TLS, acknowledgements.", ge=0)] = (
+        1000.0
+    )
+    disk_factor: Annotated[float, Meta(description="Bytes on disk for each byte of a body: WARC and text.", ge=0)] = 1.7
+    record_bytes: Annotated[float, Meta(description="Bytes on disk of a capture beside that: records, rows, indexes, links.", ge=0)] = (
+        4000.0
+    )
+    url_bytes: Annotated[float, Meta(description="Bytes on disk of a known URL (bench/frontier).", ge=0)] = 107.0
+
+
+class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What things cost, in any currency. The defaults are of the size of a large cloud's list prices in dollars."""
+
+    core_hour: Annotated[float, Meta(description="An hour of one core, used or not.", ge=0)] = 0.04
+    gb_received: Annotated[float, Meta(description="A gigabyte received.", ge=0)] = 0.0
+    gb_month: Annotated[float, Meta(description="A gigabyte kept for thirty days.", ge=0)] = 0.08
+
+
+class Meter:
+    """One resource, ``per_s`` of it a second: it is free again at ``free_at``. ``typical`` is what a request takes of it."""
+
+    __slots__ = ("_burst_s", "_per_s", "free_at", "name", "spent")
+
+    def __init__(self, name: str, per_s: float, typical: float) -> None:
+        self.name = name
+        self._per_s = per_s
+        self._burst_s = max(_BURST_S, _BURST * typical / per_s)
+        self.free_at = 0.0
+        self.spent = 0.0
+
+    def __repr__(self) -> str:
+        return f"<Meter {self.name} spent={self.spent:.6g} free_at={self.free_at:.3f}>"
+
+    def spend(self, amount: float, now: float) -> None:
+        """Takes an amount, begun now."""
+        self.spent += amount
+        self.free_at = max(self.free_at, now - self._burst_s) + amount / self._per_s
+
+
+class Meters:
+    """The meters of a sample that is a ``share`` of the crawl; ``workers`` of ``slots`` requests each. ``latency_s`` and ``page_bytes`` are
+    a typical request's."""
+
+    def __init__(self, means: Means, workers: int, slots: int, share: float, typical: tuple[float, float]) -> None:
+        latency_s, page_bytes = typical
+        self.page_s, self.request_s = means.page_ms / 1000, means.request_ms / 1000
+        self._request_bytes = means.request_bytes
+        self.cpu = Meter("cpu", busy_cores(means, workers) * share, self.page_s)
+        self.network = Meter("network", means.bits_per_s / 8 * share, page_bytes)
+        self.slots = Meter("slots", workers * slots * share, latency_s)
+        self.all = (self.cpu, self.network, self.slots)
+        self.free_at = 0.0
+
+    def __repr__(self) -> str:
+        return f"<Meters {self.all!r}>"
+
+    def spend(self, is_page: bool, body_bytes: float, slot_s: float, now: float) -> None:
+        """One request."""
+        self.cpu.spend(self.page_s if is_page else self.request_s, now)
+        self.network.spend(body_bytes + self._request_bytes, now)
+        self.slots.spend(slot_s, now)
+        self.free_at = max(self.cpu.free_at, self.network.free_at, self.slots.free_at)
+
+    @property
+    def binding(self) -> str:
+        """The one that is free last."""
+        return max(self.all, key=_free_at).name
+
+
+def busy_cores(means: Means, workers: int) -> float:
+    """Cores that all processes together can keep busy: a worker's loop has one at most, and its parse child works beside it."""
+    return min(float(means.cores), workers / means.loop_share)
+
+
+def _free_at(meter: Meter) -> float:
+    return meter.free_at

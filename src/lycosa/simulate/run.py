@@ -1,0 +1,166 @@
+"""Runs a model: draws the sample, takes it apart, runs each part in a process, puts the parts together and scales them up.
+
+**Scaling law.** Let ``n`` of ``N`` hosts be drawn, one of each ``n``-th of all hosts by size. They are crawled by ``n / N`` of the crawl:
+of its processors, network, slots, and places on the workbench. What a host does by itself (its delay, its robots.txt, its back-off, its
+pages, one after another) is not scaled. Then counts of the sample times ``N / n`` are those of the crawl, and shares and times are the
+same. It holds as long as a share of each thing is still something: for a workbench of a few places, or a web where one host of a million
+decides, the sample is too small. Parts are samples of a sample, by the same law."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import resource
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+
+import msgspec
+
+from lycosa.config import Config
+from lycosa.simulate.drive import Drive, Point
+from lycosa.simulate.means import Means, Meters, Prices
+from lycosa.simulate.sample import HostRow, Sample, draw, parts_of
+from lycosa.simulate.table import Table
+from lycosa.simulate.visits import Visits, Witness
+from lycosa.simulate.web import Web
+
+_PART_HOSTS = 2500
+_MOST_PARTS = 8
+_SAMPLE_PAGES = 100_000
+_SAMPLE_HOSTS = 2000
+_POINTS = 200
+_SUMMED = ("requests", "robots", "captures", "revisits", "body_bytes", "cpu_s", "slot_s", "known", "queued", "stored", "current", "age_s")
+
+
+class Model(msgspec.Struct, frozen=True, kw_only=True):
+    """What is simulated: ``rows`` are hosts of a past crawl, if any, which then stand for the ``web.hosts`` hosts. ``sample`` is how many
+    hosts are drawn (0 = as many as have some 100,000 pages)."""
+
+    web: Web = Web()
+    means: Means = Means()
+    prices: Prices = Prices()
+    config: Config = Config()
+    rows: tuple[HostRow, ...] = ()
+    days: float = 30.0
+    sample: int = 0
+
+    @property
+    def workers(self) -> int:
+        """Worker processes; as many as cores for ``auto``."""
+        return self.config.workers or self.means.cores
+
+    @property
+    def sample_hosts(self) -> int:
+        """Hosts that are drawn."""
+        most = min(self.web.hosts, len(self.rows)) if self.rows else self.web.hosts
+        wanted = self.sample or max(int(_SAMPLE_PAGES * self.web.hosts / self.web.pages), _SAMPLE_HOSTS)
+        return min(wanted, most)
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of it: the whole crawl at points in time, the first at its start; the second of virtual time at which every page that could
+    be reached had been fetched once, and how many those are; what was simulated, and the processor time that it took."""
+
+    points: list[Point]
+    last_new_s: float
+    new_pages: float
+    hosts: int
+    pages: int
+    requests: int
+    parts: int
+    share: float
+    cpu_s: float
+    wall_s: float
+
+
+class _Done(msgspec.Struct):
+    points: list[Point]
+    new_pages: int
+    last_new_s: float
+    cpu_s: float
+
+
+def simulate(model: Model, jobs: int = 1, tell: Callable[[int, int], None] | None = None) -> Outcome:
+    """Simulates, in up to ``jobs`` processes; how many changes nothing but the time it takes. ``tell`` hears how many parts of how many are
+    done. Raises ``ValueError`` when the sample is too large."""
+    began = time.monotonic()
+    sample = draw(model.web, model.sample_hosts, model.config.seed, model.rows)
+    parts = parts_of(sample, min(max(len(sample) // _PART_HOSTS, 1), _MOST_PARTS))
+    done = _run_all(model, parts, jobs, tell or (lambda *_: None))
+    points = [_sum([each.points[number] for each in done], parts) for number in range(len(done[0].points))]
+    return Outcome(
+        points=points,
+        last_new_s=max(each.last_new_s for each in done),
+        new_pages=sum(each.new_pages for each in done) / sample.share,
+        hosts=len(sample),
+        pages=sample.pages,
+        requests=int(sum(each.points[-1].requests for each in done)),
+        parts=len(parts),
+        share=sample.share,
+        cpu_s=sum(each.cpu_s for each in done),
+        wall_s=time.monotonic() - began,
+    )
+
+
+def run_part(model: Model, part: Sample, witness: Witness | None = None) -> tuple[list[Point], Visits]:
+    """One part to the end, in this process."""
+    web, config = model.web, msgspec.structs.replace(model.config, workers=model.workers)
+    meters = Meters(model.means, model.workers, config.fetch.slots, part.share, part.typical)
+    with tempfile.TemporaryDirectory(prefix="lycosa-simulate-") as folder:
+        table = Table(Path(folder), config)
+        visits = Visits(part, web, config, table.partition, meters, witness)
+        try:
+            visits.seed()
+            points: list[Point] = []
+            end = model.days * 86_400.0
+            Drive(part, visits, table).run(end, [end * number / _POINTS for number in range(_POINTS + 1)], points.append)
+        finally:
+            visits.close()
+            table.close()
+    return points, visits
+
+
+def _run_all(model: Model, parts: Sequence[Sample], jobs: int, tell: Callable[[int, int], None]) -> list[_Done]:
+    if jobs <= 1 or len(parts) == 1:
+        done = []
+        for part in parts:
+            done.append(_work(model, part))
+            tell(len(done), len(parts))
+        return done
+    # A fresh interpreter each: what this one has open, threads above all, is not to be copied.
+    with ProcessPoolExecutor(min(jobs, len(parts)), multiprocessing.get_context("spawn"), max_tasks_per_child=1) as pool:
+        futures = [pool.submit(_work, model, part) for part in parts]
+        for number, _ in enumerate(as_completed(futures), 1):
+            tell(number, len(parts))
+        return [future.result() for future in futures]
+
+
+def _work(model: Model, part: Sample) -> _Done:
+    """A part, in whatever process."""
+    thresholds = gc.get_threshold()
+    gc.set_threshold(100_000, 50, 1000)  # nothing here makes cycles, and looking through a million records takes seconds
+    began = _cpu_s()
+    try:
+        points, visits = run_part(model, part)
+    finally:
+        gc.set_threshold(*thresholds)
+    return _Done(points, visits.tally.new_pages, visits.tally.last_new_s, _cpu_s() - began)
+
+
+def _cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def _sum(points: Sequence[Point], parts: Sequence[Sample]) -> Point:
+    """The whole crawl from its parts at one time."""
+    share = sum(part.share for part in parts)
+    totals = {name: sum(getattr(point, name) for point in points) / share for name in _SUMMED}
+    limits: dict[str, float] = {}
+    for point, part in zip(points, parts, strict=True):
+        for name, seconds in point.limits.items():
+            limits[name] = limits.get(name, 0.0) + seconds * part.share / share
+    return Point(at=points[0].at, limits=limits, **totals)

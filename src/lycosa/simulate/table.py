@@ -1,0 +1,53 @@
+"""The one partition of a part, over a table in memory, with commits in a worker's order.
+
+Nothing is synced and there is no log, because nobody resumes a simulation. One partition and not sixteen: which partition has a host
+decides nothing but who owns it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from lycosa.admit.budgets import over_discovery
+from lycosa.config import Config
+from lycosa.frontier.partition import Partition
+from lycosa.kv.memory import MemoryKeyValue
+from lycosa.kv.overlay import Overlay
+from lycosa.seen.urls_sorted import SortedSeenUrls
+
+
+class Table:
+    """``partition`` over an empty table; ``folder`` is for the file of URL-seen when there are many URLs."""
+
+    def __init__(self, folder: Path, config: Config) -> None:
+        self._store = MemoryKeyValue()
+        self._seen = SortedSeenUrls(folder / "seen")
+        self._seen.rebuild((), 0)
+        self._commits = 0
+        section = msgspec.structs.replace(config.frontier, partitions=1)
+        self.partition = Partition(
+            0, Overlay(self._store), self._seen, section, lambda usage: over_discovery(config.budgets, usage) is not None
+        )
+
+    def __repr__(self) -> str:
+        return f"<Table {self._store!r} commits={self._commits}>"
+
+    def commit(self) -> None:
+        """Everything that happened until now is in the table."""
+        writes = self.partition.freeze()
+        if not writes:
+            return
+        self._commits += 1
+        self._seen.seal(self._commits)
+        self._store.write(writes)
+        self._store.flush()
+        self.partition.table.settle()
+        if self._seen.should_save:
+            self._seen.save(self._commits)
+
+    def close(self) -> None:
+        """Lets go of files."""
+        self._seen.close()
+        self._store.close()
