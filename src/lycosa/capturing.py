@@ -73,7 +73,8 @@ class Capturing:
         original, near = self._alike(lease, fetched, body)
         not_modified = outcome.meaning is Meaning.NOT_MODIFIED
         if not_modified:
-            digest, original = old.digest, Original(lease.url, old.date_us, old.record_id)
+            # The capture that has the body, which is another URL's when this one's was the same: a revisit never points at a revisit.
+            digest, original = old.digest, Original(old.duplicate_of if old.is_same else lease.url, old.date_us, old.record_id)
         capture = Capture(
             fetched=fetched,
             kind=FetchKind.PAGE,
@@ -103,6 +104,7 @@ class Capturing:
             self._duplicates.remember(digest, simhash, Original(lease.url, date_us, location.record_id), body.known)
         changed = not not_modified and digest != old.digest
         interval = self._interval(old, outcome, changed)
+        alike = original or near
         history = History(
             fetches=old.fetches + 1,
             fetched_at=int(self._clock.wall()),
@@ -118,7 +120,8 @@ class Capturing:
             segment=location.segment,
             offset=location.offset,
             redirect_to=target,
-            duplicate_of=(original.url if original and original.url != lease.url else "") or (near.url if near else ""),
+            duplicate_of=old.duplicate_of if not_modified else alike.url if alike and alike.url != lease.url else "",
+            is_same=original is not None and original.url != lease.url,
         )
         state, reason = self._state(outcome, parsed, original, near, lease)
         due = int(self._clock.wall() + interval) if interval else 0

@@ -9,6 +9,7 @@ import pytest
 from judging import are_balanced, asked, host_states, is_polite, outcomes, quick_config, stored_rows
 from lycosa.config import FrontierSection, RetrySection, ScopeRule, ScopeSection
 from lycosa.frontier.visit_state import HostState
+from lycosa.model.capture import Original
 from lycosa.model.completed import UrlState
 from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
@@ -215,6 +216,25 @@ def test_a_page_that_did_not_change_in_a_week_becomes_a_revisit(tmp_path: Path) 
     assert original is not None and original.record_id == next(row.record_id for row in rows if row.url == A and not row.revisit)
     assert outcomes(crawl)[A] == (UrlState.FETCHED, Reason.NOT_MODIFIED)
     are_balanced(crawl)
+
+
+def test_an_unchanged_duplicate_points_at_the_capture_that_has_its_body(tmp_path: Path) -> None:
+    """And not at its own last capture, which is a revisit; also when it is asked a third time."""
+
+    def answer(earlier: int, headers: object) -> Response:
+        assert isinstance(headers, dict)
+        return Response(304, [("ETag", '"1"')]) if headers.get("if-none-match") == '"1"' else page(text="same", headers=[("ETag", '"1"')])
+
+    crawl, web = scripted_crawl(tmp_path / "c", {A: page("/x", "/y"), f"{A}x": answer, f"{A}y": answer})
+    crawl.run([A])
+    for _ in range(2):
+        crawl.now += 30 * 86400
+        crawl.run()
+    rows = [row for row in stored_rows(crawl.folder) if row.url in (f"{A}x", f"{A}y")]
+    (stored,) = [row for row in rows if not row.revisit]
+    assert {web.asked[f"{A}x"], web.asked[f"{A}y"]} == {3}
+    assert sorted(row.revisit for row in rows if row is not stored) == ["identical-payload-digest"] + ["server-not-modified"] * 4
+    assert {row.original for row in rows if row.revisit} == {Original(stored.url, stored.date_us, stored.record_id)}
 
 
 def test_a_month_of_refetching_asks_less_where_less_changes(tmp_path: Path) -> None:

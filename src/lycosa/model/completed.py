@@ -33,7 +33,8 @@ class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What past fetches of a URL left.
 
     ``digest`` is the raw SHA-1 of the payload; ``interval_s`` the refetch interval now in force; ``date_us``, ``record_id``,
-    ``segment`` and ``offset`` are the last capture's; ``duplicate_of`` the URL whose body is the same or nearly so.
+    ``segment`` and ``offset`` are the last capture's; ``duplicate_of`` the URL whose body is the same or nearly so. ``is_same`` says that
+    it is the very same: then ``date_us`` and ``record_id`` are those of that URL's capture, which alone has the body.
     """
 
     fetches: int = 0
@@ -51,6 +52,7 @@ class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
     offset: int = 0
     redirect_to: str = ""
     duplicate_of: str = ""
+    is_same: bool = False
 
 
 class Completed(msgspec.Struct, frozen=True, array_like=True, gc=False):
