@@ -359,7 +359,7 @@ class Pipeline:
 
     def _redirect_target(self, fetched: Fetched) -> str:
         try:
-            return self._stages.intake.canonical(fetched.header("location"), fetched.url)
+            return self._stages.intake.canonical(fetched.location, fetched.url)
         except InvalidUrl:
             return ""
 

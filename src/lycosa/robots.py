@@ -130,7 +130,7 @@ class Robots:
         self._frontier.lend(visit.host8, rest.until)
         try:
             for _ in range(_HOPS):
-                location = fetched.header("location")
+                location = fetched.location
                 try:
                     url = self._resolve_url(location, fetched.url)
                 except InvalidUrl as error:

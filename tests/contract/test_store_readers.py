@@ -299,7 +299,7 @@ def test_columns_take_the_page_apart(stored: Stored) -> None:
         "www",
     )
     assert (row["content_languages"], row["language"], row["simhash"], row["outlinks"]) == ("deu", "de", 2**64 - 3, 3)
-    assert pages["https://www.example.org/old"]["fetch_redirect"] == "https://www.example.org/néw?x"
+    assert pages["https://www.example.org/old"]["fetch_redirect"] == "https://www.example.org/n%C3%A9w?x"
     assert pages["https://www.example.org/large"]["first_url"] == "https://www.example.org/a"
     assert pages["https://www.example.org/robots.txt"]["subset"] == "robotstxt"
     assert pages["https://www.example.org/again"]["duplicate_of"] == "https://www.example.org/first"

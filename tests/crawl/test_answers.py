@@ -31,6 +31,19 @@ def test_a_chain_of_redirects_is_followed_to_its_end(tmp_path: Path) -> None:
     assert [found[f"{A}{n}"][0] for n in range(6)] == [UrlState.REDIRECTED] * 5 + [UrlState.FETCHED]
 
 
+@pytest.mark.parametrize(
+    ("sent", "asked_for"),
+    [(b"/n\xc3\xa9w", "/n%C3%A9w"), (b"/n\xe9w", "/n%E9w"), (b"/?q=\xe6\x97\xa5", "/?q=%E6%97%A5"), (b"/\xff%20\xfe", "/%FF%20%FE")],
+)
+def test_a_redirect_that_was_not_escaped_is_asked_for_with_its_own_bytes(tmp_path: Path, sent: bytes, asked_for: str) -> None:
+    target = A.rstrip("/") + asked_for
+    crawl, _ = scripted_crawl(tmp_path / "c", {A: moved(sent.decode("latin-1")), target: page()})
+    crawl.run([A])
+    assert outcomes(crawl)[target] == (UrlState.FETCHED, Reason.NONE)
+    (row,) = [row for row in stored_rows(crawl.folder) if row.url == A]
+    assert row.location == target
+
+
 def test_a_longer_chain_of_redirects_ends_as_a_dead_letter(tmp_path: Path) -> None:
     chain = {f"{A}{n}": moved(f"/{n + 1}") for n in range(9)}
     crawl, web = scripted_crawl(tmp_path / "c", {A: page("/0"), **chain})

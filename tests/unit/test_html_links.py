@@ -94,6 +94,14 @@ def test_links_in_headers() -> None:
     assert parse("", *headers).canonical == "http://example.org/c"
 
 
+@pytest.mark.parametrize(("sent", "asked"), [("é".encode().decode("latin-1"), "%C3%A9"), ("é", "%E9"), ("%c3%A9", "%C3%A9")])
+def test_links_in_headers_keep_the_bytes_that_were_sent(sent: str, asked: str) -> None:
+    assert found("", ("link", f"</{sent}>; rel=next"), ("refresh", f"0; url=/r?{sent}")) == [
+        (f"/{asked}", LinkKind.NEXT),
+        (f"/r?{asked}", LinkKind.REFRESH),
+    ]
+
+
 @pytest.mark.parametrize("header", ["<", "<x", "<x>", "<x>; rel", "<x>; rel=", '<x>; rel="', ",,", "x; rel=next", '<x>; rel="next'])
 def test_broken_link_headers_are_passed_over(header: str) -> None:
     assert parse("<a href=y>t</a>", ("link", header)).links[-1].url == "http://example.org/d/y"

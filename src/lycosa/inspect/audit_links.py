@@ -77,7 +77,7 @@ class LinkCheck:
         if source is not None and source.hops >= self._saved.config.scope.max_hops:
             return
         try:
-            target = self._saved.canonicalizer.canonical(answer.header("location"), row.url)
+            target = self._saved.canonicalizer.canonical(answer.location, row.url)
         except InvalidUrl:
             return
         self._link(row, Link(target, hash8(host_of(target)), hash8(target), LinkKind.REDIRECT), row.depth)

@@ -121,7 +121,7 @@ async def _follow(url: str, config: Config, fetcher: Fetcher, resolver: Resolver
         if fetched.status not in _REDIRECTS:
             return fetched
         try:
-            url = canonicalizer.canonical(fetched.header("location"), url)
+            url = canonicalizer.canonical(fetched.location, url)
         except InvalidUrl as error:
             return msgspec.structs.replace(fetched, reason=Reason.BAD_REDIRECT, detail=str(error))
     return msgspec.structs.replace(fetched, reason=Reason.TOO_MANY_REDIRECTS)

@@ -10,6 +10,12 @@ import msgspec
 from lycosa.reasons import Reason
 
 
+def as_sent(value: str) -> str:
+    """A header value that holds a URL, its bytes beyond ASCII percent-encoded: whatever encoding the server had in mind, it is asked for
+    its own bytes. Browsers do the same, and curl sends them raw."""
+    return value if value.isascii() else "".join(each if each < "\x80" else f"%{ord(each):02X}" for each in value)
+
+
 class FetchKind(IntEnum):
     """What a request is for. The value is written to disk."""
 
@@ -84,6 +90,11 @@ class Fetched(msgspec.Struct, frozen=True, dict=True):
     def header(self, name: str) -> str:
         """The first value of a header field (name in lower case), or the empty string."""
         return self._first_values.get(name, "")
+
+    @property
+    def location(self) -> str:
+        """What ``Location`` refers to, relative or not; empty when there is none."""
+        return as_sent(self.header("location"))
 
     @cached_property
     def _fields(self) -> list[tuple[str, str]]:

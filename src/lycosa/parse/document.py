@@ -15,6 +15,7 @@ from pathlib import Path
 from lycosa.config import ParseSection
 from lycosa.decode import decode
 from lycosa.model.discovered import LinkKind
+from lycosa.model.fetched import as_sent
 from lycosa.model.parsed import Directives, Document, Parsed
 from lycosa.parse.charset import decode_text
 from lycosa.parse.directives import read_directives
@@ -187,13 +188,13 @@ class _Reading:
         canonical = ""
         for name, value in self._document.headers:
             if name == "link":
-                for target, relations in parse_link_header(value):
+                for target, relations in parse_link_header(as_sent(value)):
                     kind = link_kind(relations)
                     if kind is LinkKind.CANONICAL:
                         canonical = canonical or self._canonical(target, self._document.url)
                     if kind is not None:
                         outlinks.add(self._absolute(target), RawLink(kind, nofollow="nofollow" in relations))
-            elif name == "refresh" and (refresh := parse_refresh(value)) and refresh[1]:
+            elif name == "refresh" and (refresh := parse_refresh(as_sent(value))) and refresh[1]:
                 outlinks.add(self._absolute(refresh[1]), RawLink(LinkKind.REFRESH))
         return canonical
 

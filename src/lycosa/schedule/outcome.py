@@ -73,7 +73,7 @@ def _failure(fetched: Fetched, conditional: bool) -> Reason | None:
     if status == 304:
         return None if conditional else Reason.MALFORMED_RESPONSE
     if status in REDIRECTS:
-        return None if fetched.header("location") else Reason.BAD_REDIRECT
+        return None if fetched.location else Reason.BAD_REDIRECT
     if 200 <= status < 300:
         return None
     if status == 429:

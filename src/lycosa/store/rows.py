@@ -8,7 +8,6 @@ first line of a journal is a ``SegmentHeader`` instead.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from urllib.parse import urljoin
 
 import msgspec
@@ -197,7 +196,7 @@ class RowBuilder:
             truncated=fetched.truncated,
             etag=sent("etag"),
             last_modified=sent("last-modified"),
-            location=redirect_target(fetched.url, fetched.status, sent("location")),
+            location=redirect_target(fetched.url, fetched.status, fetched.location),
             address=fetched.address,
             protocol=fetched.protocol,
             tls=fetched.tls,
@@ -246,12 +245,9 @@ def link_columns(links: list[Link]) -> Links:
 
 
 def redirect_target(url: str, status: int, location: str) -> str:
-    """The absolute URL that a redirect names, as sent (not canonical); empty when there is none or it is not a URL."""
+    """The absolute URL that a redirect names, not canonical; empty when there is none or it is not a URL."""
     if not (300 <= status < 400 and location):
         return ""
-    # Header bytes arrive as Latin-1. Servers that do not escape mostly send UTF-8; if it is not that, Latin-1 is the best reading.
-    with suppress(UnicodeError):
-        location = location.encode("latin-1").decode("utf-8")
     try:
         return urljoin(url, location)
     except ValueError:
