@@ -96,6 +96,9 @@ def test_dates_have_microseconds() -> None:
         (b"HTTP/1.1 200 OK\r\na: b\r\n \t \r\nc: d\r\n\r\n", b"HTTP/1.1 200 OK\r\na: b\r\nc: d\r\n\r\n"),
         (b"HTTP/1.1 200 OK\na: b\n\n", b"HTTP/1.1 200 OK\na: b\r\n\r\n"),
         (b"HTTP/1.1 200 OK\r\na: b", b"HTTP/1.1 200 OK\r\na: b\r\n\r\n"),
+        (b"HTTP/1.1 200 OK\r\na: b\r\n\r\r\n", b"HTTP/1.1 200 OK\r\na: b\r\n\r\n"),
+        (b"HTTP/1.1 200 OK\r\na: b\r\n\r \r\n", b"HTTP/1.1 200 OK\r\na: b\r\n\r\n"),
+        (b"HTTP/1.1 200 OK\r\na: b\r\n\t\xa0\r\r\nc: d\r\n\r\n", b"HTTP/1.1 200 OK\r\na: b\r\nc: d\r\n\r\n"),
     ],
 )
 def test_header_blocks_change_only_where_readers_would_be_misled(sent: bytes, kept: bytes) -> None:

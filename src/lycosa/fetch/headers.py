@@ -99,7 +99,7 @@ class HeaderBlock:
         if self.is_complete:
             return Reason.NONE  # a trailer
         self._lines.append(line)
-        if line in (b"\r\n", b"\n"):
+        if line[:1] in (b"\r", b"\n"):  # to libcurl any line that begins so is the empty one; inside of others it refuses a CR
             if self._is_interim():
                 self._lines.clear()
             else:

@@ -136,7 +136,7 @@ def stored_response_head(header_block: bytes) -> bytes:
     if block.startswith((b"HTTP/2", b"HTTP/3")):
         block = _NEW_HTTP.sub(b"HTTP/1.1", block)
     if b"\n " in block or b"\n\t" in block:
-        block = b"".join(line for line in block.splitlines(keepends=True) if not _is_empty_fold(line))
+        block = b"\n".join(line for line in block.split(b"\n") if not _is_empty_fold(line))
     return _ended(block)
 
 
@@ -150,7 +150,12 @@ def _is_empty_fold(line: bytes) -> bool:
 
 
 def _ended(block: bytes) -> bytes:
-    return block if block.endswith(END) else block.rstrip(b"\r\n") + END
+    if block.endswith(END):
+        return block
+    last = block.rstrip(b"\n").rfind(b"\n") + 1
+    if block[last : last + 1] == b"\r":  # the fetcher takes any line that begins so for the empty one
+        block = block[:last]
+    return block.rstrip(b"\r\n") + END
 
 
 def protocols(protocol: str, tls: str) -> list[tuple[str, str]]:
