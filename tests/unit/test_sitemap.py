@@ -74,6 +74,11 @@ def test_broken_xml_gives_what_can_be_read() -> None:
     assert [entry.loc for entry in read_sitemap(broken).entries] == ["http://e.org/?a&b", "http://e.org/?c=1&d=2", "http://e.org/3"]
 
 
+def test_texts_inside_each_other_are_given_once() -> None:
+    nested = b"<urlset>" + b"<url><loc>http://example.org/a " * 100
+    assert sum(len(entry.loc) for entry in read_sitemap(nested).entries) < len(nested)
+
+
 def test_no_entity_and_no_file_is_ever_read(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("http://example.org/secret")

@@ -66,6 +66,7 @@ def read_sitemap(body: bytes, charset: str | None = None) -> Sitemap:
             if name == "loc" and fields.get("loc"):
                 _finish(entries, fields, alternates)
             fields[name] = url_of(element) if name == "loc" else text_of(element)
+            element.clear(keep_tail=True)  # read once: 200 of them inside each other would give each text 200 times
         elif name == "link" and element.get("href"):
             alternates.append(str(element.get("href")))
         if len(entries) >= MAX_URLS:
