@@ -33,6 +33,7 @@ import msgspec
 from xxhash import xxh3_64_intdigest
 
 from lycosa.durable import DiskFull, named, sync_data, sync_folder, write_all
+from lycosa.wire import UNREADABLE
 
 FORMAT = 2
 """Format 1 had the writes of a batch as an array of pairs. It is read as well, and never appended to."""
@@ -316,7 +317,7 @@ def _first(path: Path) -> int:
 def _decode(path: Path, offset: int, payload: bytes) -> CommitRecord:
     try:
         return _DECODER.decode(payload)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise LogDamaged(path, offset, f"the record is not of this format ({error})") from error
 
 

@@ -18,6 +18,7 @@ from types import TracebackType
 import msgspec
 
 from lycosa.durable import named
+from lycosa.wire import UNREADABLE
 
 _UNSUPPORTED = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 
@@ -125,7 +126,7 @@ class CrawlLock:
 def _read(fd: int) -> LockHolder | None:
     try:
         return msgspec.json.decode(os.pread(fd, 4096, 0), type=LockHolder)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return None
 
 

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from lycosa.durable import replace_file
+from lycosa.wire import UNREADABLE
 
 NAME = "crawl.json"
 FORMAT = 1
@@ -213,7 +214,7 @@ def _decode(path: Path, data: bytes) -> Manifest:
         if version.format > FORMAT:
             raise NewerFormat(f"{path} has format {version.format}, this program reads up to {FORMAT}; use the newer program that wrote it")
         return msgspec.json.decode(data, type=Manifest)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise DamagedManifest(f"{path} cannot be read ({error}); restore it from a copy, the rest of the crawl is not touched") from error
 
 

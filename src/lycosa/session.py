@@ -28,6 +28,7 @@ from lycosa.memory_plan import MemoryPlan, TooLittleMemory, plan_memory
 from lycosa.ports import Clock
 from lycosa.recovery import Recovered, recover_crawl, recover_worker
 from lycosa.url import BUNDLED_LIST, Sites
+from lycosa.wire import UNREADABLE
 
 SOFTWARE = f"lycosa/{version('lycosa')}"
 
@@ -41,7 +42,7 @@ def saved_settings(folder: Path) -> Config | None:
         return msgspec.json.decode(settings_path(folder).read_bytes(), type=Config)
     except FileNotFoundError:
         return None
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         what = f"{settings_path(folder)} cannot be read ({error}); restore it, or delete it and give the settings again"
         raise manifests.DamagedManifest(what) from error
 

@@ -17,9 +17,14 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import cast
 
+import msgspec
+
 _LENGTH = struct.Struct(">I")
 _CHUNK = 256 * 1024
 _READ = 64 * 1024
+
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError)
+"""What decoding raises when bytes are not what was expected: for text that is not UTF-8 msgspec lets Python's own error pass."""
 
 MAX_FRAME_BYTES = 256 * 1024 * 1024
 """Default limit of one payload: larger than any document we fetch, small enough to allocate."""

@@ -372,5 +372,5 @@ def test_two_processes_clear_their_own_suspects_without_undoing_each_other(tmp_p
 
 
 def test_unreadable_counts_suspect_nobody(tmp_path: Path) -> None:
-    (tmp_path / "crashes.json").write_bytes(b"{not json")
+    (tmp_path / "crashes.json").write_bytes(b'{"crashes": {"\xff')
     assert CrashCounts(tmp_path).suspects() == set()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +24,7 @@ from lycosa.model.discovered import LinkKind
 from lycosa.model.parsed import Link
 from lycosa.seen.port import Hashes, Mask
 from lycosa.url import hash8, host_of
+from lycosa.wire import UNREADABLE
 
 NOW = 1_750_000_000.0
 SECTION = FrontierSection(bands=3, head=2)
@@ -118,6 +121,15 @@ def test_a_history_is_read_as_it_was_written_in_either_version() -> None:
     assert len(encode_url(record)) < len(encode(record)) - 25
     bare = UrlRecord(UrlState.FAILED, True, "/a", 1, 100, LinkKind.A, 7, history=History(1, 7))
     assert decode_url(encode_url(bare)) == bare
+    foreign = msgspec.structs.replace(record, history=History(1, 7, date_us=8, record_id="urn:uuid:12345678-9abc-4def-8123-456789ABCDEF"))
+    assert decode_url(encode_url(foreign)) == foreign
+
+
+@pytest.mark.parametrize("history", [5, [1, 2, 3, b"", 4, "", "", 5, 6, "date", b"i" * 16], [1, 2, 3, b"", 4, "", "", 5, 6, 7, b"short"]])
+def test_a_record_with_a_history_that_is_none_is_refused(history: object) -> None:
+    record = UrlRecord(UrlState.FETCHED, True, "/a", 1, 100, LinkKind.A, 7)
+    with pytest.raises(UNREADABLE):
+        decode_url(encode([*msgspec.structs.astuple(record)[:-1], history]))
 
 
 def test_a_store_opened_again_uses_the_shared_cache(tmp_path: Path) -> None:

@@ -73,8 +73,9 @@ def test_a_holder_on_another_machine_that_did_not_give_back_is_noted(tmp_path: P
     lock.release()
 
 
-def test_an_unreadable_lock_file_is_only_a_lock_without_a_name(tmp_path: Path) -> None:
-    (tmp_path / "lock").write_bytes(b"\x00\x01")
+@pytest.mark.parametrize("data", [b"\x00\x01", b'{"pid": 1, "host": "\xff"}'])
+def test_an_unreadable_lock_file_is_only_a_lock_without_a_name(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "lock").write_bytes(data)
     CrawlLock(tmp_path).acquire(1.8e9).release()
 
 

@@ -18,6 +18,7 @@ import msgspec
 
 from lycosa.attempts.files import Attempt
 from lycosa.durable import replace_file
+from lycosa.wire import UNREADABLE
 
 FORMAT = 1
 
@@ -100,5 +101,5 @@ class CrashCounts:
         """A file that is not there, or not readable, counts nothing: suspicion is a precaution, not a fact to be kept."""
         try:
             return msgspec.json.decode(self._path.read_bytes(), type=_Stored)
-        except (FileNotFoundError, msgspec.DecodeError):
+        except (FileNotFoundError, *UNREADABLE):
             return _Stored()

@@ -17,8 +17,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from lycosa.exchange.connection import (
     DECODER,
     ENCODER,
@@ -34,7 +32,7 @@ from lycosa.exchange.connection import (
 )
 from lycosa.exchange.local import Receivers, awaited
 from lycosa.exchange.port import ExchangeError, Key, LookUp, Parcel, Receiver
-from lycosa.wire import FrameError, FrameStream
+from lycosa.wire import UNREADABLE, FrameError, FrameStream
 
 _MAX_ADDRESS_BYTES = 100  # sun_path holds 104 on macOS, 108 on Linux
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 2.0
@@ -163,7 +161,7 @@ class _Visitor:
         """Until the other side closes, or sends what is not a message."""
         sending = asyncio.get_running_loop().create_task(self._outgoing.run())
         try:
-            with suppress(OSError, FrameError, msgspec.DecodeError):  # the other side went away or wrong; it fails its own deliveries
+            with suppress(OSError, FrameError, *UNREADABLE):  # the other side went away or wrong; it fails its own deliveries
                 await self._read()
         finally:
             self._stream.close()  # before anything that waits: this may be the second cancellation

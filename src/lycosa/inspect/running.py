@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from lycosa.lock import LockHolder
+from lycosa.wire import UNREADABLE
 
 
 def is_running(folder: Path) -> bool:
@@ -33,5 +34,5 @@ def lock_holder(folder: Path) -> LockHolder | None:
     """Who holds the lock or held it last, as the file says; ``None`` when it does not say."""
     try:
         return msgspec.json.decode((folder / "lock").read_bytes(), type=LockHolder)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, *UNREADABLE):
         return None

@@ -19,6 +19,7 @@ from lycosa.inspect.reader import CrawlReader
 from lycosa.kv.records import prefix_end
 from lycosa.model.discovered import LinkKind
 from lycosa.url import Canonicalizer
+from lycosa.wire import UNREADABLE
 
 _YEAR_S = 31_556_952
 
@@ -42,7 +43,7 @@ def load_saved(reader: CrawlReader) -> Saved:
         config, is_recorded = msgspec.json.decode(path.read_bytes(), type=Config), True
     except FileNotFoundError:
         config, is_recorded = Config(), False
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, *UNREADABLE) as error:
         raise SettingsUnreadable(f"{path}: {error}; restore it, or remove it to look at the crawl with the defaults") from error
     identity = reader.manifest.identity
     canonical = msgspec.convert(identity.canonical, CanonicalSection)

@@ -25,6 +25,7 @@ the history of a URL, versions 1 and 2 one URL in each ``Q`` and ``D`` row; both
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -73,6 +74,7 @@ class UrlRecord(msgspec.Struct, array_like=True, gc=False):
 _ENCODER = msgspec.msgpack.Encoder()
 _URL_DECODER = msgspec.msgpack.Decoder(UrlRecord)
 _URN = "urn:uuid:"
+_OWN_ID = re.compile(_URN + "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}").fullmatch
 
 encode = _ENCODER.encode
 
@@ -89,7 +91,7 @@ def encode_url(record: UrlRecord) -> bytes:
 
 
 def decode_url(value: bytes) -> UrlRecord:
-    """The record in a ``U`` row, of either version. Raises ``msgspec.DecodeError``."""
+    """The record in a ``U`` row, of either version. Raises one of ``lycosa.wire.UNREADABLE``."""
     record = _URL_DECODER.decode(value)
     if record.history is not None:
         record.history = _unfolded(record.history)  # type: ignore[arg-type]  # an array so far
@@ -101,19 +103,21 @@ def _folded(history: History) -> Any:
 
     An id that is a string is in the form of version 1, and so is the date.
     """
-    name = history.record_id
-    if len(name) != 45 or not name.startswith(_URN):
+    if not _OWN_ID(history.record_id):
         return history
     fields = list(msgspec.structs.astuple(history))
     fields[_DATE] -= history.fetched_at * 1_000_000
-    fields[_ID] = bytes.fromhex(name[9:].replace("-", ""))
+    fields[_ID] = bytes.fromhex(history.record_id[len(_URN) :].replace("-", ""))
     return fields
 
 
 def _unfolded(fields: list[Any]) -> History:
-    if len(fields) > _ID and isinstance(fields[_ID], bytes):
-        fields[_DATE] += fields[1] * 1_000_000
-        fields[_ID] = f"{_URN}{UUID(bytes=fields[_ID])}"
+    try:
+        if len(fields) > _ID and isinstance(fields[_ID], bytes):
+            fields[_DATE] += fields[1] * 1_000_000
+            fields[_ID] = f"{_URN}{UUID(bytes=fields[_ID])}"
+    except (TypeError, ValueError) as error:
+        raise msgspec.ValidationError(f"no history: {error}") from error
     return msgspec.convert(fields, History)
 
 

@@ -26,7 +26,7 @@ from lycosa.model.parsed import Document, Parsed
 from lycosa.parse.parser_config import ParserConfig
 from lycosa.ports import Clock
 from lycosa.reasons import Reason
-from lycosa.wire import FrameProtocol
+from lycosa.wire import UNREADABLE, FrameProtocol
 
 WINDOW = 16
 """Documents sent ahead: enough that the child never waits for the loop, few enough to send again when it dies."""
@@ -243,7 +243,7 @@ class ChildParser:
             child.head_since = self._clock.monotonic()
             try:
                 self._answer(child.sent[0], self._decode(frame))
-            except msgspec.MsgspecError:  # it went wrong in some way: that is its end
+            except UNREADABLE:  # it went wrong in some way: that is its end
                 child.end()
                 return
             child.sent.popleft()

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from lycosa.store.rows import FORMAT, Row, SegmentHeader
+from lycosa.wire import UNREADABLE
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -68,7 +69,7 @@ def read_rows(path: Path, length: int | None = None, having: bytes = b"") -> Ite
                 continue
             try:
                 row = _rows.decode(line)
-            except msgspec.MsgspecError as error:
+            except UNREADABLE as error:
                 raise JournalError(f"{path}: not a row: {error}") from error
             yield row
     finally:
@@ -78,7 +79,7 @@ def read_rows(path: Path, length: int | None = None, having: bytes = b"") -> Ite
 def _check(path: Path, line: bytes) -> SegmentHeader:
     try:
         header = _header.decode(line)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise JournalError(f"{path}: no header: {error}") from error
     if header.format > FORMAT:
         raise JournalError(f"{path}: format {header.format}; this version reads up to {FORMAT}")
