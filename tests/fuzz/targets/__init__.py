@@ -1,0 +1,1 @@
+"""One module for each target; ``fuzz.judging`` says what is in it."""

@@ -1,0 +1,115 @@
+"""What is stored in tables and said between processes: any bytes decode to a value that comes back the same, or are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from lycosa.commit import CommitRecord, PartitionBatch
+from lycosa.exchange.connection import DECODER as EXCHANGED
+from lycosa.exchange.connection import Answers, Hello, Parcels, Questions, Replies
+from lycosa.exchange.port import Parcel
+from lycosa.frontier.counters import Counters
+from lycosa.frontier.visit_state import VisitRecord
+from lycosa.kv.records import UrlRecord, decode_url, due_urls, encode_url, row_urls
+from lycosa.messages import Probe, Seeds, Stop, decode_to_supervisor, decode_to_worker
+from lycosa.model.capture import Original
+from lycosa.model.completed import History, UrlState
+from lycosa.model.discovered import Discovered, LinkKind
+from lycosa.model.parsed import Document, Link, Parsed
+from lycosa.model.usage import Usage
+from lycosa.politeness.robots_rules import RobotsRules
+from lycosa.robots import RobotsRecord
+from lycosa.wire import UNREADABLE, FrameError, FrameReader, encode_frame
+
+WORDS = ("urn:uuid:", "http://a/", "Seeds", "Stop", "\u0000\u0000\u0000\u0001")
+_MAX_FRAME = 1000
+
+
+class _Codec(NamedTuple):
+    decode: Callable[[bytes], Any]
+    encode: Callable[[Any], bytes] = msgspec.msgpack.encode
+
+
+def _plain(kind: Any) -> _Codec:
+    return _Codec(msgspec.msgpack.Decoder(kind).decode)
+
+
+_CODECS = (
+    _Codec(decode_url, encode_url),
+    *map(_plain, (VisitRecord, RobotsRecord, RobotsRules, Counters, Usage, Original, CommitRecord, list[Discovered], Document, Parsed)),
+    _Codec(EXCHANGED.decode),
+    _Codec(decode_to_worker),
+    _Codec(decode_to_supervisor),
+)
+
+
+def check(data: bytes) -> None:
+    """The first byte says which codec gets the rest; all of it is a stream of frames as well."""
+    if data:
+        _comes_back(_CODECS[data[0] % len(_CODECS)], data[1:])
+    _cuts_alike(data)
+    assert all(len(url8) <= 8 for url8 in row_urls(data)) and b"".join(row_urls(data)) == data
+    assert b"".join(due_urls(data[:21], data[21:])) == data[5:]
+
+
+def _comes_back(codec: _Codec, data: bytes) -> None:
+    try:
+        value = codec.decode(data)
+    except UNREADABLE:
+        return
+    again = codec.encode(value)
+    found = codec.decode(again)
+    assert codec.encode(found) == again
+    assert found == value or "nan" in repr(value)
+
+
+def _cuts_alike(data: bytes) -> None:
+    """In one piece or in many, the frames of a stream are the same, and so is the error."""
+    assert _frames(data, len(data) or 1) == _frames(data, 1 + len(data) % 7)
+    assert _frames(encode_frame(data), 3)[:1] == ([data] if len(data) <= _MAX_FRAME else ["too long"])
+
+
+def _frames(data: bytes, step: int) -> list[bytes | str]:
+    reader, found = FrameReader(_MAX_FRAME), list[bytes | str]()
+    try:
+        for start in range(0, len(data), step):
+            found += reader.feed(data[start : start + step])
+    except FrameError:
+        return [*found, "too long"]
+    return [*found, "between frames" if reader.is_between_frames else "inside a frame"]
+
+
+def samples() -> Iterator[bytes]:
+    history = History(2, 1_790_000_000, 200, b"d" * 20, 2**63, '"e"', "Sun, 06 Nov 1994 08:49:37 GMT", 1, 86_400, 1_790_000_000_123_456)
+    stored = msgspec.structs.replace(history, record_id="urn:uuid:00000000-0000-4000-8000-000000000001", segment="s", offset=9)
+    url = UrlRecord(UrlState.FETCHED, True, "/a?b", 1, 128, LinkKind.A, 1_790_000_000, "/", history=stored)
+    discovered = Discovered("http://a/b", b"h" * 8, b"u" * 8, LinkKind.A, 1, "http://a/", importance=0.5)
+    batch = PartitionBatch(3, {b"Uhhhhhhhhuuuuuuuu": b"v", b"gone": None})
+    link = Link("http://a/b", b"h" * 8, b"u" * 8, LinkKind.IMG, "anchor", True)
+    values: tuple[list[Any], ...] = (
+        [url, msgspec.structs.replace(url, history=history), msgspec.structs.replace(url, history=None, state=UrlState.QUEUED)],
+        [VisitRecord(host="a.example")],
+        [RobotsRecord()],
+        [RobotsRules([(False, "/a*", 2)], "*", 1.5, ["http://a/s.xml"])],
+        [Counters()],
+        [Usage()],
+        [Original("http://a/", 1_790_000_000_000_000, "urn:uuid:1")],
+        [CommitRecord(epoch=1, sequence=2, wall=3.5, lengths={"warc/a": 4}, batches=[batch])],
+        [[discovered]],
+        [Document("http://a/", 200, [("content-type", "text/html")], b"<p>")],
+        [Parsed(title="t", links=[link], hints={"http://a/b": (5, 0.5)}, refused_links={1: 2})],
+        [
+            *(Hello("c"), Parcels([(1, Parcel(0, 1, 2, [discovered]))]), Answers([(1, "")])),
+            *(Questions([(1, [(2, b"k")])]), Replies([(1, {b"k": None})])),
+        ],
+        [Seeds(["http://a/"], True), Stop("interrupted"), Probe(3)],
+        [],
+    )
+    for number, (codec, many) in enumerate(zip(_CODECS, values, strict=True)):
+        for value in many:
+            yield bytes((number,)) + codec.encode(value)
+    yield encode_frame(b"one") + encode_frame(b"") + encode_frame(b"three")[:-1]
+    yield encode_frame(bytes(_MAX_FRAME + 1))

@@ -1,0 +1,36 @@
+"""The short form of every target: its samples, then some blind mutations of them, the same in each run. ``script/fuzz`` is the long one."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from fuzz.judging import CPU_S, TARGETS, TooSlow, judge, load
+from fuzz.mutation import mutated
+
+MUTATIONS = 1000
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_what_a_target_promises_holds_of_its_samples_and_of_mutations_of_them(name: str) -> None:
+    target = load(name)
+    samples = sorted(set(target.samples()))
+    words, chance = [word.encode() for word in target.words], Random(name)
+    assert len(samples) >= 5
+    for data in samples:
+        judge(target.check, data)
+    for _ in range(MUTATIONS):
+        data = mutated(samples, words, chance)
+        try:
+            judge(target.check, data)
+        except Exception as error:
+            error.add_note(f"the input: {data!r}")
+            raise
+
+
+def test_an_input_that_costs_too_much_is_a_find() -> None:
+    times = iter((10.0, 10.0 + CPU_S, 20.0, 20.1 + CPU_S))
+    judge(bytes.hex, b"in time", clock=lambda: next(times))
+    with pytest.raises(TooSlow, match="8 bytes"):
+        judge(bytes.hex, b"too late", clock=lambda: next(times))
