@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from lycosa.frontier.due import NEVER
+from lycosa.model.completed import UrlState
 from lycosa.simulate.means import HOSTS, POLITENESS, WORKBENCH
 from lycosa.simulate.sample import Sample
 from lycosa.simulate.table import Table
@@ -34,6 +35,7 @@ class Point(msgspec.Struct, kw_only=True):
     captures: float = 0
     revisits: float = 0
     body_bytes: float = 0
+    stored_bytes: float = 0
     cpu_s: float = 0
     slot_s: float = 0
     known: float = 0
@@ -128,10 +130,11 @@ class Drive:
             captures=tally.captures,
             revisits=tally.revisits,
             body_bytes=tally.body_bytes,
+            stored_bytes=tally.stored_bytes,
             cpu_s=meters.cpu.spent,
             slot_s=meters.slots.spent,
             known=counters.discovered,
-            queued=counters.states.get(1, 0),
+            queued=counters.of(UrlState.QUEUED),
             stored=stored,
             current=current,
             age_s=age_s,

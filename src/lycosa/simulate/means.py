@@ -34,8 +34,8 @@ LIMITS = {
 class Means(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the whole crawl has, and what a page costs it."""
 
-    cores: Annotated[int, Meta(description="Cores that the crawl may use.", ge=1)] = 2
-    bits_per_s: Annotated[float, Meta(description="Network, bits a second.", gt=0)] = 1e9
+    cores: Annotated[float, Meta(description="Cores that the crawl may use; a part of one where a quota says so.", gt=0)] = 2.0
+    bandwidth_bytes_per_s: Annotated[int, Meta(description="Network: bytes that may arrive in a second.", ge=1)] = 125_000_000
     page_ms: Annotated[
         float, Meta(description="Processor time of a page with everything done to it, all processes together (bench/page_cost).", gt=0)
     ] = 1.96
@@ -43,18 +43,12 @@ class Means(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     start_cpu_s: Annotated[float, Meta(description="Processor time of starting and ending a run.", ge=0)] = 0.0
     loop_share: Annotated[
         float,
-        Meta(
-            description="Part of a page's time that the worker itself spends, one core at most; its parse child has the rest.", gt=0.1, le=1
-        ),
+        Meta(description="Part of a page's time that the worker spends, one core at most; its parse child has the rest.", gt=0.1, le=1),
     ] = 0.6
-    request_bytes: Annotated[float, Meta(description="Received for a request beside the body: headers, TLS, acknowledgements.", ge=0)] = (
-        1000.0
-    )
+    request_bytes: Annotated[int, Meta(description="Received for a request beside the body: headers, TLS.", ge=0)] = 1000
     disk_factor: Annotated[float, Meta(description="Bytes on disk for each byte of a body: WARC and text.", ge=0)] = 1.7
-    record_bytes: Annotated[float, Meta(description="Bytes on disk of a capture beside that: records, rows, indexes, links.", ge=0)] = (
-        4000.0
-    )
-    url_bytes: Annotated[float, Meta(description="Bytes on disk of a known URL (bench/frontier).", ge=0)] = 107.0
+    record_bytes: Annotated[int, Meta(description="Bytes on disk of a capture beside that: records, rows, indexes, links.", ge=0)] = 4000
+    url_bytes: Annotated[int, Meta(description="Bytes on disk of a known URL (bench/frontier).", ge=0)] = 107
 
 
 class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -95,10 +89,11 @@ class Meters:
         self.page_s, self.request_s = means.page_ms / 1000, means.request_ms / 1000
         self._request_bytes = means.request_bytes
         self.cpu = Meter("cpu", busy_cores(means, workers) * share, self.page_s)
-        self.network = Meter("network", means.bits_per_s / 8 * share, page_bytes)
+        self.network = Meter("network", means.bandwidth_bytes_per_s * share, page_bytes)
         self.slots = Meter("slots", workers * slots * share, latency_s)
         self.all = (self.cpu, self.network, self.slots)
-        self.free_at = 0.0
+        self.cpu.spend(means.start_cpu_s * share, 0.0)
+        self.free_at = self.cpu.free_at
 
     def __repr__(self) -> str:
         return f"<Meters {self.all!r}>"

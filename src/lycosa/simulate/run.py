@@ -9,6 +9,7 @@ decides, the sample is too small. Parts are samples of a sample, by the same law
 from __future__ import annotations
 
 import gc
+import math
 import multiprocessing
 import resource
 import tempfile
@@ -32,7 +33,21 @@ _MOST_PARTS = 8
 _SAMPLE_PAGES = 100_000
 _SAMPLE_HOSTS = 2000
 _POINTS = 200
-_SUMMED = ("requests", "robots", "captures", "revisits", "body_bytes", "cpu_s", "slot_s", "known", "queued", "stored", "current", "age_s")
+_SUMMED = (
+    "requests",
+    "robots",
+    "captures",
+    "revisits",
+    "body_bytes",
+    "stored_bytes",
+    "cpu_s",
+    "slot_s",
+    "known",
+    "queued",
+    "stored",
+    "current",
+    "age_s",
+)
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +65,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def workers(self) -> int:
         """Worker processes; as many as cores for ``auto``."""
-        return self.config.workers or self.means.cores
+        return self.config.workers or math.ceil(self.means.cores)
 
     @property
     def sample_hosts(self) -> int:

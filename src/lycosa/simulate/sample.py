@@ -6,27 +6,30 @@ parts between addresses, so a part is a sample too, of fewer hosts.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from lycosa.simulate.web import Web, host_sizes
 
 _LEAST_LATENCY = 0.1  # of the mean
+_DRAWINGS = 32
 MOST_PAGES = 5_000_000
 """Of one sample: about a kilobyte each."""
 
 
 class HostRow(msgspec.Struct, frozen=True, gc=False):
-    """One host of a real crawl. ``latency_s`` and ``crawl_delay_s`` are negative, ``body_bytes`` 0 and ``address`` empty when not known."""
+    """One host of a real crawl. ``latency_s`` and ``crawl_delay_s`` are negative, ``body_bytes`` 0, ``address`` empty and ``is_dead`` none
+    when not known."""
 
     pages: int
     latency_s: float = -1.0
     crawl_delay_s: float = -1.0
     body_bytes: float = 0.0
     address: str = ""
+    is_dead: bool | None = None
 
 
 class Host(msgspec.Struct, frozen=True, gc=False):
@@ -68,21 +71,22 @@ class Sample(msgspec.Struct, frozen=True):
 def draw(web: Web, count: int, seed: int, hosts: Sequence[HostRow] = ()) -> Sample:
     """``count`` hosts of the web, or of a list of hosts, which then says what it knows of them. Raises ``ValueError`` when they have more
     pages than a simulation holds."""
-    chance = random.Random(f"{seed}:{count}")
+    chance = np.random.default_rng([seed, count])
     rows = _listed(count, hosts, chance) if hosts else _described(web, count, chance)
-    pages = sum(max(row.pages, 1) for row in rows)
-    if pages > MOST_PAGES:
-        raise ValueError(f"{len(rows):,} hosts have {pages:,} pages, and a sample may have {MOST_PAGES:,}: give a smaller --sample")
-    dead, validators = _marked(len(rows), web.dead, chance), _marked(len(rows), web.validators, chance)
+    pages = np.array([max(row.pages, 1) for row in rows])
+    if pages.sum() > MOST_PAGES:
+        raise ValueError(f"{len(rows):,} hosts have {pages.sum():,} pages, and a sample may have {MOST_PAGES:,}: give a smaller --sample")
+    dead, validators = _marked(pages, web.dead, chance), _marked(pages, web.validators, chance)
+    latencies = _latencies(web, pages, chance)
     made = [
         Host(
             name=f"h{number}.example",
             pages=max(row.pages, 1),
-            latency_s=row.latency_s if row.latency_s >= 0 else _latency_s(web, chance),
+            latency_s=row.latency_s if row.latency_s >= 0 else latencies[number],
             crawl_delay_s=row.crawl_delay_s,
             page_bytes=row.body_bytes or web.page_bytes,
             address=row.address or _address(number // web.hosts_per_address),
-            is_dead=dead[number],
+            is_dead=dead[number] if row.is_dead is None else row.is_dead,
             has_validators=validators[number],
         )
         for number, row in enumerate(rows)
@@ -108,34 +112,41 @@ def _pages_of(hosts: Sequence[Host]) -> int:
     return sum(host.pages for host in hosts)
 
 
-def _described(web: Web, count: int, chance: random.Random) -> list[HostRow]:
-    sizes = host_sizes(web, count).tolist()
-    chance.shuffle(sizes)
-    slow = _marked(count, web.robots_delay, chance)
-    return [HostRow(pages, crawl_delay_s=web.robots_delay_s if is_slow else -1.0) for pages, is_slow in zip(sizes, slow, strict=True)]
+def _described(web: Web, count: int, chance: np.random.Generator) -> list[HostRow]:
+    sizes = chance.permutation(host_sizes(web, count))
+    slow = _marked(sizes, web.robots_delay, chance)
+    delays = [web.robots_delay_s if is_slow else -1.0 for is_slow in slow]
+    return [HostRow(pages, crawl_delay_s=delay_s) for pages, delay_s in zip(sizes.tolist(), delays, strict=True)]
 
 
-def _listed(count: int, hosts: Sequence[HostRow], chance: random.Random) -> list[HostRow]:
+def _listed(count: int, hosts: Sequence[HostRow], chance: np.random.Generator) -> list[HostRow]:
     """All, or in the order of their sizes one of each of ``count`` equal shares."""
     if count >= len(hosts):
         return list(hosts)
     ranked = sorted(hosts, key=lambda row: row.pages)
     step = len(ranked) / count
-    chosen = [ranked[int((number + chance.random()) * step)] for number in range(count)]
-    chance.shuffle(chosen)
-    return chosen
+    chosen = [ranked[int((number + place) * step)] for number, place in enumerate(chance.random(count))]
+    return [chosen[number] for number in chance.permutation(count)]
 
 
-def _marked(count: int, share: float, chance: random.Random) -> list[bool]:
-    """A share of all, at random places; the number is exact to one, so that samples of different size differ in nothing else."""
-    marks = np.arange(count) < round(count * share)
-    chosen: list[bool] = marks.tolist()
-    chance.shuffle(chosen)
-    return chosen
+def _marked(pages: NDArray[np.int64], share: float, chance: np.random.Generator) -> list[bool]:
+    """A share of all hosts, at random places: of some drawings the one that comes nearest to the same share of the pages. Else one
+    giant that is dead in a small sample, and not in the next, would hide what else differs between them."""
+    wanted, total = round(len(pages) * share), int(pages.sum())
+    drawn = (chance.permutation(len(pages))[:wanted] for _ in range(_DRAWINGS))
+    best = min(drawn, key=lambda places: abs(int(pages[places].sum()) / total - share))
+    marks = np.zeros(len(pages), bool)
+    marks[best] = True
+    return list(map(bool, marks))
 
 
-def _latency_s(web: Web, chance: random.Random) -> float:
-    return web.latency_s * (_LEAST_LATENCY + (1.0 - _LEAST_LATENCY) * chance.expovariate(1.0))
+def _latencies(web: Web, pages: NDArray[np.int64], chance: np.random.Generator) -> list[float]:
+    """Exponential, none below a tenth of the mean; of some drawings the one with which pages have most nearly the mean."""
+    ranks = (np.arange(len(pages)) + 0.5) / len(pages)
+    times = -np.log1p(-ranks)
+    drawn = (chance.permutation(times) for _ in range(_DRAWINGS))
+    best = min(drawn, key=lambda each: abs(float((each * pages).sum() / pages.sum()) - 1.0))
+    return list(map(float, web.latency_s * (_LEAST_LATENCY + (1.0 - _LEAST_LATENCY) * best)))
 
 
 def _address(number: int) -> str:

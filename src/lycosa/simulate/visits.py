@@ -81,6 +81,7 @@ class Tally(msgspec.Struct):
     captures: int = 0
     revisits: int = 0
     body_bytes: float = 0.0
+    stored_bytes: float = 0.0
     new_pages: int = 0
     last_new_s: float = 0.0
 
@@ -198,7 +199,7 @@ class Visits:
         host, now = known.host, self.clock.now
         duration_s = host.latency_s * (1.0 - _SPREAD + 2.0 * _SPREAD * self._chance.random())
         status, size = self._answer(known, lease, now + duration_s)
-        duration_s += size / self._web.bytes_per_s
+        duration_s += size / self._web.server_bytes_per_s
         fetched = Fetched(host.name, Reason.NONE, status=status, body_bytes=int(size), started=EPOCH + now, duration_s=duration_s)
         self.meters.spend(lease is not None and status == 200, size, duration_s, now)
         if self._witness is not None:
@@ -284,6 +285,7 @@ class Visits:
         page, now = _page(going.known, lease), self.clock.now
         changed = outcome.meaning is not Meaning.NOT_MODIFIED and not self.copies.is_current(page, now)
         self.tally.revisits += not changed
+        self.tally.stored_bytes += going.fetched.body_bytes if changed else 0
         self.copies.store(page, now)
         interval = next_interval(self._config.refetch, old.interval_s, changed=changed, is_first=old.fetches == 0)
         due = int(self.clock.wall() + interval) if interval else 0

@@ -40,11 +40,11 @@ class Web(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         Sizes.ZIPF
     )
     largest: Annotated[int, Meta(description="Most pages of one host; 0 is a thousand times the mean.", ge=0)] = 0
-    page_bytes: Annotated[float, Meta(description="Mean body of a page as sent, compressed or not.", ge=0)] = 20_000.0
+    page_bytes: Annotated[int, Meta(description="Mean body of a page as sent, compressed or not.", ge=0)] = 20_000
     latency_s: Annotated[float, Meta(description="Mean time of a host to its first byte; exponential, none below a tenth of it.", ge=0)] = (
         0.3
     )
-    bytes_per_s: Annotated[float, Meta(description="How fast a body arrives.", gt=0)] = 2_500_000.0
+    server_bytes_per_s: Annotated[int, Meta(description="How fast the body of one answer arrives.", ge=1)] = 2_500_000
     errors: Annotated[float, Meta(description="Share of requests answered with 500 or 503, one as often as the other.", ge=0, le=1)] = 0.01
     dead: Annotated[float, Meta(description="Share of hosts whose name does not resolve.", ge=0, le=1)] = 0.05
     changes_per_day: Annotated[
