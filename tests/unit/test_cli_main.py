@@ -176,12 +176,7 @@ def test_exit_codes_reach_the_shell(tmp_path: Path) -> None:
 
 def test_a_command_that_is_interrupted_says_so() -> None:
     waiting = [sys.executable, "-m", "lycosa", "check", "robots", "--robots", "-", "http://example.org/"]
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's job in the background ignores it, and so do its children
-    try:
-        running = subprocess.Popen(waiting, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    finally:
-        signal.signal(signal.SIGINT, before)
-    with running:
+    with subprocess.Popen(waiting, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         assert running.stdin is not None and running.stderr is not None
         while not _reads_standard_input(running.pid):
             assert running.poll() is None
