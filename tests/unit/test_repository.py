@@ -88,7 +88,7 @@ def test_every_dependency_says_what_it_is_for() -> None:
 def test_locks_have_every_dependency_with_hashes_and_name_no_index() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     extras = project["optional-dependencies"]
-    for kind, wanted in {"run": [], "test": extras["dev"], "bench": extras["bench"]}.items():
+    for kind, wanted in {"run": [], "test": extras["dev"], "fuzz": extras["fuzz"], "bench": extras["bench"]}.items():
         lock = (ROOT / "requirements" / f"{kind}.txt").read_text("utf-8")
         assert "://" not in lock
         locked = {re.sub("[-_.]+", "-", name).lower() for name in re.findall(r"(?m)^([\w.-]+)==", lock)}
