@@ -42,6 +42,11 @@ class Outputs:
         counts = Counter((row["url"], row["fetch_number"]) for row in self.rows if row["kind"] == "page")
         return [fetch for fetch, number in counts.items() if number > 1]
 
+    def unchanged(self) -> set[Stored]:
+        """Visits that the server answered with 304: these have no line in the index, where they would hide what they confirm."""
+        rows = [row for row in self.rows if row["revisit_profile"] == "server-not-modified"]
+        return {Stored(row["url"], row["warc_filename"], row["warc_record_offset"]) for row in rows}
+
     def disagreements(self) -> list[str]:
         """What WARC, CDXJ and Parquet do not agree on."""
         records = self.records()
@@ -50,9 +55,10 @@ class Outputs:
         return [
             *(f"in WARC and not in Parquet: {stored}" for stored in sorted(records.keys() - rows.keys())),
             *(f"in Parquet and not in WARC: {stored}" for stored in sorted(rows.keys() - records.keys())),
-            *(f"in WARC and not in CDXJ: {stored}" for stored in sorted(records.keys() - lines)),
+            *(f"in WARC and not in CDXJ: {stored}" for stored in sorted(records.keys() - self.unchanged() - lines)),
             *(f"in CDXJ and not in WARC: {stored}" for stored in sorted(lines - records.keys())),
             *(f"another record id in Parquet: {stored}" for stored in records.keys() & rows.keys() if records[stored] != rows[stored]),
+            *(f"a visit without change in CDXJ: {stored}" for stored in sorted(self.unchanged() & lines)),
             *(f"{len(self.lines)} CDXJ lines for {len(lines)} records" for _ in [0] if len(self.lines) != len(lines)),
             *(f"{len(self.rows)} Parquet rows for {len(rows)} records" for _ in [0] if len(self.rows) != len(rows)),
         ]

@@ -54,6 +54,14 @@ def test_a_revisit_is_told_by_its_type() -> None:
     assert '"mime":"warc/revisit"' in text
 
 
+def test_what_the_server_confirmed_has_no_line_of_its_own(tmp_path: Path) -> None:
+    builder = CdxjBuilder(tmp_path / "x.cdxj")
+    for revisit in ("", "server-not-modified", "identical-payload-digest"):
+        builder.add(row(revisit=revisit))
+    builder.close()
+    assert (tmp_path / "x.cdxj").read_bytes().splitlines(True) == [line(row()), line(row(revisit="identical-payload-digest"))]
+
+
 def test_what_is_unknown_is_left_out() -> None:
     entry = json.loads(line(row(media_type="", digest="")).decode().split(" ", 2)[2])
     assert entry["mime"] == "unk" and "digest" not in entry and "redirect" not in entry

@@ -61,7 +61,7 @@ class DerivedChecks:
         """One more capture of the segment."""
         if self._segment is None:
             return
-        if self._lines is not None:
+        if self._lines is not None and cdxj.has_line(row):
             self._lines.append(cdxj.line(row))
         if self._pages is not None:
             self._values.append(pages.values(row, self._segment.header.crawl))

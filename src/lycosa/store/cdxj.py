@@ -1,8 +1,11 @@
-"""CDXJ: one line per capture, sorted, by which replay tools find a URL's records.
+"""CDXJ: one line per capture that can be shown, sorted, by which replay tools find a URL's records.
 
 A line is SURT key, 14-digit time and a JSON object, as pywb and Common Crawl's index have them: digest in base32 without prefix,
 numbers as strings, ``warc/revisit`` as the type of a revisit. File names are relative to the crawl folder. Lines are sorted by
 their bytes, which is what binary search over the file, and ``sort -m`` of several files under ``LC_ALL=C``, expect.
+
+A visit that the server answered with 304 has no line. A replay tool takes the line nearest to the time that it is asked for, and pywb shows
+the empty 304 itself; without the line it shows the capture that the 304 confirmed.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import msgspec
 
 from lycosa.store import languages
 from lycosa.store.layout import WARC, file_name
-from lycosa.store.rows import Row
+from lycosa.store.rows import UNCHANGED, Row
 
 _RUN = 50_000  # lines
 
@@ -65,6 +68,11 @@ def entry(row: Row) -> Entry:
     )
 
 
+def has_line(row: Row) -> bool:
+    """Whether a capture is one that can be shown."""
+    return row.revisit != UNCHANGED
+
+
 def line(row: Row) -> bytes:
     """One line, with its end."""
     return f"{row.surt} {timestamp(row.date_us)} ".encode() + _encoder.encode(entry(row)) + b"\n"
@@ -80,6 +88,8 @@ class CdxjBuilder:
 
     def add(self, row: Row) -> None:
         """One more capture."""
+        if not has_line(row):
+            return
         self._lines.append(line(row))
         if len(self._lines) >= self._run:
             self._lines.sort()

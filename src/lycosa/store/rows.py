@@ -18,6 +18,7 @@ from lycosa.model.fetched import FetchKind
 from lycosa.model.parsed import Directives, Link, Parsed
 from lycosa.reasons import Reason
 
+UNCHANGED = "server-not-modified"
 FORMAT = 1
 """Version of the journal: header and rows together."""
 
@@ -231,7 +232,7 @@ def revisit_profile(capture: Capture) -> str:
     """The last part of the revisit profile's URI; empty for a response."""
     if capture.original is None:
         return ""
-    return "server-not-modified" if capture.not_modified else "identical-payload-digest"
+    return UNCHANGED if capture.not_modified else "identical-payload-digest"
 
 
 def link_columns(links: list[Link]) -> Links:
