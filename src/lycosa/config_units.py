@@ -16,7 +16,7 @@ for _power, _letter in enumerate("KMGTP", 1):
 _NUMBER = r"\d+(?:\.\d+)?"
 _DURATION = re.compile(rf"(?:{_NUMBER}(?:ms|sec|s|min|m|h|d|w))+")
 _PART = re.compile(rf"({_NUMBER})(ms|sec|s|min|m|h|d|w)")
-_SIZE = re.compile(rf"({_NUMBER})\s*([KMGTP]?(?:I?B)?)", re.IGNORECASE)
+_SIZE = re.compile(rf"({_NUMBER})\s*(B?|[KMGTP](?:I?B)?)", re.IGNORECASE)
 _PLAIN = re.compile(rf"[+-]?(?:{_NUMBER}|\.\d+)(?:[eE][+-]?\d+)?")
 _SHOWN_SECONDS = (("d", 86400), ("h", 3600), ("m", 60))
 _SHOWN_BYTES = [(f"{letter}B", 1000**power) for power, letter in reversed(list(enumerate("KMGTP", 1)))]

@@ -149,7 +149,7 @@ def test_what_is_not_a_duration_is_refused(text: str) -> None:
         read_seconds(text)
 
 
-@pytest.mark.parametrize("text", ["", "GB", "1XB", "-1", "1.5", "1e3", "0x10"])
+@pytest.mark.parametrize("text", ["", "GB", "1XB", "10IB", "1KI", "-1", "1.5", "1e3", "0x10"])
 def test_what_is_not_a_size_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         read_bytes(text)
