@@ -360,7 +360,15 @@ def _payload(data: mmap.mmap, offset: int, salt: int) -> bytes | None:
 
 
 def _check_unfinished(path: Path, data: mmap.mmap, offset: int, salt: int) -> None:
-    """What is at ``offset`` is an unfinished record only if no good one follows."""
+    """What is at ``offset`` is an unfinished record only if no other begins at its end, and no good one further on.
+
+    The first tells of a salt that was damaged: with it no record is good, and each but the last is followed by another.
+    """
+    if offset + _FRAME.size <= len(data):
+        magic, length, _ = _FRAME.unpack_from(data, offset)
+        end = offset + _FRAME.size + length
+        if magic == _FRAME_MAGIC and data[end : end + len(_FRAME_MAGIC)] == _FRAME_MAGIC:
+            raise LogDamaged(path, offset, f"the record does not match its checksum, and another follows at byte {end}")
     at = data.find(_FRAME_MAGIC, offset + 1)
     while at >= 0:
         if _payload(data, at, salt) is not None:
