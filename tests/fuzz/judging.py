@@ -11,10 +11,13 @@ A check is pure but for files in a folder of its own, so that an input gives the
 
 from __future__ import annotations
 
+import atexit
 import base64
 import gzip
 import importlib
 import json
+import shutil
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -35,6 +38,8 @@ TARGETS = {
     "bodies": "header lines as they come, content encodings and their bounds",
     "warc": "WARC records of raw header blocks and bodies, read back by three readers",
     "records": "rows of the table, frames and messages between processes",
+    "logs": "commit log, attempt log and row journal as damaged files",
+    "config": "settings in a file, in the environment and on the command line",
 }
 
 
@@ -63,6 +68,13 @@ def judge(check: Callable[[bytes], object], data: bytes, clock: Callable[[], flo
     spent = clock() - began
     if spent > CPU_S:
         raise TooSlow(f"{len(data)} bytes cost {spent:.2f} s of processor time, {CPU_S} are allowed")
+
+
+def scratch() -> Path:
+    """A folder of this process's own, which goes when it ends."""
+    folder = tempfile.mkdtemp(prefix="lycosa-fuzz-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 def shared(pattern: str) -> Iterator[Path]:

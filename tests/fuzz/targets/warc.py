@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import io
 import re
-import tempfile
 import zlib
 from collections.abc import Iterator
-from pathlib import Path
 
 import brotli
 from fastwarc.warc import ArchiveIterator as FastIterator
 from warcio.archiveiterator import ArchiveIterator
 
-from fuzz.judging import vectors
+from fuzz.judging import scratch, vectors
 from fuzz.targets.bodies import assembled
 from lycosa.model.capture import Location, Original
 from lycosa.store import layout, warc
@@ -23,7 +21,7 @@ from store_samples import capture, fetched, misshapen
 
 _IDS = tuple(f"urn:uuid:00000000-0000-4000-8000-00000000000{number}" for number in range(1, 5))
 _STATUS_LINE = re.compile(rb"HTTP/[12]\S*\s+\d{3}(?!\S)")  # what the fetcher lets pass
-_FOLDER = Path(tempfile.mkdtemp(prefix="lycosa-fuzz-"))
+_FOLDER = scratch()
 _FILE = _FOLDER / "warc" / "crawl-w000-000001-20260101000000.warc.gz"
 _FILE.parent.mkdir()
 
