@@ -20,7 +20,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from fuzz.judging import MAX_BYTES, TARGETS, judge, load
+from fuzz.judging import MAX_BYTES, TARGETS, judge, load, memory_folder
 from fuzz.mutation import mutated
 
 FOLDER = Path(__file__).parents[2] / "build" / "fuzz"
@@ -88,7 +88,7 @@ def _guided(name: str, minutes: float, seed: int) -> Shown:
     ]
     began = time.monotonic()
     command = [sys.executable, "-m", "fuzz.guided", name, str(corpus), *options]
-    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:  # where a sync costs nothing
+    with tempfile.TemporaryDirectory(dir=memory_folder()) as folder:  # libFuzzer does not let a process clean up
         env = os.environ | {"TMPDIR": folder}
         ended = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace", env=env)
     new = sorted(set(finds.iterdir()) - before)

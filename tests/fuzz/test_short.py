@@ -9,7 +9,7 @@ import pytest
 from fuzz.judging import CPU_S, TARGETS, TooSlow, judge, load
 from fuzz.mutation import mutated
 
-MUTATIONS = 1000
+MUTATIONS = 500
 
 
 @pytest.mark.parametrize("name", TARGETS)
