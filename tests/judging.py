@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pyarrow.parquet as pq
-from warcio.archiveiterator import ArchiveIterator
+from fastwarc.warc import ArchiveIterator, WarcRecordType
 
 from lycosa.config import Config, FrontierSection, ParseSection, PolitenessSection, ScopeRule, ScopeSection
 from lycosa.folder import table_folder
@@ -176,12 +176,14 @@ def _segment_agrees(folder: Path, stem: str, rows: list[Row]) -> None:
     wanted = [(row.offset, row.record_id.removeprefix("urn:uuid:"), row.url, "revisit" if row.revisit else "response") for row in rows]
     found = []
     with (folder / "warc" / f"{stem}.warc.gz").open("rb") as file:
-        iterator = ArchiveIterator(file, check_digests="raise")
-        for record in iterator:
-            record.raw_stream.read()
-            if record.rec_type in ("response", "revisit"):
-                uri = record.rec_headers["WARC-Target-URI"]
-                found.append((iterator.get_record_offset(), record.rec_headers["WARC-Record-ID"][10:-1], uri, record.rec_type))
+        for record in ArchiveIterator(file, parse_http=False):
+            assert record.verify_block_digest(), record.record_id
+            if record.record_type in (WarcRecordType.response, WarcRecordType.revisit):
+                is_revisit = record.record_type == WarcRecordType.revisit  # its payload is elsewhere
+                record.parse_http()
+                assert is_revisit or record.verify_payload_digest(), record.record_id
+                uri = record.headers["WARC-Target-URI"]
+                found.append((record.stream_pos, record.record_id[10:-1], uri, "revisit" if is_revisit else "response"))
     assert [(i.removeprefix("urn:uuid:"), *rest) for _, i, *rest in found] == [
         (i.removeprefix("urn:uuid:"), *rest) for _, i, *rest in wanted
     ]
