@@ -136,6 +136,11 @@ def sections() -> dict[str, str]:
     return found
 
 
+def fields_of(section: str, cls: type) -> dict[str, Field]:
+    """The fields of a struct that is not part of the tree, but written and read as its sections are."""
+    return {f"{section}.{inner.name}": _field(f"{section}.{inner.name}", inner) for inner in _struct(cls).fields}
+
+
 def value_of(config: Config, key: str) -> Any:
     """The value of a dotted key."""
     value: Any = config

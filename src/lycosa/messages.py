@@ -114,11 +114,13 @@ class HostNote(msgspec.Struct, frozen=True):
 
 
 class ProcessMemory(msgspec.Struct, frozen=True):
-    """One process: ``part`` is ``worker``, ``parser`` or ``supervisor``, with the worker's number when there are several."""
+    """One process: ``part`` is ``worker``, ``parser`` or ``supervisor``, with the worker's number when there are several; ``cpu_s`` is the
+    processor time that it has used so far."""
 
     part: str
     own_bytes: int
     mapped_bytes: int
+    cpu_s: float = 0.0
 
 
 class Progress(msgspec.Struct, frozen=True, tag=True):

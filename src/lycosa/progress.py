@@ -15,6 +15,7 @@ from lycosa.model.completed import UrlState
 from lycosa.politeness.delay import delay_s
 from lycosa.ports import Clock
 from lycosa.reasons import Reason
+from lycosa.run_cost import cpu_s
 from lycosa.worker import Worker
 
 _SLOWEST = 5
@@ -108,6 +109,6 @@ def count_by_name(table: dict[str, int], name: str, number: int) -> None:
 
 
 def memory_of(parser_pid: int | None) -> list[ProcessMemory]:
-    """What this worker and its parser hold."""
-    found = [ProcessMemory("worker", *held_by())]
-    return [*found, ProcessMemory("parser", *held_by(parser_pid))] if parser_pid else found
+    """What this worker and its parser hold, and the processor time that they have used."""
+    found = [ProcessMemory("worker", *held_by(), cpu_s())]
+    return [*found, ProcessMemory("parser", *held_by(parser_pid), cpu_s(parser_pid))] if parser_pid else found

@@ -20,6 +20,7 @@ import msgspec
 
 from lycosa.config_units import show_mb
 from lycosa.grants import Grants
+from lycosa.machine import cores
 from lycosa.memory import held_by
 from lycosa.memory_plan import MemoryPlan
 from lycosa.memory_relief import FAR
@@ -43,6 +44,7 @@ from lycosa.messages import (
     is_over,
     total,
 )
+from lycosa.run_cost import RunCost, append_cost, cpu_s, ended_children_cpu_s
 from lycosa.session import Session
 from lycosa.status_file import StatusFile
 from lycosa.worker import End
@@ -102,6 +104,8 @@ class Supervisor:
         self._last_activity = -1
         self._deaths = 0
         self._next_told = 0.0
+        self._earlier_cpu_s = ended_children_cpu_s()  # of a program that runs one crawl after the other
+        self._start_cpu_s = 0.0
         self._told_relief: set[str] = set()
         self._said: set[asyncio.Task[None]] = set()
 
@@ -144,7 +148,26 @@ class Supervisor:
         end = self._end or next((End(end) for end in ends if end != End.FINISHED.value), End.FINISHED)
         progress = self._total()
         captured = progress.captures - sum(self._session.recovered.captures.values())
+        self._note_cost(progress, captured, time.monotonic() - began)
         return Outcome(end.value, progress, captured, self._refused, self._deaths, time.monotonic() - began)
+
+    def _note_cost(self, progress: Progress, captured: int, seconds: float) -> None:
+        cost = RunCost(
+            began=time.time() - seconds,
+            seconds=seconds,
+            workers=len(self._handles),
+            cores=cores(),
+            cpu_s=cpu_s() + ended_children_cpu_s() - self._earlier_cpu_s,
+            start_cpu_s=self._start_cpu_s,
+            worker_cpu_s=sum(each.cpu_s for each in progress.memory if each.part.startswith("worker")),
+            captured=captured,
+            captures=progress.captures,
+            pages=progress.pages,
+            requests=progress.requests,
+            hosts=progress.hosts,
+            body_bytes=progress.body_bytes,
+        )
+        append_cost(self._session.folder, cost)
 
     async def _keep(self, handle: WorkerHandle) -> str:
         """One worker to its end, however often it dies."""
@@ -200,6 +223,8 @@ class Supervisor:
     def _hear(self, handle: WorkerHandle, message: ToSupervisor) -> None:
         if isinstance(message, Progress | Ended):
             progress = self._total()
+            if not self._start_cpu_s and progress.captures > sum(self._session.recovered.captures.values()):
+                self._start_cpu_s = sum(each.cpu_s for each in progress.memory)
             self._status.write("stopping" if self._end else "crawling", progress, len(self._handles), self._deaths)
             self._on_progress(progress)
             self._tell_memory(progress)
@@ -288,10 +313,10 @@ class Supervisor:
     def _total(self) -> Progress:
         progress = total([handle.progress for handle in self._handles])
         mine = held_by()
-        memory = [ProcessMemory("supervisor", *mine)]
+        memory = [ProcessMemory("supervisor", *mine, cpu_s())]
         for handle in self._handles:
             which = f" {handle.number}" if len(self._handles) > 1 else ""
-            memory += [ProcessMemory(each.part + which, each.own_bytes, each.mapped_bytes) for each in handle.progress.memory]
+            memory += [msgspec.structs.replace(each, part=each.part + which) for each in handle.progress.memory]
         # The program's code is the same pages in all processes.
         held = sum(each.own_bytes for each in memory) + mine.mapped_bytes
         return msgspec.structs.replace(progress, memory=memory, memory_bytes=held, memory_bound=self._plan.total)

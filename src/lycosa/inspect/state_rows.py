@@ -106,6 +106,7 @@ HOSTS: list[Column] = [
     ("last_duration_s", _REAL, lambda _, e: e.record.pace.last_duration_s),
     ("failures", _INT, lambda _, e: e.record.failures),
     ("dns_failures", _INT, lambda _, e: e.record.dns_failures),
+    ("errors", _LONG, lambda _, e: e.record.errors),
     ("last_error", _TEXT, lambda _, e: _reason(e.record.last_error)),
     ("address", _TEXT, lambda _, e: e.record.address or None),
     ("refused_links", _LONG, lambda _, e: sum(e.record.refused.values())),

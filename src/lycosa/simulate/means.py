@@ -19,11 +19,12 @@ from msgspec import Meta
 _BURST_S = 1.0
 _BURST = 32.0
 
-POLITENESS, HOSTS, WORKBENCH = "politeness", "hosts", "workbench"
+CPU, NETWORK, SLOTS, WORKBENCH = "cpu", "network", "slots", "workbench"
+POLITENESS, HOSTS = "politeness", "hosts"
 LIMITS = {
-    "cpu": "the processors: more or faster cores and workers, or less work for each page",
-    "network": "the network: more bandwidth",
-    "slots": "requests at once: servers are slow, and all slots (fetch.slots) wait for them",
+    CPU: "the processors: more or faster cores and workers, or less work for each page",
+    NETWORK: "the network: more bandwidth",
+    SLOTS: "requests at once: servers are slow, and all slots (fetch.slots) wait for them",
     WORKBENCH: "hosts in attention: all places (frontier.workbench) are taken by hosts that rest",
     POLITENESS: "everybody who has something to fetch rests or answers: more hosts would help, more machines would not",
     HOSTS: "nothing to do: what is known is fetched, and little is due yet",
@@ -88,9 +89,9 @@ class Meters:
         latency_s, page_bytes = typical
         self.page_s, self.request_s = means.page_ms / 1000, means.request_ms / 1000
         self._request_bytes = means.request_bytes
-        self.cpu = Meter("cpu", busy_cores(means, workers) * share, self.page_s)
-        self.network = Meter("network", means.bandwidth_bytes_per_s * share, page_bytes)
-        self.slots = Meter("slots", workers * slots * share, latency_s)
+        self.cpu = Meter(CPU, busy_cores(means, workers) * share, self.page_s)
+        self.network = Meter(NETWORK, means.bandwidth_bytes_per_s * share, page_bytes)
+        self.slots = Meter(SLOTS, workers * slots * share, latency_s)
         self.all = (self.cpu, self.network, self.slots)
         self.cpu.spend(means.start_cpu_s * share, 0.0)
         self.free_at = self.cpu.free_at

@@ -10,29 +10,30 @@ from __future__ import annotations
 
 import gc
 import math
-import multiprocessing
 import resource
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from lycosa.config import Config
 from lycosa.simulate.drive import Drive, Point
 from lycosa.simulate.means import Means, Meters, Prices
+from lycosa.simulate.parts import run_all
 from lycosa.simulate.sample import HostRow, Sample, draw, parts_of
 from lycosa.simulate.table import Table
 from lycosa.simulate.visits import Visits, Witness
 from lycosa.simulate.web import Web
 
-_PART_HOSTS = 2500
+_PART_HOSTS = 2000
 _MOST_PARTS = 8
 _SAMPLE_PAGES = 100_000
 _SAMPLE_HOSTS = 2000
 _POINTS = 200
+_EARLY = 10
 _SUMMED = (
     "requests",
     "robots",
@@ -91,20 +92,25 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     wall_s: float
 
 
-class _Done(msgspec.Struct):
+class _Piece(NamedTuple):
+    model: Model
+    part: Sample
+
+
+class _Done(NamedTuple):
     points: list[Point]
     new_pages: int
     last_new_s: float
     cpu_s: float
 
 
-def simulate(model: Model, jobs: int = 1, tell: Callable[[int, int], None] | None = None) -> Outcome:
-    """Simulates, in up to ``jobs`` processes; how many changes nothing but the time it takes. ``tell`` hears how many parts of how many are
-    done. Raises ``ValueError`` when the sample is too large."""
+def simulate(model: Model, jobs: int = 1, tell: Callable[[float], None] = lambda _: None) -> Outcome:
+    """Simulates, in up to ``jobs`` processes; how many changes nothing but the time it takes. ``tell`` hears what share of the work is
+    done. Raises ``ValueError`` when the sample is too large, and ``PartLostError``."""
     began = time.monotonic()
     sample = draw(model.web, model.sample_hosts, model.config.seed, model.rows)
     parts = parts_of(sample, min(max(len(sample) // _PART_HOSTS, 1), _MOST_PARTS))
-    done = _run_all(model, parts, jobs, tell or (lambda *_: None))
+    done = run_all(_work, [_Piece(model, part) for part in parts], jobs, tell)
     points = [_sum([each.points[number] for each in done], parts) for number in range(len(done[0].points))]
     return Outcome(
         points=points,
@@ -120,46 +126,44 @@ def simulate(model: Model, jobs: int = 1, tell: Callable[[int, int], None] | Non
     )
 
 
-def run_part(model: Model, part: Sample, witness: Witness | None = None) -> tuple[list[Point], Visits]:
+def looks(end_s: float) -> list[float]:
+    """When it is written down how things stand: at even steps, and before the first of them closer and closer to the start, where a crawl
+    is quickest."""
+    step = end_s / _POINTS
+    return [0.0, *(step / 2**halved for halved in range(_EARLY, 0, -1)), *(step * number for number in range(1, _POINTS + 1))]
+
+
+def run_part(
+    model: Model, part: Sample, witness: Witness | None = None, tell: Callable[[float], None] = lambda _: None
+) -> tuple[list[Point], Visits]:
     """One part to the end, in this process."""
-    web, config = model.web, msgspec.structs.replace(model.config, workers=model.workers)
+    web, config, end_s = model.web, msgspec.structs.replace(model.config, workers=model.workers), model.days * 86_400.0
     meters = Meters(model.means, model.workers, config.fetch.slots, part.share, part.typical)
+    points: list[Point] = []
+
+    def look(point: Point) -> None:
+        points.append(point)
+        tell(point.at / end_s)
+
     with tempfile.TemporaryDirectory(prefix="lycosa-simulate-") as folder:
         table = Table(Path(folder), config)
         visits = Visits(part, web, config, table.partition, meters, witness)
         try:
             visits.seed()
-            points: list[Point] = []
-            end = model.days * 86_400.0
-            Drive(part, visits, table).run(end, [end * number / _POINTS for number in range(_POINTS + 1)], points.append)
+            Drive(part, visits, table).run(end_s, looks(end_s), look)
         finally:
             visits.close()
             table.close()
     return points, visits
 
 
-def _run_all(model: Model, parts: Sequence[Sample], jobs: int, tell: Callable[[int, int], None]) -> list[_Done]:
-    if jobs <= 1 or len(parts) == 1:
-        done = []
-        for part in parts:
-            done.append(_work(model, part))
-            tell(len(done), len(parts))
-        return done
-    # A fresh interpreter each: what this one has open, threads above all, is not to be copied.
-    with ProcessPoolExecutor(min(jobs, len(parts)), multiprocessing.get_context("spawn"), max_tasks_per_child=1) as pool:
-        futures = [pool.submit(_work, model, part) for part in parts]
-        for number, _ in enumerate(as_completed(futures), 1):
-            tell(number, len(parts))
-        return [future.result() for future in futures]
-
-
-def _work(model: Model, part: Sample) -> _Done:
+def _work(piece: _Piece, tell: Callable[[float], None]) -> _Done:
     """A part, in whatever process."""
     thresholds = gc.get_threshold()
     gc.set_threshold(100_000, 50, 1000)  # nothing here makes cycles, and looking through a million records takes seconds
     began = _cpu_s()
     try:
-        points, visits = run_part(model, part)
+        points, visits = run_part(piece.model, piece.part, tell=tell)
     finally:
         gc.set_threshold(*thresholds)
     return _Done(points, visits.tally.new_pages, visits.tally.last_new_s, _cpu_s() - began)

@@ -34,8 +34,8 @@ class Sizes(Enum):
 class Web(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The shape of a web. A page names pages of its own host; every host's first page is known from the start."""
 
-    hosts: Annotated[int, Meta(description="Hosts.", ge=1)] = 100_000
-    pages: Annotated[int, Meta(description="Pages of all hosts together.", ge=1)] = 2_200_000
+    hosts: Annotated[int, Meta(description="Hosts.", ge=1)] = 4_500_000
+    pages: Annotated[int, Meta(description="Pages of all hosts together.", ge=1)] = 100_000_000
     sizes: Annotated[Sizes, Meta(description="How pages are spread over hosts: zipf (exponent 1.5), lognormal (sigma 1) or fixed.")] = (
         Sizes.ZIPF
     )

@@ -1,0 +1,167 @@
+"""``lycosa simulate``: what a crawl will come to, before it is run."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lycosa.cli.output import ExitCode, emit_json, emit_table, human_duration
+
+if TYPE_CHECKING:
+    from lycosa.simulate.report import Report
+    from lycosa.simulate.run import Model, Outcome
+
+_EPILOG = """
+\b
+Examples:
+  lycosa simulate                                        the default web: 100M pages on 4.5M hosts, one worker
+  lycosa simulate --hosts 45M --pages 1G --workers 8 --cores 16 --picture crawl.svg
+  lycosa simulate --hosts 2000 --pages 500k --delay 2s --days 7 --let web.latency_s=1s --let web.errors=0.05
+  lycosa simulate --hosts-of crawls/news --means-of crawls/news --days 365      the hosts and the costs of a past crawl
+  lycosa simulate --hosts-of hosts.csv --hosts 10M       hosts that somebody exported stand for ten million
+  lycosa simulate --keys                                 every key of the model, with meaning, default and bound
+  lycosa simulate --json | jq .binds                     what holds the crawl up
+
+Frontier, delays, robots.txt, retries and refetches are the crawler's own, in virtual time, on a sample of the hosts that has the same share
+of cores, bandwidth and fetch slots; counts are scaled up (docs/simulation.md has the law, and how well it predicts). Settings are those
+of `lycosa crawl`: --config, --set, LYCOSA_... What a page costs is in the model: --let means.page_ms=3, or --means-of a past crawl.
+Limits (--max-pages and others) and scope rules are not simulated.
+
+\b
+What binds:
+  cpu         the processors                      slots       all requests at once are waiting for servers
+  network     the bandwidth                       workbench   places for hosts in attention (frontier.workbench)
+  politeness  hosts rest: more machines do not help           hosts       nothing to do
+"""
+
+
+@click.command("simulate", epilog=_EPILOG, short_help="What a crawl will come to: pages a day, freshness, disk, cost, what binds.")
+@click.option("--hosts", metavar="N", help="Hosts of the web, as 2000, 45M [4.5M, or those of --hosts-of].")
+@click.option("--pages", metavar="N", help="Pages on all of them together, as 500k, 1G [22 for each host].")
+@click.option("--days", type=click.FloatRange(min=0, min_open=True, max=10_000), default=30.0, help="How long it crawls [30].")
+@click.option("--cores", metavar="N", help="Cores that it may use; 0.5 is half of one [2].")
+@click.option("--workers", metavar="N|auto", help="Worker processes; auto is one per core [1].")
+@click.option("--delay", metavar="TIME", help="Least pause between two requests to a host [1s].")
+@click.option("--let", "pairs", multiple=True, metavar="KEY=VALUE", help="Any key of the model; may be repeated. See --keys.")
+@click.option(
+    "--model", "model_file", type=click.Path(path_type=Path, dir_okay=False), help="Keys of the model in TOML: [web] [means] [prices]."
+)
+@click.option(
+    "--hosts-of",
+    metavar="DIR|FILE",
+    type=click.Path(path_type=Path),
+    help="Hosts of a past crawl: its folder, or `lycosa export DIR hosts`.",
+)
+@click.option(
+    "--means-of", metavar="DIR", type=click.Path(path_type=Path, file_okay=False), help="What pages cost, from a past crawl's folder."
+)
+@click.option("--config", "config_file", type=click.Path(path_type=Path, dir_okay=False), help="Settings in TOML; see `lycosa config`.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any setting of the crawl; see `lycosa config`.")
+@click.option("--sample", type=click.IntRange(min=0), default=0, help="Hosts that are drawn [as many as have 100,000 pages].")
+@click.option(
+    "--jobs", type=click.IntRange(min=1), help="Processes to simulate in [one per core]; it changes the time it takes, nothing else."
+)
+@click.option(
+    "--picture", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False), help="Draw the curves into FILE.svg or FILE.png."
+)
+@click.option("--keys", is_flag=True, help="List the keys of the model and end.")
+@click.option("--json", "as_json", is_flag=True, help="As one JSON document, with all points in time.")
+def command(**options: Any) -> ExitCode:
+    """Tell what a crawl will come to before it is run: pages a day, freshness, queue, bandwidth, disk, cost, and what holds it up.
+
+    A web is described by a few numbers (hosts, pages, how slow they are, how often they change and fail), or by the hosts of a past crawl.
+    """
+    return run(**options)
+
+
+def run(**options: Any) -> ExitCode:
+    """Reads the model, simulates, prints and draws."""
+    from lycosa.cli.simulate_answers import print_answers
+    from lycosa.cli.simulate_model import model_of
+    from lycosa.machine import cores
+    from lycosa.simulate.report import as_document, report
+    from lycosa.simulate.run import simulate
+
+    if options["keys"]:
+        _list_keys(options["as_json"])
+        return ExitCode.FINISHED
+    picture = options["picture"]
+    if picture is not None and picture.suffix.lower() not in (".svg", ".png"):
+        raise click.UsageError(f"--picture {picture}: the name of a picture ends with .svg or .png")
+    model = model_of(options)
+    progress = Progress()
+    try:
+        outcome = simulate(model, options["jobs"] or cores(), progress.tell)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    finally:
+        progress.end()
+    found = report(model, outcome)
+    if picture is not None:
+        _draw(picture, model, outcome, found)
+    if options["as_json"]:
+        emit_json(as_document(model, outcome, found))
+    else:
+        print_answers(model, outcome, found)
+    return ExitCode.FINISHED
+
+
+class Progress:
+    """How far it is, on standard error: at once on a terminal, every ten seconds elsewhere."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._began = clock, clock()
+        self._is_live = sys.stderr.isatty()
+        self._next = self._began + (0.5 if self._is_live else 10.0)
+        self._told = False
+
+    def tell(self, share: float) -> None:
+        """So much of the virtual time has passed."""
+        now = self._clock()
+        if now < self._next:
+            return
+        self._next = now + (0.5 if self._is_live else 10.0)
+        self._told = True
+        left = (now - self._began) * (1 - share) / share if share > 0.01 else 0.0
+        text = f"simulated {100 * share:.0f} % of the time" + (f", some {human_duration(left)} to go" if left else "")
+        click.echo(f"\r{text}\x1b[K" if self._is_live else f"lycosa: {text}", err=True, nl=not self._is_live)
+
+    def end(self) -> None:
+        """Clears the line."""
+        if self._told and self._is_live:
+            click.echo("\r\x1b[K", err=True, nl=False)
+
+
+def _list_keys(as_json: bool) -> None:
+    from lycosa.simulate.given import model_fields
+
+    rows = [(key, field.show(field.default), field.bound_text or field.type_text, field.meaning) for key, field in model_fields().items()]
+    names = ("key", "default", "bound", "meaning")
+    if as_json:
+        emit_json([dict(zip(names, row, strict=True)) for row in rows])
+    else:
+        emit_table(names, rows)
+
+
+def _draw(path: Path, model: Model, outcome: Outcome, found: Report) -> None:
+    """Writes the picture; the file appears whole or not at all."""
+    from lycosa.cli.simulate_answers import subtitle_of, title_of
+    from lycosa.simulate.picture import svg
+
+    text = svg(found, title_of(model), subtitle_of(model, outcome))
+    if path.suffix.lower() == ".png":
+        from lycosa.simulate.png import NoPngError, png
+
+        try:
+            data = png(text)
+        except NoPngError as error:
+            raise click.UsageError(f"--picture {path}: {error}") from error
+    else:
+        data = text.encode()
+    path.write_bytes(data)
+    click.echo(f"lycosa: the curves are in {path}", err=True)

@@ -1,0 +1,89 @@
+"""What ``lycosa simulate`` says to people."""
+
+from __future__ import annotations
+
+from lycosa.cli.output import counted, emit, emit_pairs, emit_table, human_bytes, human_count, human_duration
+from lycosa.simulate.means import HOSTS, LIMITS
+from lycosa.simulate.report import DAY_S, Report, Row, some_rows
+from lycosa.simulate.run import Model, Outcome
+
+_COLUMNS = ("day", "pages a day", "known", "stored", "fresh", "age", "queued", "bits/s", "disk", "cores", "limit")
+
+
+def title_of(model: Model) -> str:
+    """What was simulated."""
+    web = model.web
+    return f"{human_count(web.pages)} pages on {counted(web.hosts, 'host')}, {model.days:g} days, {counted(model.workers, 'worker')}"
+
+
+def subtitle_of(model: Model, outcome: Outcome) -> str:
+    """By what, and from how many hosts."""
+    kind = "as listed" if model.rows else model.web.sizes.value
+    delay = human_duration(model.config.politeness.delay_s)
+    return (
+        f"sizes {kind}, {delay} between requests to a host, {model.means.cores:g} cores, "
+        f"{human_bytes(model.means.bandwidth_bytes_per_s)}/s; drawn from it: {counted(outcome.hosts, 'host')} "
+        f"with {counted(outcome.pages, 'page')}"
+    )
+
+
+def print_answers(model: Model, outcome: Outcome, found: Report) -> None:
+    """The answers, what held the crawl up, and a table of points in time."""
+    emit(title_of(model))
+    emit(subtitle_of(model, outcome))
+    emit(f"simulated {counted(outcome.requests, 'request')} in {human_duration(outcome.wall_s)}\n")
+    emit_pairs(_answers(model, found))
+    emit("")
+    shown = [(name, share) for name, share in found.limits.items() if share >= 0.0005 or name == found.binds]
+    emit_table(("limit", "of the time", "what held it up"), ((name, f"{100 * share:.1f} %", LIMITS[name]) for name, share in shown))
+    if found.binds and found.limits.get(HOSTS, 0.0) > 0.5:
+        emit(f"while there was something to do it was mostly {found.binds}")
+    emit("")
+    emit_table(_COLUMNS, map(_cells, some_rows(model, outcome)))
+
+
+def _answers(model: Model, found: Report) -> list[tuple[str, str]]:
+    cost = found.cost
+    growth = f"{'+' if found.queue_growth_per_day >= 0 else '-'}{human_count(abs(found.queue_growth_per_day))}"
+    return [
+        ("pages a day", _three(found.pages_per_day, found.pages_per_day_most, found.pages_per_day_late)),
+        ("first round", f"{counted(found.first_round_pages, 'page')}: {_round(found)}"),
+        ("freshness", f"{100 * found.fresh_late:.1f} % of the copies are current in the end, mean age {_days(found.age_days_late)}"),
+        ("queue", f"{human_count(found.queued_end)} URLs wait in the end, {growth} a day; at most {human_count(found.queued_most)}"),
+        ("bandwidth", f"{human_count(found.bits_per_s)} bit/s on average, at most {human_count(found.bits_per_s_most)}"),
+        ("received", human_bytes(found.received_bytes)),
+        ("disk", f"{human_bytes(found.disk_bytes)}, in the end {human_bytes(found.disk_bytes_per_day_late)} more each day"),
+        ("processors", f"{found.busy_cores:.2f} cores on average, at most {found.busy_cores_most:.2f} of {model.means.cores:g}"),
+        ("cost", f"{cost.total:,.2f}: cores {cost.cores:,.2f}, traffic {cost.received:,.2f}, storage {cost.kept:,.2f}"),
+        ("binds", found.binds or "nothing"),
+    ]
+
+
+def _three(mean: float, most: float, late: float) -> str:
+    return f"{human_count(mean)} on average, at most {human_count(most)}, in the end {human_count(late)}"
+
+
+def _round(found: Report) -> str:
+    if found.first_round_day < 0:
+        return "it goes on finding new ones"
+    return f"99 of 100 after {_days(found.most_day)}, the last after {_days(found.first_round_day)}"
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    return (
+        f"{row.day:.3g}",
+        human_count(row.pages_per_day),
+        human_count(row.known),
+        human_count(row.stored),
+        f"{100 * row.fresh:.1f} %",
+        _days(row.age_days),
+        human_count(row.queued),
+        human_count(row.bits_per_s),
+        human_bytes(row.disk_bytes),
+        f"{row.busy_cores:.2f}",
+        row.limit,
+    )
+
+
+def _days(days: float) -> str:
+    return human_duration(days * DAY_S)

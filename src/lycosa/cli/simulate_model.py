@@ -1,0 +1,75 @@
+"""The model that ``lycosa simulate`` is asked for: options, files, the environment and past crawls together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from lycosa import manifest
+from lycosa.config_sources import SettingsError, load
+from lycosa.inspect.reader import CrawlReader
+from lycosa.inspect.state_rows import COLUMNS, state_rows
+from lycosa.simulate.given import read_model
+from lycosa.simulate.hosts_file import errors_of, host_row, read_hosts
+from lycosa.simulate.past import past_means
+from lycosa.simulate.run import Model
+from lycosa.simulate.sample import HostRow
+from lycosa.simulate.web import Web
+
+
+def model_of(options: Mapping[str, Any]) -> Model:
+    """Everything that was said, from the past crawl to the options; a later one wins. Raises ``SettingsError``."""
+    flags = {"workers": options["workers"], "politeness.delay_s": options["delay"]}
+    config = load(options["config_file"], os.environ, options["settings"], flags).config
+    asked = {key: (f"--{name}", options[name]) for key, name in (("web.hosts", "hosts"), ("web.pages", "pages"), ("means.cores", "cores"))}
+    given = read_model(options["model_file"], options["pairs"], asked, _past_means(options["means_of"]))
+    web, rows = given.web, list[HostRow]()
+    if options["hosts_of"] is not None:
+        web, rows = _listed_web(options["hosts_of"], given.web, given.origins)
+    return Model(
+        web=web,
+        means=given.means,
+        prices=given.prices,
+        config=config,
+        rows=tuple(rows),
+        days=options["days"],
+        sample=min(options["sample"], web.hosts),
+    )
+
+
+def _past_means(folder: Path | None) -> dict[str, object]:
+    """What a past crawl's folder says about costs, by key."""
+    if folder is None:
+        return {}
+    manifest.load(folder)
+    return past_means(folder)
+
+
+def _listed_web(path: Path, web: Web, origins: Mapping[str, str]) -> tuple[Web, list[HostRow]]:
+    """The web of listed hosts, which say how many pages there are; and the hosts."""
+    if "web.pages" in origins:
+        raise SettingsError([f"{origins['web.pages']}: the hosts of --hosts-of say how many pages there are; leave web.pages out"])
+    changes: dict[str, Any] = {}
+    if path.is_dir():
+        table = list(_hosts_of_folder(path))
+        rows = [host for row in table if (host := host_row(row, web.server_bytes_per_s)) is not None]
+        if not rows:
+            raise SettingsError([f"{path}: the crawl knows no URL yet"])
+        if "web.errors" not in origins:
+            changes["errors"] = errors_of(table)
+    else:
+        rows = read_hosts(path, web.server_bytes_per_s)
+    hosts = web.hosts if "web.hosts" in origins else len(rows)
+    pages = round(sum(row.pages for row in rows) * hosts / len(rows))
+    return msgspec.structs.replace(web, hosts=hosts, pages=max(pages, hosts), largest=0, **changes), rows
+
+
+def _hosts_of_folder(folder: Path) -> Iterator[dict[str, Any]]:
+    """The rows of the table ``hosts`` of a crawl folder, which `lycosa export` would write."""
+    names = [column[0] for column in COLUMNS["hosts"]]
+    for values in state_rows(CrawlReader(folder), "hosts"):
+        yield dict(zip(names, values, strict=True))

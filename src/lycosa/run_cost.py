@@ -1,0 +1,81 @@
+"""``log/runs.jsonl``: what each run of a crawl cost, one line a run, written at its end. ``lycosa simulate --means-of`` reads it.
+
+Counts are of the whole crawl at the end of the run, so what a run did is the difference to the line before it, unless a run in between
+was killed and left no line: ``captured`` tells, which is of the run alone. Processor time is that of all processes of the crawl;
+``start_cpu_s`` of it was spent before the first answer came, mostly on starting interpreters.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from pathlib import Path
+
+import msgspec
+
+_TICKS_S = 1.0 / os.sysconf("SC_CLK_TCK")
+
+
+class RunCost(msgspec.Struct, frozen=True, kw_only=True):
+    """One run. ``began`` is wall time; ``cores`` what the machine let it use; ``worker_cpu_s`` the part of the workers without their parse
+    children."""
+
+    began: float
+    seconds: float
+    workers: int
+    cores: int
+    cpu_s: float
+    start_cpu_s: float
+    worker_cpu_s: float
+    captured: int
+    captures: int
+    pages: int
+    requests: int
+    hosts: int
+    body_bytes: int
+
+
+def append_cost(folder: Path, cost: RunCost) -> None:
+    """Adds a line. A disk that is full or failing does not fail a crawl that has ended: then there is no line."""
+    try:
+        with _path(folder).open("ab") as file:
+            file.write(msgspec.json.encode(cost) + b"\n")
+    except OSError:
+        return
+
+
+def read_costs(folder: Path) -> list[RunCost]:
+    """The runs of a crawl folder, oldest first. A line that cannot be read says nothing, such as one that a full disk cut."""
+    try:
+        lines = _path(folder).read_bytes().splitlines()
+    except FileNotFoundError:
+        return []
+    found = []
+    for line in lines:
+        try:
+            found.append(msgspec.json.decode(line, type=RunCost))
+        except msgspec.DecodeError:
+            continue
+    return found
+
+
+def cpu_s(pid: int | None = None) -> float:
+    """Processor seconds that a process has used, by default this one; 0 where the system does not tell."""
+    if pid is None:
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        return used.ru_utime + used.ru_stime
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) * _TICKS_S
+
+
+def ended_children_cpu_s() -> float:
+    """Processor seconds of all processes below this one that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _path(folder: Path) -> Path:
+    return folder / "log" / "runs.jsonl"

@@ -1,0 +1,148 @@
+"""What a user says of a model: the same keys in a TOML file and on the command line, each with its meaning and bound.
+
+The keys are read from the structs themselves (``web.hosts``, ``means.cores``, ``prices.core_hour``), as those of the settings are, so that
+each is declared once. Whatever is wrong is told at once, one line each, with the place where it was said.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lycosa.config_fields import Field, Kind, fields_of
+from lycosa.config_sources import SettingsError
+from lycosa.simulate.means import Means, Prices
+from lycosa.simulate.web import Web
+
+_SECTIONS: dict[str, type] = {"web": Web, "means": Means, "prices": Prices}
+_SCALES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9}
+_SCALED = re.compile(r"(\d+(?:[._]\d+)*)\s*([kmgb]?)", re.IGNORECASE)
+
+
+class Given(NamedTuple):
+    """The parts of a model, and where each value that is not a default was said, by key."""
+
+    web: Web
+    means: Means
+    prices: Prices
+    origins: dict[str, str]
+
+
+class _Said(NamedTuple):
+    key: str
+    value: object
+    place: str
+
+
+@cache
+def model_fields() -> dict[str, Field]:
+    """Every key of a model, in the order of the structs."""
+    found: dict[str, Field] = {}
+    for section, cls in _SECTIONS.items():
+        found.update(fields_of(section, cls))
+    return found
+
+
+def read_model(
+    file: Path | None = None,
+    pairs: Sequence[str] = (),
+    flags: Mapping[str, tuple[str, object]] | None = None,
+    base: Mapping[str, object] | None = None,
+) -> Given:
+    """The model of all sources: defaults, ``base`` (what a past crawl shows), the file, ``key=value`` pairs, ``flags`` (option and value by
+    key); a later one wins. Raises ``SettingsError``."""
+    problems: list[str] = []
+    values: dict[str, Any] = dict(base or {})
+    origins = dict.fromkeys(values, "past crawl")
+    said = [*_of_file(file, problems), *_of_pairs(pairs, problems)]
+    said += [_Said(key, value, option) for key, (option, value) in (flags or {}).items() if value is not None]
+    for key, value, place in said:
+        field = model_fields().get(key)
+        if field is None:
+            problems.append(f"{place}: {_unknown(key)}")
+            continue
+        try:
+            values[key] = field.read(_plain(field, value))
+            origins[key] = place
+        except ValueError as error:
+            problems.append(f"{place}: {key}: {error}")
+    if problems:
+        raise SettingsError(problems)
+    return _built(values, origins)
+
+
+def _built(values: Mapping[str, Any], origins: dict[str, str]) -> Given:
+    parts: dict[str, dict[str, Any]] = {section: {} for section in _SECTIONS}
+    for key, value in values.items():
+        section, _, name = key.partition(".")
+        parts[section][name] = value
+    web = parts["web"]
+    if "hosts" in web and "pages" not in web:  # as dense as the default web
+        web["pages"] = max(round(web["hosts"] * Web().pages / Web().hosts), 1)
+    elif "pages" in web and "hosts" not in web:
+        web["hosts"] = max(round(web["pages"] * Web().hosts / Web().pages), 1)
+    try:
+        return Given(Web(**web), Means(**parts["means"]), Prices(**parts["prices"]), origins)
+    except ValueError as error:
+        raise SettingsError([str(error)]) from error
+
+
+def _of_file(file: Path | None, problems: list[str]) -> Iterator[_Said]:
+    if file is None:
+        return
+    try:
+        tree = tomllib.loads(file.read_bytes().decode("utf-8"))
+    except OSError as error:
+        problems.append(f"{file} cannot be read: {error.strerror}")
+        return
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        problems.append(f"{file}: not TOML: {error}")
+        return
+    for section, values in tree.items():
+        if isinstance(values, dict):
+            yield from (_Said(f"{section}.{name}", value, str(file)) for name, value in values.items())
+        else:
+            yield _Said(section, values, str(file))
+
+
+def _of_pairs(pairs: Sequence[str], problems: list[str]) -> Iterator[_Said]:
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if equals:
+            yield _Said(key.strip(), value, f"--let {pair}")
+        else:
+            problems.append(f"--let {pair}: write KEY=VALUE, for instance web.latency_s=500ms")
+
+
+def _plain(field: Field, value: object) -> object:
+    """``45M`` as a number: hosts and pages are counted in millions."""
+    if field.kind is Kind.WHOLE and isinstance(value, str):
+        return read_count(value)
+    return value
+
+
+def read_count(text: str) -> int:
+    """A number of things: ``250000``, ``250_000``, ``250k``, ``45M``, ``1.5G``. Raises ``ValueError``."""
+    found = _SCALED.fullmatch(text.strip().replace(",", "_"))
+    if found is None:
+        raise ValueError(f"{text!r} is not a number of things; write 250000, 250k, 45M, 1G")
+    try:
+        number = float(found[1]) * _SCALES[found[2].lower()]
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number of things; write 250000, 250k, 45M, 1G") from None
+    if not number.is_integer():
+        raise ValueError(f"{text!r} is not a whole number")
+    return int(number)
+
+
+def _unknown(key: str) -> str:
+    names = model_fields()
+    leaf = key.rpartition(".")[2]
+    near = [name for name in names if name.partition(".")[2] == leaf] or difflib.get_close_matches(key, names, 1, 0.6)
+    hint = f"did you mean {near[0]}?" if near else "`lycosa simulate --keys` lists all"
+    return f"there is no key {key!r} of a model; {hint}"

@@ -1,0 +1,87 @@
+"""What a page cost in a past crawl, from its folder: the means of the next one.
+
+The folder has what each run cost in processor time (``run_cost``) and what it did. A request without a page (robots.txt, an error, 304) is
+taken to cost a fixed part of a page, since one crawl cannot tell the two apart. Bytes on disk are what the folder's files come to, by what
+they grow with: bodies (WARC and text), captures (all other files of output).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+from pathlib import Path
+
+from lycosa.config_sources import SettingsError
+from lycosa.run_cost import RunCost, read_costs
+from lycosa.simulate.means import Means
+
+_REQUEST = Means().request_ms / Means().page_ms
+_LEAST_PAGES = 500  # below that starting and ending is most of what a run does
+_LEAST_BODIES = 1_000_000
+_LEAST_CAPTURES = 1000
+_BY_BODY, _BY_CAPTURE = ("warc", "text"), ("journal", "cdxj", "pages", "links")
+
+
+def past_means(folder: Path) -> dict[str, object]:
+    """Values by their keys in a model (``means.page_ms`` and others). Raises ``SettingsError`` when the folder cannot tell."""
+    runs = _whole_runs(read_costs(folder))
+    pages = sum(run.pages for run in runs)
+    if pages < _LEAST_PAGES:
+        raise SettingsError(
+            [
+                f"{folder} cannot tell what a page costs: {pages} pages in runs of `lycosa crawl` that came to their end, "
+                f"at least {_LEAST_PAGES} are wanted; give --let means.page_ms=..."
+            ]
+        )
+    spent = sum(max(run.cpu_s - run.start_cpu_s, 0.0) for run in runs)
+    others = sum(max(run.requests - run.pages, 0) + run.hosts for run in runs)  # a robots.txt for each host
+    page_s = spent / (pages + _REQUEST * others)
+    work = sum(run.cpu_s for run in runs)
+    return {
+        "means.cores": float(runs[-1].cores),
+        "means.page_ms": 1000 * page_s,
+        "means.request_ms": 1000 * _REQUEST * page_s,
+        "means.start_cpu_s": sum(run.start_cpu_s for run in runs) / len(runs),
+        "means.loop_share": min(max(sum(run.worker_cpu_s for run in runs) / work, 0.11), 1.0),
+        **_disk(folder, read_costs(folder)[-1]),
+    }
+
+
+def _whole_runs(costs: Iterable[RunCost]) -> list[RunCost]:
+    """Each run with what it did itself; those after a run that left no line are left out."""
+    nothing = RunCost(
+        began=0, seconds=0, workers=0, cores=0, cpu_s=0, start_cpu_s=0, worker_cpu_s=0,
+        captured=0, captures=0, pages=0, requests=0, hosts=0, body_bytes=0,
+    )  # fmt: skip
+    return [
+        RunCost(
+            began=run.began,
+            seconds=run.seconds,
+            workers=run.workers,
+            cores=run.cores,
+            cpu_s=run.cpu_s,
+            start_cpu_s=run.start_cpu_s,
+            worker_cpu_s=run.worker_cpu_s,
+            captured=run.captured,
+            captures=run.captures - before.captures,
+            pages=run.pages - before.pages,
+            requests=run.requests - before.requests,
+            hosts=run.hosts - before.hosts,
+            body_bytes=run.body_bytes - before.body_bytes,
+        )
+        for before, run in pairwise([nothing, *costs])
+        if run.captured == run.captures - before.captures > 0
+    ]
+
+
+def _disk(folder: Path, last: RunCost) -> dict[str, object]:
+    found: dict[str, object] = {}
+    if last.body_bytes >= _LEAST_BODIES:
+        found["means.disk_factor"] = sum(_size(folder / name) for name in _BY_BODY) / last.body_bytes
+    if last.captures >= _LEAST_CAPTURES:
+        found["means.record_bytes"] = round(sum(_size(folder / name) for name in _BY_CAPTURE) / last.captures)
+    return found
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.glob("[!.]*") if path.is_file())

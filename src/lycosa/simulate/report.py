@@ -1,0 +1,237 @@
+"""What a simulated crawl comes to, in the numbers that people ask for: rates, freshness, queue, bandwidth, disk, cost, and what binds.
+
+Rates are of the time between two points. Pages a day are captures; bandwidth counts what is received, headers too; disk is everything that
+the crawl folder keeps. Cost is that of the cores for the whole time, used or not, of what is received, and of what is kept for as long as
+it is kept. *What binds* is what held the crawl up for the longest time while it had something to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+
+from lycosa.simulate.drive import Point
+from lycosa.simulate.means import HOSTS, LIMITS, Means, busy_cores
+from lycosa.simulate.run import Model, Outcome
+
+DAY_S = 86_400.0
+_MONTH_S = 30 * DAY_S
+_GB = 1e9
+_LATE = 0.25  # of the run: what is "in the end"
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """The crawl at day ``day``; rates are since the row before. ``limit`` is what held it up most since then."""
+
+    day: float
+    pages_per_day: float
+    known: float
+    stored: float
+    queued: float
+    fresh: float
+    age_days: float
+    bits_per_s: float
+    disk_bytes: float
+    busy_cores: float
+    limit: str
+
+
+class Cost(msgspec.Struct, frozen=True, kw_only=True):
+    """In the currency of the prices, for the whole time."""
+
+    cores: float
+    received: float
+    kept: float
+
+    @property
+    def total(self) -> float:
+        """All of it."""
+        return self.cores + self.received + self.kept
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """The answers. ``*_late`` are of the last quarter of the time. ``first_round_day`` is when the last page that could be reached had been
+    fetched once, ``most_day`` when 99 of 100 were; both are negative when the crawl still finds new pages in the end. ``limits`` are shares
+    of the time, ``binds`` the largest while there was something to do, empty when there never was."""
+
+    days: float
+    pages_per_day: float
+    pages_per_day_most: float
+    pages_per_day_late: float
+    first_round_day: float
+    most_day: float
+    first_round_pages: float
+    known: float
+    stored: float
+    fresh_late: float
+    age_days_late: float
+    queued_most: float
+    queued_end: float
+    queue_growth_per_day: float
+    requests: float
+    captures: float
+    revisits: float
+    received_bytes: float
+    bits_per_s: float
+    bits_per_s_most: float
+    disk_bytes: float
+    disk_bytes_per_day_late: float
+    busy_cores: float
+    busy_cores_most: float
+    cost: Cost
+    limits: dict[str, float]
+    binds: str
+    rows: list[Row]
+
+
+def report(model: Model, outcome: Outcome) -> Report:
+    """The answers of a simulated crawl."""
+    points, means = outcome.points, model.means
+    rows = [_row(means, before, after) for before, after in pairwise(points)]
+    end, seconds = points[-1], points[-1].at
+    late = [row for row in rows if row.day > (1 - _LATE) * seconds / DAY_S]
+    since = next(point for point in reversed(points) if point.at <= (1 - _LATE) * seconds)
+    limits = _shares(points[1:])
+    return Report(
+        days=seconds / DAY_S,
+        pages_per_day=end.captures / seconds * DAY_S,
+        pages_per_day_most=max(row.pages_per_day for row in rows),
+        pages_per_day_late=_mean(row.pages_per_day for row in late),
+        first_round_day=outcome.last_new_s / DAY_S if _is_round(points) else -1.0,
+        most_day=_day_of(points, 0.99 * end.stored) if _is_round(points) else -1.0,
+        first_round_pages=outcome.new_pages,
+        known=end.known,
+        stored=end.stored,
+        fresh_late=_mean(row.fresh for row in late),
+        age_days_late=_mean(row.age_days for row in late),
+        queued_most=max(row.queued for row in rows),
+        queued_end=end.queued,
+        queue_growth_per_day=(end.queued - since.queued) / max(end.at - since.at, 1.0) * DAY_S,
+        requests=end.requests,
+        captures=end.captures,
+        revisits=end.revisits,
+        received_bytes=_received(means, end),
+        bits_per_s=8 * _received(means, end) / seconds,
+        bits_per_s_most=max(row.bits_per_s for row in rows),
+        disk_bytes=_disk(means, end),
+        disk_bytes_per_day_late=(_disk(means, end) - _disk(means, since)) / max(end.at - since.at, 1.0) * DAY_S,
+        busy_cores=end.cpu_s / seconds,
+        busy_cores_most=max(row.busy_cores for row in rows),
+        cost=_cost(model, points),
+        limits=limits,
+        binds=max((name for name in limits if name != HOSTS and limits[name] > 0), key=lambda name: limits[name], default=""),
+        rows=rows,
+    )
+
+
+def some_rows(model: Model, outcome: Outcome, most: int = 14) -> list[Row]:
+    """The crawl at some of the points, close together at first, where most happens; rates are between those."""
+    points = outcome.points
+    places = sorted({round((len(points) - 1) ** (step / (most - 1))) for step in range(most)})
+    found, before = [], 0
+    for place in places:
+        limits: dict[str, float] = {}
+        for point in points[before + 1 : place + 1]:
+            for name, seconds in point.limits.items():
+                limits[name] = limits.get(name, 0.0) + seconds
+        found.append(_row(model.means, points[before], msgspec.structs.replace(points[place], limits=limits)))
+        before = place
+    return found
+
+
+def most_cores(model: Model) -> float:
+    """Cores that this crawl can keep busy."""
+    return busy_cores(model.means, model.workers)
+
+
+def as_document(model: Model, outcome: Outcome, found: Report) -> dict[str, Any]:
+    """Everything for programs."""
+    return {
+        "web": msgspec.to_builtins(model.web),
+        "means": msgspec.to_builtins(model.means),
+        "prices": msgspec.to_builtins(model.prices),
+        "workers": model.workers,
+        "listed_hosts": len(model.rows),
+        "sample": {
+            "hosts": outcome.hosts,
+            "pages": outcome.pages,
+            "share": outcome.share,
+            "requests": outcome.requests,
+            "parts": outcome.parts,
+            "cpu_s": round(outcome.cpu_s, 2),
+            "wall_s": round(outcome.wall_s, 2),
+        },
+        **{name: getattr(found, name) for name in found.__struct_fields__ if name not in ("cost", "rows")},
+        "cost": {**msgspec.to_builtins(found.cost), "total": found.cost.total},
+        "meanings": {name: LIMITS[name] for name in found.limits},
+        "rows": msgspec.to_builtins(found.rows),
+    }
+
+
+def _row(means: Means, before: Point, after: Point) -> Row:
+    seconds = after.at - before.at
+    return Row(
+        day=after.at / DAY_S,
+        pages_per_day=(after.captures - before.captures) / seconds * DAY_S,
+        known=after.known,
+        stored=after.stored,
+        queued=after.queued,
+        fresh=after.current / after.stored if after.stored else 0.0,
+        age_days=after.age_s / after.stored / DAY_S if after.stored else 0.0,
+        bits_per_s=8 * (_received(means, after) - _received(means, before)) / seconds,
+        disk_bytes=_disk(means, after),
+        busy_cores=(after.cpu_s - before.cpu_s) / seconds,
+        limit=max(after.limits, key=lambda name: after.limits[name], default=HOSTS),
+    )
+
+
+def _shares(points: Iterable[Point]) -> dict[str, float]:
+    """Of the time, by what held the crawl up, the largest first."""
+    seconds: dict[str, float] = {}
+    for point in points:
+        for name, spent in point.limits.items():
+            seconds[name] = seconds.get(name, 0.0) + spent
+    total = sum(seconds.values()) or 1.0
+    return {name: spent / total for name, spent in sorted(seconds.items(), key=lambda item: -item[1])}
+
+
+def _received(means: Means, point: Point) -> float:
+    return point.body_bytes + means.request_bytes * point.requests
+
+
+def _disk(means: Means, point: Point) -> float:
+    """Bodies that were stored, what each capture leaves beside its body, and what is remembered of each URL."""
+    return means.disk_factor * point.stored_bytes + means.record_bytes * point.captures + means.url_bytes * point.known
+
+
+def _cost(model: Model, points: Sequence[Point]) -> Cost:
+    prices, means = model.prices, model.means
+    kept = sum((_disk(means, before) + _disk(means, after)) / 2 * (after.at - before.at) for before, after in pairwise(points))
+    return Cost(
+        cores=prices.core_hour * means.cores * points[-1].at / 3600,
+        received=prices.gb_received * _received(means, points[-1]) / _GB,
+        kept=prices.gb_month * kept / _GB / _MONTH_S,
+    )
+
+
+def _is_round(points: Sequence[Point]) -> bool:
+    """Whether the crawl had found all that it finds some time before the end."""
+    then = next(point for point in reversed(points) if point.at <= 0.95 * points[-1].at)
+    return then.stored >= 0.999 * points[-1].stored > 0
+
+
+def _day_of(points: Sequence[Point], stored: float) -> float:
+    """When so many pages had been fetched."""
+    for before, after in pairwise(points):
+        if after.stored >= stored:
+            share = (stored - before.stored) / max(after.stored - before.stored, 1e-9)
+            return (before.at + share * (after.at - before.at)) / DAY_S
+    return -1.0
+
+
+def _mean(values: Iterable[float]) -> float:
+    """Of values at even steps."""
+    found = list(values)
+    return sum(found) / len(found) if found else 0.0
