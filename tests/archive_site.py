@@ -31,6 +31,10 @@ class Exchange(NamedTuple):
     head: bytes
     payload: bytes
 
+    @property
+    def status(self) -> int:
+        return int(self.head.split(None, 2)[1])
+
 
 class Answer(NamedTuple):
     """An answer: header fields, body, and how the body is framed (length, chunked, close or none)."""
@@ -77,7 +81,7 @@ def answers() -> dict[str, Answer]:
         "/no-content": Answer([b"X-Note: nothing"], b"", "none", b"HTTP/1.1 204 No Content"),
         "/missing": Answer([HTML], text(6), status=b"HTTP/1.1 404 Not Found"),
         "/moved": Answer([b"Location: /n\xc3\xa9w"], b"", status=b"HTTP/1.1 301 Moved"),
-        "/latin": Answer([HTML, b"X-Caf\xe9: \xfcber", b"Server: a, b", b"server: c"], text(7)),
+        "/latin": Answer([HTML, b"X-Coffee: caf\xe9", b"Server: a, b", b"server: c"], text(7)),
         "/n%C3%A9w": Answer([HTML], text(8)),
         "/stra%C3%9Fe?ort=M%C3%BCnchen&x=%E6%97%A5": Answer([HTML], text(9)),
         "/a%20b/~c?d=e%2Ff&g=h;i": Answer([HTML], text(10)),

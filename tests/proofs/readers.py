@@ -1,8 +1,7 @@
 """Readers: what a crawl wrote is read without complaint by the programs that others read archives with.
 
-``warcio check`` and ``fastwarc check`` on every WARC; every CDXJ line against the record that it points to; pywb replays ten pages, body
-for body; DuckDB answers a query written for Common Crawl's index. pywb is under the GPL and never a dependency: the proof
-installs it into an environment of its own, or uses the one named by ``PROVE_PYWB``, and says so when there is none.
+``warcio check`` and ``fastwarc check`` on every WARC; every CDXJ line against the record that it points to; pywb replays ten pages of
+documentation and all of a site that has every form of answer, body for body; DuckDB answers a query written for Common Crawl's index.
 """
 
 from __future__ import annotations
@@ -11,22 +10,27 @@ import base64
 import hashlib
 import io
 import json
-import os
 import random
 import subprocess
 import sys
-import urllib.error
 import urllib.request
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import trustme
 from fastwarc.warc import ArchiveIterator
 
+from archive_site import BODY_LIMIT, ArchiveSite, archive_site
 from nginx_site import NginxSite, free_port, write_tree
 from proofs.completeness import link_documentation
 from proofs.crawls import FAST, crawl, lycosa
-from proofs.outputs import Outputs
+from proofs.outputs import Outputs, Stored
+from proofs.wayback import Wayback, pywb_programs
 
 # As in the examples of Common Crawl's cc-index-table: pages by domain and language.
 COMMON_CRAWL_QUERY = """
@@ -39,13 +43,16 @@ ORDER BY n_pages DESC
 """
 
 
+# warcio knows the interface of brotlicffi only, and fails on Google's package beside it (webrecorder/warcio#73).
+_WARCIO = "from warcio.bufferedreaders import BufferedReader as B; B.DECOMPRESSORS.pop('br', None); from warcio.cli import main; main()"
+
+
 def check_warcs(outputs: Outputs) -> str:
     """Both checkers on every file; gives a line of the report."""
+    fastwarc = str(Path(sys.executable).parent / "fastwarc")
     for path in outputs.warcs:
-        for command in (["warcio", "check", "-v", str(path)], ["fastwarc", "check", str(path)]):
-            done = subprocess.run(
-                [str(Path(sys.executable).parent / command[0]), *command[1:]], capture_output=True, text=True, check=False
-            )
+        for command in ([sys.executable, "-c", _WARCIO, "check", "-v", str(path)], [fastwarc, "check", str(path)]):
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
             said = done.stdout + done.stderr
             assert done.returncode == 0, f"{' '.join(command)}: {said[-2000:]}"
             assert "fail" not in said.lower().replace("0 failed", ""), said[-2000:]
@@ -82,61 +89,68 @@ def ask_duckdb(outputs: Outputs) -> str:
     return f"DuckDB and lycosa sql: {sum(row[3] for row in theirs)} pages in {len(theirs)} groups of the Common Crawl query"
 
 
-def pywb_programs(work: Path, may_install: bool) -> Path | None:
-    """The folder with pywb's programs, or ``None``."""
-    given = os.environ.get("PROVE_PYWB")
-    if given or not may_install:
-        return Path(given) / "bin" if given else None
-    environment = work / "pywb-environment"
-    subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
-    installed = subprocess.run(
-        [str(environment / "bin" / "pip"), "install", "-q", "pywb", "setuptools<81"], check=False, capture_output=True
-    )
-    return environment / "bin" if installed.returncode == 0 else None
-
-
 def replay(outputs: Outputs, programs: Path, work: Path, site: NginxSite, pages: int = 10) -> str:
     """pywb serves the crawl as it is; ten pages asked for without rewriting are the server's own bytes. Gives a line of the report."""
-    collection = work / "pywb"
-    collection.mkdir()
-    folder = outputs.folder.resolve()
-    settings = {"collections": {"crawl": {"index_paths": f"{folder}/cdxj/", "archive_paths": f"{folder}/"}}}
-    (collection / "config.yaml").write_text(json.dumps(settings))  # JSON is YAML
-    port = free_port(["127.0.0.1"])
-    with (work / "pywb.out").open("wb") as out:
-        wayback = subprocess.Popen([str(programs / "wayback"), "-p", str(port), "-b", "127.0.0.1"], cwd=collection, stdout=out, stderr=out)
-        try:
-            chosen = random.Random(5).sample(sorted(outputs.pages()), pages)
-            for url in chosen:
-                archived = _get_when_up(f"http://127.0.0.1:{port}/crawl/id_/{url}", wayback)
-                with urllib.request.urlopen(url) as live:
-                    assert archived == live.read(), f"pywb gives another body for {url}"
-        finally:
-            wayback.terminate()
-            wayback.wait(10)
+    chosen = random.Random(5).sample(sorted(outputs.pages()), pages)
+    with Wayback(outputs.folder, programs, work / "pywb") as wayback:
+        for url in chosen:
+            with urllib.request.urlopen(url) as live:
+                assert wayback.replay(url) == (200, live.read()), f"pywb shows something else for {url}"
     return f"pywb: {len(chosen)} pages replayed, each body as the server sends it"
 
 
-def _get_when_up(url: str, server: subprocess.Popen[bytes]) -> bytes:
-    """Asks until the server listens; it needs some seconds to start."""
-    for _ in range(150):
-        try:
-            with urllib.request.urlopen(url, timeout=20) as answer:
-                body: bytes = answer.read()
-                return body
-        except ConnectionError:
-            pass  # not yet
-        except urllib.error.HTTPError:
-            raise
-        except urllib.error.URLError as error:
-            if not isinstance(error.reason, ConnectionError):
-                raise
-        try:
-            server.wait(0.2)
-        except subprocess.TimeoutExpired:
-            continue
-        break
-    raise AssertionError(f"pywb did not answer {url}")
+def every_form(work: Path, programs: Path | None) -> list[str]:
+    """A site with every framing, coding and odd URL, on four addresses, crawled by two workers and three times over by two runs, with TLS
+    and HTTP/2 beside it; then every line of the index replayed. Gives lines of the report."""
+    folder = work / "forms"
+    options = [*FAST, "--set", f"fetch.body_bytes={BODY_LIMIT}", "--set", "fetch.spool_bytes=100000", "--set", "fetch.verify_tls=false"]
+    options += ["--set", "refetch.first_s=1", "--set", "refetch.min_s=1", "--set", "refetch.max_s=1", "--workers", "2"]
+    with archive_site("127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4") as site, _secure_site(work) as secure:
+        pages = 4 * (len(site.answers) + 1)
+        for times, seeds in ((2, [*site.seeds, secure]), (3, [])):
+            done = crawl(folder, *seeds, *options, "--max-pages", str(times * pages))
+            assert done.code == 3, done
+    outputs = Outputs(folder)
+    assert not outputs.disagreements(), outputs.disagreements()[:10]
+    revisits = Counter(row["revisit_profile"] for row in outputs.rows if row["revisit_profile"])
+    protocols = Counter(row["protocol"] for row in outputs.rows)
+    assert len(revisits) == 2 and len(protocols) == 3, (revisits, protocols)
+    report = [f"every form: {len(outputs.rows)} captures, {dict(revisits)}, {dict(protocols)}", check_warcs(outputs), check_cdxj(outputs)]
+    if programs is not None:
+        report.append(replay_all(outputs, programs, work, site))
+    return report
+
+
+def replay_all(outputs: Outputs, programs: Path, work: Path, site: ArchiveSite) -> str:
+    """Every line of the index at its time, and every URL at its newest, is what the site said then. Gives a line of the report."""
+    replayed, unchanged = 0, outputs.unchanged()
+    shown_at: dict[str, list[datetime]] = {}
+    for row in outputs.rows:
+        if Stored(row["url"], row["warc_filename"], row["warc_record_offset"]) not in unchanged:
+            shown_at.setdefault(row["url"], []).append(row["fetch_time"])
+    said = {url: [each for each in exchanges if each.status != 304] for url, exchanges in site.exchanges.items()}
+    with Wayback(outputs.folder, programs, work / "pywb-forms") as wayback:
+        for url, exchanges in said.items():
+            stamps = sorted(
+                row["fetch_time"] for row in outputs.rows if row["url"] == url and row["revisit_profile"] != "server-not-modified"
+            )
+            assert len(stamps) == len(exchanges), url
+            for stamp, exchange in [*zip(stamps, exchanges, strict=True), (None, exchanges[-1])]:
+                shown = wayback.replay(url, f"{stamp:%Y%m%d%H%M%S}" if stamp else "")
+                assert shown == (exchange.status, exchange.payload[:BODY_LIMIT]), f"pywb shows something else for {url} at {stamp}"
+                replayed += 1
+    return f"pywb: {replayed} of {replayed} replays of {len(said)} URLs are what the site said, revisits of both profiles among them"
+
+
+@contextmanager
+def _secure_site(work: Path) -> Iterator[str]:
+    """nginx with TLS and HTTP/2; gives its front page."""
+    root, port, certificate = work / "secure", free_port(["127.0.0.1"]), work / "secure.pem"
+    write_tree(root, 10, seed=6)
+    trustme.CA().issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(str(certificate))
+    extra = f"gzip on; listen 127.0.0.1:{port} ssl http2; ssl_certificate {certificate}; ssl_certificate_key {certificate};"
+    with NginxSite(work / "nginx-secure", root, extra=extra):
+        yield f"https://127.0.0.1:{port}/"
 
 
 def prove(work: Path, short: bool) -> list[str]:
@@ -152,4 +166,4 @@ def prove(work: Path, short: bool) -> list[str]:
         report = [check_warcs(outputs), check_cdxj(outputs), ask_duckdb(outputs)]
         programs = pywb_programs(work, may_install=not short)
         report.append(replay(outputs, programs, work, site) if programs is not None else "pywb: not there, nothing replayed")
-    return report
+    return report + every_form(work, programs)
