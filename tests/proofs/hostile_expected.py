@@ -5,7 +5,8 @@ Where time decides, either of two limits may be the first; the short form has sh
 
 from __future__ import annotations
 
-_FETCHED = ("fetched", "duplicate", "duplicate duplicate")
+# The front pages of hosts differ in one word: near duplicates, where their fingerprints happen to lie close enough.
+_FETCHED = ("fetched", "duplicate", "duplicate duplicate", "near_duplicate")
 _BOMB = ("fetched decode_limit",)
 _BROKEN = ("fetched decode_failed",)
 _CUT = ("fetched body_truncated",)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -57,7 +59,38 @@ def test_order_of_words_does_not_count() -> None:
 
 
 def test_it_is_the_same_on_every_machine() -> None:
-    assert simhash(" ".join(WORDS[:40])) == 0x60C56B498D476062
+    assert simhash(" ".join(WORDS[:40])) == 0x4012C021408C5280
+
+
+def hash_of(word: bytes) -> int:
+    """The hash of one word, written down number by number."""
+    size = min(len(word), 8)
+    at = (len(word) - size) // 2
+    first, middle, last = (int.from_bytes(part, "little") for part in (word[:size], word[at : at + size], word[-size:]))
+    value = len(word)
+    for part in (first, middle, last, 0):
+        value = (value ^ part) * 0x94D049BB133111EB % 2**64
+        value ^= value >> 32
+    return value
+
+
+@settings(deadline=None)
+@given(st.lists(st.from_regex(r"[a-zß-ÿ0-9]{1,30}", fullmatch=True), max_size=60))
+def test_each_word_votes_with_its_hash(words: list[str]) -> None:
+    data = " ".join(words).encode().split()
+    counts = Counter(word for word in data if len(word) > 2 and not (word[:8] + word[-8:]).isdigit())
+    weights = {word: float(np.rint(16 * np.log1p(np.float32(count)))) for word, count in counts.items()}
+    bits = [sum(weight for word, weight in weights.items() if hash_of(word) >> bit & 1) for bit in range(64)]
+    majority = sum(1 << bit for bit in range(64) if bits[bit] * 2 > sum(weights.values()))
+    # numpy numbers the bits of a byte from the highest; the fingerprint keeps that.
+    expected = int.from_bytes(bytes(int(f"{byte:08b}", 2) for byte in majority.to_bytes(8, "little")), "little")
+    assert simhash(" ".join(words)) == (expected if sum(counts.values()) >= MIN_WORDS else 0)
+
+
+def test_words_of_up_to_24_bytes_are_told_apart() -> None:
+    chance = random.Random(4)
+    words = {"".join(chance.choices("ab", k=chance.randint(3, 24))) for _ in range(3000)}
+    assert len({hash_of(word.encode()) for word in words}) == len(words)
 
 
 @settings(deadline=None)

@@ -6,24 +6,30 @@ count. This was chosen by measurement on pairs of pages that people judged, over
 most alike grade come within three bits and 4 % of the least alike, where all words give 79 and 3 %, plain counts 93 and 9
 %, and pairs of words 62 % on one seed. Scripts that write no spaces give pairs of characters instead of words.
 
-Only the bytes are looked at: ASCII punctuation is turned into blanks and capitals into small letters by one table, and
-numpy counts the votes of all words at once, because this runs on every page.
+This runs on every page, so no word ever becomes an object of Python's: ASCII punctuation is turned into blanks and capitals into small
+letters by one table, and numpy finds, hashes and counts all words at once, in less than half the time. A word is hashed by its first, its
+middle and its last eight bytes and its length; up to 24 bytes that is the whole of it, and longer ones that agree in all four may pass for
+one word here. On the judged pairs this hash does as well as xxh3 of the whole word did (92 and 4 % over 24 factors).
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from itertools import pairwise
 
 import numpy as np
-from xxhash import xxh3_64_intdigest
+from numpy.typing import NDArray
 
 MIN_WORDS = 20
 """Texts with fewer words that count get 0: so few votes make alike what is not, and tables of numbers are all alike."""
 
 # Everything in ASCII that is no letter and no digit separates words; bytes of other characters stay.
 _WORD_BYTES = bytes(byte + 32 if 65 <= byte <= 90 else byte if byte > 127 or chr(byte).isalnum() else 32 for byte in range(256))
+_BLANK = 32
+_EIGHT = 8  # bytes that are read at once
+_MASKS = np.array([(1 << 8 * size) - 1 for size in range(_EIGHT + 1)], "<u8")  # the first bytes of eight
+_NO_DIGIT = np.uint64(0xC0C0C0C0C0C0C0C0)  # letters and bytes beyond ASCII have one of these bits, digits have none
+_FACTOR, _SHIFT = np.uint64(0x94D049BB133111EB), np.uint64(32)  # one of SplitMix64's; others do as well
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
 # The first bytes that those have in UTF-8 (and a few other letters too): a text without them need not be searched.
@@ -43,15 +49,18 @@ _ONLY_SIGNS = re.compile(rb"(?:\xc2[\x80-\xbf]|\xe2\x80[\x80-\xbf])*").fullmatch
 
 def simhash(text: str) -> int:
     """The fingerprint of a text as an unsigned 64-bit number; 0 when it has fewer than ``MIN_WORDS`` words."""
-    counts = {word: count for word, count in Counter(_words(text)).items() if len(word) > 2 and not word.isdigit()}
-    if sum(counts.values()) < MIN_WORDS:
+    hashes = _hashes(b" " + _words(text) + bytes(_EIGHT))
+    if hashes.size < MIN_WORDS:
         return 0
-    hashes = np.fromiter(map(xxh3_64_intdigest, counts), dtype=np.uint64, count=len(counts))
+    hashes.sort()
+    # Equal ones stand side by side: where the last of each word is, after one before them all.
+    last = np.concatenate(((-1,), np.flatnonzero(hashes[1:] != hashes[:-1]), (hashes.size - 1,)))
+    features, counts = hashes[last[1:]], last[1:] - last[:-1]
     # Whole numbers, so that their sums are exact and the same on every machine, in whatever order they are added.
-    weights = np.rint(16 * np.log1p(np.fromiter(counts.values(), dtype=np.float32, count=len(counts))))
-    votes = weights @ np.unpackbits(hashes.view(np.uint8).reshape(-1, 8), axis=1).astype(np.float32)
+    weights = np.rint(16 * np.log1p(counts.astype(np.float32)))
+    votes = weights @ np.unpackbits(features.view(np.uint8).reshape(-1, 8), axis=1).astype(np.float32)
     majority = np.packbits(votes * 2 > weights.sum())
-    return int(majority.view(np.uint64)[0])
+    return int(majority.view("<u8")[0])
 
 
 def distance(a: int, b: int) -> int:
@@ -59,10 +68,34 @@ def distance(a: int, b: int) -> int:
     return (a ^ b).bit_count()
 
 
-def _words(text: str) -> list[bytes]:
+def _hashes(data: bytes) -> NDArray[np.uint64]:
+    """The hash of each word that counts. ``data`` has blanks between words, one before the first, and eight bytes behind the last."""
+    is_word = np.frombuffer(data, np.uint8) > _BLANK
+    edges = np.flatnonzero(is_word[1:] != is_word[:-1])
+    starts, lengths = edges[0::2] + 1, edges[1::2] - edges[0::2]
+    counting = np.flatnonzero(lengths > 2)
+    starts, lengths = starts[counting], lengths[counting]
+    eights = np.ndarray(len(data) - _EIGHT + 1, "<u8", data, strides=(1,))  # from each byte on
+    mask = _MASKS[np.minimum(lengths, _EIGHT)]
+    further = np.maximum(lengths, _EIGHT) - _EIGHT
+    first, middle, last = eights[starts] & mask, eights[starts + (further >> 1)] & mask, eights[starts + further] & mask
+    hashes = lengths.astype(np.uint64)
+    for part in (first, middle, last):  # until each bit of the word has a say in each bit of the hash
+        hashes ^= part
+        hashes *= _FACTOR
+        hashes ^= hashes >> _SHIFT
+    hashes *= _FACTOR
+    hashes ^= hashes >> _SHIFT
+    is_number = ((first | middle | last) & _NO_DIGIT) == 0
+    words: NDArray[np.uint64] = hashes[~is_number]
+    return words
+
+
+def _words(text: str) -> bytes:
+    """UTF-8 in small letters, with blanks for all that separates words."""
     data = text.encode("utf-8", "replace")
     if text.isascii():
-        return data.translate(_WORD_BYTES).split()
+        return data.translate(_WORD_BYTES)
     beyond = data.translate(None, _ASCII)
     if not _ONLY_SIGNS(beyond):  # most pages in English have a dash or two and no letter beyond ASCII
         text = text.lower()
@@ -72,7 +105,7 @@ def _words(text: str) -> list[bytes]:
     for lead, punctuation in _PUNCTUATION:
         if lead in beyond:
             data = punctuation.sub(b" ", data)
-    return data.translate(_WORD_BYTES).split()
+    return data.translate(_WORD_BYTES)
 
 
 def _pairs(run: re.Match[str]) -> str:
