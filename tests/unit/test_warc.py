@@ -125,6 +125,14 @@ def test_a_request_that_was_not_recorded_has_no_record() -> None:
     assert "WARC-Concurrent-To" not in fields
 
 
+@pytest.mark.parametrize("word", ["length", "time", "disconnect", ""])
+def test_why_a_body_is_short_is_said_in_the_records_own_words(word: str) -> None:
+    made = Draft(capture(fetched(truncated=word)), "urn:uuid:1", "urn:uuid:2", "urn:uuid:3", "urn:uuid:4", 1).build()
+    data = b"".join(piece for piece in made.data if isinstance(piece, bytes))
+    fields, _ = one(data[made.request_length :][: made.main_length])
+    assert fields.get("WARC-Truncated", "") == word
+
+
 def test_an_original_without_an_id_is_named_by_url_and_date() -> None:
     draft = Draft(capture(original=Original("http://a.example/", 7)), "urn:uuid:1", "urn:uuid:2", "urn:uuid:3", "urn:uuid:4", 1)
     made = draft.build()
