@@ -128,6 +128,13 @@ def test_a_feed_describes_itself() -> None:
     assert (feed.title, feed.description, feed.language, feed.entries[0].title) == ("News", "All of it", "en-us", "One & only")
 
 
+def test_what_a_feed_says_of_itself_is_bounded() -> None:
+    fields = (b"title", b"description", b"language")
+    body = b"".join(b"<%s>%s</%s>" % (name, b"x " * 9999, name) for name in fields)
+    feed = read_feed(b"<rss><channel>%s</channel></rss>" % body)
+    assert (len(feed.title), len(feed.description), len(feed.language)) == (2000, 2000, 100)
+
+
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [

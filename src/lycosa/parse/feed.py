@@ -19,7 +19,9 @@ MAX_ENTRIES = 50_000
 _ENTRY = frozenset({"item", "entry"})
 _ROOTS = frozenset({"channel", "feed"})
 _DATES = frozenset({"pubdate", "updated", "published", "modified", "date", "lastbuilddate"})
-_MAX_TITLE = 200
+_MAX_TITLE = 200  # of an entry: its anchor text
+_MAX_TEXT = 2000  # of what describes the feed, as of what describes a page
+_MAX_LANGUAGE = 100
 _MAX_DATE = 100
 
 
@@ -85,11 +87,15 @@ def _read_feed_field(feed: Feed, name: str, element: etree._Element) -> None:
     if name == "link":
         feed.link = feed.link or _link(element)
     elif name == "title":
-        feed.title = feed.title or " ".join(text_of(element).split())
+        feed.title = feed.title or _folded(element)
     elif name in ("description", "subtitle"):
-        feed.description = feed.description or " ".join(text_of(element).split())
+        feed.description = feed.description or _folded(element)
     elif name == "language":
-        feed.language = feed.language or text_of(element)
+        feed.language = feed.language or text_of(element)[:_MAX_LANGUAGE]
+
+
+def _folded(element: etree._Element) -> str:
+    return " ".join(text_of(element).split())[:_MAX_TEXT]
 
 
 def _link(element: etree._Element) -> str:
