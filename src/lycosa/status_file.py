@@ -71,7 +71,7 @@ def waiting_for(progress: Progress) -> str:
     if progress.relief == Relief.STOP.meaning and not progress.running:
         return "room in the memory (--memory); it goes on by itself when there is more"
     if progress.running:
-        return f"{progress.running} request{'s' if progress.running > 1 else ''} in flight"
+        return f"{progress.running} page{'s' if progress.running > 1 else ''} being fetched or read"
     note = min(progress.slowest, key=lambda note: note.next_in_s, default=None)
     if note is not None and progress.next_in_s >= 0 and note.next_in_s <= progress.next_in_s + _AT_ONCE_S:
         why = f" ({note.reason})" if note.reason else ""

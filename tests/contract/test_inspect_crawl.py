@@ -118,13 +118,13 @@ def test_status_of_a_running_crawl_says_what_it_says_of_itself(slow: Path, tmp_p
                 {"part": "worker", "own_bytes": 314_000_000, "mapped_bytes": 74_000_000},
             ],
         },
-        "waiting_for": "3 requests in flight",
+        "waiting_for": "3 pages being fetched or read",
         "updated": time.time(),
     }
     (folder / "status.json").write_text(json.dumps(live))
     with CrawlLock(folder).acquire(time.time() - 60):
         code, text = told(capsys, "status", folder)
-        assert code == 0 and "running: process" in text and "12.5" in text and "3 requests in flight" in text
+        assert code == 0 and "running: process" in text and "12.5" in text and "3 pages being fetched or read" in text
         assert "412 MB of 1.50 GB: a worker drops caches (supervisor 43.0 MB, worker 314 MB" in text
         assert json.loads(told(capsys, "status", folder, "--json")[1])["live"]["memory"] == live["memory"]
         (folder / "status.json").write_text(json.dumps(live | {"updated": time.time() - 60}))

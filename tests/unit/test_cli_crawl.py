@@ -239,7 +239,7 @@ def test_other_errors_of_a_stream_are_told() -> None:
 def test_what_a_crawl_waits_for_is_told_in_plain_words() -> None:
     assert waiting_for(Progress(hosts_front=1)) == "1 host to be taken up"
     assert waiting_for(Progress(hosts_front=1200)) == "1,200 hosts to be taken up"
-    assert waiting_for(Progress(running=1)) == "1 request in flight"
+    assert waiting_for(Progress(running=1)) == "1 page being fetched or read"
 
 
 def test_a_folder_that_is_no_crawl_is_answered_with_a_command_that_can_be_pasted(
