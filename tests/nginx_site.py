@@ -82,6 +82,12 @@ class NginxSite:
         self._process.terminate()
         self._process.wait(10)
 
+    @property
+    def pid(self) -> int:
+        """Of its first process, the one that the others come from."""
+        assert self._process is not None
+        return self._process.pid
+
     def hits(self) -> list[Hit]:
         """The access log so far, in the order of its lines."""
         with (self.folder / "access.log").open(encoding="utf-8", errors="replace") as file:

@@ -2,7 +2,7 @@
 
 Counts are of the whole crawl at the end of the run, so what a run did is the difference to the line before it, unless a run in between
 was killed and left no line: ``captured`` tells, which is of the run alone. Processor time is that of all processes of the crawl;
-``start_cpu_s`` of it was spent before the first answer came, mostly on starting interpreters.
+``start_cpu_s`` of it was spent when ``start_captured`` captures were first reported, mostly on starting interpreters.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ class RunCost(msgspec.Struct, frozen=True, kw_only=True):
     cpu_s: float
     start_cpu_s: float
     worker_cpu_s: float
+    start_captured: int
     captured: int
     captures: int
     pages: int

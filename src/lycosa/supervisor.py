@@ -105,7 +105,7 @@ class Supervisor:
         self._deaths = 0
         self._next_told = 0.0
         self._earlier_cpu_s = ended_children_cpu_s()  # of a program that runs one crawl after the other
-        self._start_cpu_s = 0.0
+        self._start = 0, 0.0  # captures that were first reported, and processor seconds until then
         self._told_relief: set[str] = set()
         self._said: set[asyncio.Task[None]] = set()
 
@@ -147,7 +147,7 @@ class Supervisor:
                 shutil.rmtree(self._sockets, ignore_errors=True)
         end = self._end or next((End(end) for end in ends if end != End.FINISHED.value), End.FINISHED)
         progress = self._total()
-        captured = progress.captures - sum(self._session.recovered.captures.values())
+        captured = self._captured(progress)
         self._note_cost(progress, captured, time.monotonic() - began)
         return Outcome(end.value, progress, captured, self._refused, self._deaths, time.monotonic() - began)
 
@@ -158,8 +158,9 @@ class Supervisor:
             workers=len(self._handles),
             cores=cores(),
             cpu_s=cpu_s() + ended_children_cpu_s() - self._earlier_cpu_s,
-            start_cpu_s=self._start_cpu_s,
+            start_cpu_s=self._start[1],
             worker_cpu_s=sum(each.cpu_s for each in progress.memory if each.part.startswith("worker")),
+            start_captured=self._start[0],
             captured=captured,
             captures=progress.captures,
             pages=progress.pages,
@@ -223,8 +224,8 @@ class Supervisor:
     def _hear(self, handle: WorkerHandle, message: ToSupervisor) -> None:
         if isinstance(message, Progress | Ended):
             progress = self._total()
-            if not self._start_cpu_s and progress.captures > sum(self._session.recovered.captures.values()):
-                self._start_cpu_s = sum(each.cpu_s for each in progress.memory)
+            if not self._start[0] and (captured := self._captured(progress)) > 0:
+                self._start = captured, sum(each.cpu_s for each in progress.memory)
             self._status.write("stopping" if self._end else "crawling", progress, len(self._handles), self._deaths)
             self._on_progress(progress)
             self._tell_memory(progress)
@@ -309,6 +310,10 @@ class Supervisor:
         task = asyncio.get_running_loop().create_task(handle.say(message))
         self._said.add(task)
         task.add_done_callback(self._said.discard)
+
+    def _captured(self, progress: Progress) -> int:
+        """Captures of this run; negative while not all workers have said anything."""
+        return progress.captures - sum(self._session.recovered.captures.values())
 
     def _total(self) -> Progress:
         progress = total([handle.progress for handle in self._handles])

@@ -26,6 +26,7 @@ PROOFS = {
     "histories": "two thousand simulated crawls under faults by seed, no promise broken, and planted bugs found",
     "poison": "pages that kill the worker, crash the parser or hang it",
     "hostile": "a web that bites: each attack bounded in time and memory, with a reason on record, and the crawl goes on",
+    "simulation": "what lycosa simulate says before a crawl is what happens then; its law; a thousand days over 100,000 hosts",
     "bad_input": "one clear line and a documented exit code for everything that can be wrong",
 }
 
@@ -34,6 +35,7 @@ NUMBERS = {
     "first": "the seed of the first history (histories)",
     "kills": "how often processes are killed (kills)",
     "pages": "how many pages are crawled (soak), or read (links)",
+    "hosts": "how many hosts are crawled (politeness), or simulated for a thousand days (simulation)",
     "workers": "how many workers there are (kills, faults, soak)",
 }
 

@@ -93,8 +93,9 @@ class Meters:
         self.network = Meter(NETWORK, means.bandwidth_bytes_per_s * share, page_bytes)
         self.slots = Meter(SLOTS, workers * slots * share, latency_s)
         self.all = (self.cpu, self.network, self.slots)
-        self.cpu.spend(means.start_cpu_s * share, 0.0)
-        self.free_at = self.cpu.free_at
+        # A run starts one process after the other: that is the work of one core, and nothing is fetched meanwhile.
+        self.cpu.spent = means.start_cpu_s * share
+        self.cpu.free_at = self.free_at = means.start_cpu_s / min(means.cores, 1.0)
 
     def __repr__(self) -> str:
         return f"<Meters {self.all!r}>"

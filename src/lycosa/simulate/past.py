@@ -8,8 +8,9 @@ they grow with: bodies (WARC and text), captures (all other files of output).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import pairwise
 from pathlib import Path
+
+import msgspec
 
 from lycosa.config_sources import SettingsError
 from lycosa.run_cost import RunCost, read_costs
@@ -19,6 +20,7 @@ _REQUEST = Means().request_ms / Means().page_ms
 _LEAST_PAGES = 500  # below that starting and ending is most of what a run does
 _LEAST_BODIES = 1_000_000
 _LEAST_CAPTURES = 1000
+_COUNTS = ("captures", "pages", "requests", "hosts", "body_bytes")
 _BY_BODY, _BY_CAPTURE = ("warc", "text"), ("journal", "cdxj", "pages", "links")
 
 
@@ -34,14 +36,16 @@ def past_means(folder: Path) -> dict[str, object]:
             ]
         )
     spent = sum(max(run.cpu_s - run.start_cpu_s, 0.0) for run in runs)
+    later = sum(run.captured - run.start_captured for run in runs) / max(sum(run.captured for run in runs), 1)
     others = sum(max(run.requests - run.pages, 0) + run.hosts for run in runs)  # a robots.txt for each host
-    page_s = spent / (pages + _REQUEST * others)
+    page_s = spent / max(later * (pages + _REQUEST * others), 1.0)
+    start_s = sum(run.start_cpu_s - page_s * run.start_captured for run in runs) / len(runs)
     work = sum(run.cpu_s for run in runs)
     return {
         "means.cores": float(runs[-1].cores),
         "means.page_ms": 1000 * page_s,
         "means.request_ms": 1000 * _REQUEST * page_s,
-        "means.start_cpu_s": sum(run.start_cpu_s for run in runs) / len(runs),
+        "means.start_cpu_s": max(start_s, 0.0),
         "means.loop_share": min(max(sum(run.worker_cpu_s for run in runs) / work, 0.11), 1.0),
         **_disk(folder, read_costs(folder)[-1]),
     }
@@ -49,29 +53,14 @@ def past_means(folder: Path) -> dict[str, object]:
 
 def _whole_runs(costs: Iterable[RunCost]) -> list[RunCost]:
     """Each run with what it did itself; those after a run that left no line are left out."""
-    nothing = RunCost(
-        began=0, seconds=0, workers=0, cores=0, cpu_s=0, start_cpu_s=0, worker_cpu_s=0,
-        captured=0, captures=0, pages=0, requests=0, hosts=0, body_bytes=0,
-    )  # fmt: skip
-    return [
-        RunCost(
-            began=run.began,
-            seconds=run.seconds,
-            workers=run.workers,
-            cores=run.cores,
-            cpu_s=run.cpu_s,
-            start_cpu_s=run.start_cpu_s,
-            worker_cpu_s=run.worker_cpu_s,
-            captured=run.captured,
-            captures=run.captures - before.captures,
-            pages=run.pages - before.pages,
-            requests=run.requests - before.requests,
-            hosts=run.hosts - before.hosts,
-            body_bytes=run.body_bytes - before.body_bytes,
-        )
-        for before, run in pairwise([nothing, *costs])
-        if run.captured == run.captures - before.captures > 0
-    ]
+    found, before = [], dict.fromkeys(_COUNTS, 0)
+    for run in costs:
+        counts = {name: int(getattr(run, name)) for name in _COUNTS}
+        own = {name: counts[name] - before[name] for name in _COUNTS}
+        if run.captured == own["captures"] > 0:
+            found.append(msgspec.structs.replace(run, **own))
+        before = counts
+    return found
 
 
 def _disk(folder: Path, last: RunCost) -> dict[str, object]:
