@@ -177,7 +177,7 @@ _QUICK_S, _MORE_READINGS = 0.025, 5
 
 
 def test_every_real_file_is_read_and_compiled_within_50_ms_of_processor_time() -> None:
-    slowest, count = (0.0, ""), 0
+    slowest, count, quick = (0.0, ""), 0, 0
     with tarfile.open(DATA / "real-robots-txt.tgz") as archive:
         for member in archive:
             content = archive.extractfile(member)
@@ -190,8 +190,9 @@ def test_every_real_file_is_read_and_compiled_within_50_ms_of_processor_time() -
                 if spent < _QUICK_S:
                     break
                 spent = min(spent, _processor_time(body))
-            slowest, count = max(slowest, (spent, member.name)), count + 1
-    print(f"real-robots-txt.tgz: {count} files, slowest {slowest[0] * 1000:.1f} ms: {slowest[1]}")
+            slowest, count, quick = max(slowest, (spent, member.name)), count + 1, quick + (spent < 0.050)
+    print(f"real-robots-txt.tgz: passed {quick} of {count}")
+    print(f"real-robots-txt.tgz: each within 50 ms of processor time, slowest {slowest[0] * 1000:.1f} ms: {slowest[1]}")
     assert count == 4231
     assert slowest[0] < 0.050
 
