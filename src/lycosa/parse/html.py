@@ -2,8 +2,9 @@
 
 One WHATWG tree per document, one selector over it for everything that is a link or says something about the page, and
 then the visible text. The selector runs in C and Python sees only the elements it found: walking the whole tree costs
-three times as much. Malformed markup never raises, because the tree-construction algorithm has an answer for every
-sequence of bytes.
+three times as much. A selector costs by its alternatives, while one name alone is in an index that the tree keeps until it is
+changed: so only names that the page has are selected, and nothing is changed before everything is found. Malformed markup never raises,
+because the tree-construction algorithm has an answer for every sequence of bytes.
 
 Links inside ``<template>`` and comments are not links; a template that is a declarative shadow root is content and stays.
 Raw URL strings are deduplicated here, before anybody resolves them, with their fragments cut off: a fragment is never a
@@ -29,23 +30,25 @@ MAX_ANCHOR = 200
 _MAX_TITLE = 2000
 _ANCHOR_WINDOW = 4000  # characters of an anchor that are looked at: an unclosed <a> may hold the whole page
 
-_WANTED = ",".join(
-    (
-        "a,area,link,meta,title,form,frame,iframe,img,script[src],source,audio,video,track,embed,object",
-        "input[type=image i],svg image,body[background]",
-    )
+_WANTED = (
+    *("a", "area", "link", "meta", "title", "form", "frame", "iframe", "img", "script[src]", "source", "audio", "video", "track"),
+    *("embed", "object", "input[type=image i]", "svg image", "body[background]"),
 )
 _TEMPLATE = "template:not([shadowrootmode])"
 
 # Not shown by a browser that has scripts and styles. Fallback content of media is not shown either.
 _INVISIBLE = (
-    "head,script,style,noscript,template:not([shadowrootmode]),iframe,noframes,noembed,audio,video,canvas,datalist,"
-    "dialog:not([open]),[hidden],[style*='display:none' i],[style*='display: none' i]"
+    *("head", "script", "style", "noscript", _TEMPLATE, "iframe", "noframes", "noembed", "audio", "video", "canvas", "datalist"),
+    "dialog:not([open])",
+    "[hidden],[style*='display:none' i],[style*='display: none' i]",  # in one: for these all elements have to be looked at
 )
 
 # The text renderer lays tables out in columns and quotes with indents, which grows with the square of a hostile page, and gives
 # numbers to lists. As plain blocks they cost what their text costs.
-_LAID_OUT = "table,thead,tbody,tfoot,tr,td,th,caption,ol,dd,blockquote,option,optgroup,select,button,legend"
+_LAID_OUT = (
+    *("table", "thead", "tbody", "tfoot", "tr", "td", "th", "caption", "ol", "dd", "blockquote"),
+    *("option", "optgroup", "select", "button", "legend"),
+)
 # Inline elements go, leaving their content: in one that holds blocks the renderer would not see where these end.
 _INLINE = "a,abbr,b,big,cite,code,del,em,font,i,ins,label,mark,s,small,span,strong,time,tt,u"
 _PLAIN = PlainText(layout="strict", bullet="", table_cell_separator=" ")
@@ -118,7 +121,8 @@ def read_html(body: bytes | str, label: str | None = None, max_links: int = 50_0
         page.language = root.attr("lang") or root.attr("xml:lang") or ""
     for element in tree.select("base"):  # before the links: the first may stand behind them
         _read_base(page, element)
-    for element in tree.select(_WANTED):
+    wanted = ",".join([selector for selector in _WANTED if tree.select(selector)])
+    for element in tree.select(wanted) if wanted else ():
         if (tag := element.tag) == "a":
             _read_anchor(page, element)  # nearly all are; a look-up less for each
         elif not is_mixed or tag == "image" or element.namespace is _HTML:
@@ -182,10 +186,13 @@ def decode_whatwg(body: bytes, charset: str) -> str:
 
 def _visible_text(tree: turbohtml.Document) -> str:
     """Text as shown: one line for each block, white space folded. Changes the tree, so it comes last."""
-    tree.remove(_INVISIBLE)
-    tree.strip_tags(_INLINE)
-    for element in tree.select(_LAID_OUT):
+    invisible = [element for selector in _INVISIBLE for element in tree.select(selector)]
+    laid_out = [element for name in _LAID_OUT for element in tree.select(name)]
+    for element in laid_out:
         element.tag = "div"
+    for element in invisible:
+        element.decompose()
+    tree.strip_tags(_INLINE)
     return fold_lines(tree.to_text(_PLAIN))
 
 
