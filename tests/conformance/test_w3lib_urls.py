@@ -1,4 +1,4 @@
-"""The calls that w3lib's own tests make of its URL functions: what they call the safe or the canonical form of a URL is, to us, the same URL.
+"""The calls that w3lib's own tests make of its URL functions: the safe or canonical form of a URL that they give is the same URL to us.
 
 Two forms are compared, not two texts: w3lib makes URLs for requests and for fingerprints, we make them for a table of URLs.
 """
@@ -27,6 +27,7 @@ _BRACKETS = "the WHATWG standard leaves brackets and backslashes in paths and qu
 _PATH = "a path is UTF-8 by the WHATWG standard, whatever the charset of the page; theirs was asked to take another"
 _QUERY = "which parameters are the same is left to the server: none is sorted by its value, dropped or respelled"
 _BEYOND = "what a charset does not have stands in a query as a number reference, as forms send it (WHATWG); theirs goes back to UTF-8"
+_CLEANER = "url_query_cleaner drops what its caller names; here settings drop parameters of sessions and tracking"
 _PARTS = "asked with the parts that a parser of theirs made, not with a URL"
 # By the number of the call among those that are asked, from 0.
 KNOWN_MISSES = {
@@ -63,11 +64,8 @@ def test_what_w3lib_calls_one_url_is_one_url() -> None:
     calls = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()]
     asked = [call for call in calls if not call["fn"].endswith("url_query_cleaner")]
     missed = {number for number, call in enumerate(asked) if ne(*answers(call))}
-    others = len(calls) - len(asked)
     print(f"w3lib-url-calls.jsonl: passed {len(asked) - len(missed)} of {len(calls)}")
     for reason, numbers in KNOWN_MISSES.items():
         print(f"  {len(numbers)} missed: {reason}")
-    print(
-        f"  {others} missed: url_query_cleaner drops the parameters that its caller names; here settings drop those of sessions and tracking"
-    )
+    print(f"  {len(calls) - len(asked)} missed: {_CLEANER}")
     assert missed == set().union(*KNOWN_MISSES.values())
