@@ -245,7 +245,7 @@ def _intake(
 ) -> Intake:
     scope = Scope(job.config.scope, addressing.sites.site_of)
     year = 1970 + int(clock.wall() // 31_556_952)
-    admission = Admission(scope, Traps(job.config.traps, year), job.rules, job.config.budgets)
+    admission = Admission(scope, Traps(job.config.traps, year), job.rules, job.config.budgets, job.config.sitemaps)
     intake = Intake(partitions, addressing, admission, job.config.priority, RecentHashes(job.config.seen.recent), clock, delivery.post)
     intake.join(job.places)
     for table in tables.values():

@@ -77,7 +77,7 @@ class Capturing:
             digest, original = old.digest, Original(old.duplicate_of if old.is_same else lease.url, old.date_us, old.record_id)
         capture = Capture(
             fetched=fetched,
-            kind=FetchKind.PAGE,
+            kind=FetchKind.SITEMAP if self._intake.is_sitemap(lease) else FetchKind.PAGE,
             host=lease.visit.host,
             site=self._intake.site_of(lease.visit.host),
             depth=record.depth,

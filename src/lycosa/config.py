@@ -134,6 +134,16 @@ class RobotsSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     ] = 2592000.0
 
 
+class SitemapSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which sitemaps are read, and how much of them."""
+
+    follow: Annotated[bool, _m("Fetch the sitemaps that robots.txt names, and what they list.")] = True
+    guess: Annotated[bool, _m("Also ask for /sitemap.xml where robots.txt names no sitemap.")] = False
+    max_nesting: Annotated[int, _m("Levels of sitemaps below the one that robots.txt names; the protocol has one.", ge=0)] = 2
+    max_files: Annotated[int, _m("Sitemaps of one host.", ge=1)] = 10_000
+    max_urls: Annotated[int, _m("URLs that the sitemaps of one host may list, all together.", ge=1)] = 10_000_000
+
+
 class DnsSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Name resolution."""
 
@@ -276,6 +286,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     budgets: BudgetSection = BudgetSection()
     politeness: PolitenessSection = PolitenessSection()
     robots: RobotsSection = RobotsSection()
+    sitemaps: SitemapSection = SitemapSection()
     dns: DnsSection = DnsSection()
     fetch: FetchSection = FetchSection()
     retry: RetrySection = RetrySection()

@@ -15,7 +15,7 @@ import msgspec
 from lycosa.admit.refusal import Refusal
 from lycosa.admit.scope import Scope
 from lycosa.admit.traps import Traps
-from lycosa.config import BudgetSection, PrioritySection
+from lycosa.config import BudgetSection, PrioritySection, SitemapSection
 from lycosa.frontier.counters import count
 from lycosa.frontier.discovery import Origin
 from lycosa.frontier.lease import Lease
@@ -30,23 +30,26 @@ from lycosa.ports import Clock
 from lycosa.reasons import Reason
 from lycosa.schedule.priority import Factors, link_importance, priority
 from lycosa.seen.recent import RecentHashes
+from lycosa.sitemaps import Sitemaps
 from lycosa.standing import Standing
 from lycosa.url import Canonicalizer, InvalidUrl, Sites, hash8, host_of, partition_of, scheme_of
 
 _OWNERS = 100_000
 _FIRST = 0
 _NO_HINT = (0, -1.0)
+_LEAST_CHANGE_S = 3600.0
 Rule = Callable[[Discovered], Refusal | None]
 """A rule of the user's own: why a URL is refused, or ``None``."""
 
 
 class Admission(msgspec.Struct, frozen=True):
-    """The pure rules, in the order in which they are asked; and the budgets, which are the owner's to judge."""
+    """The pure rules, in the order in which they are asked; and the budgets and sitemaps, which are the owner's to judge."""
 
     scope: Scope
     traps: Traps
     rules: tuple[Rule, ...] = ()
     budgets: BudgetSection = BudgetSection()
+    sitemaps: SitemapSection = SitemapSection()
 
     def judge(self, found: Discovered, nofollow: bool = False) -> Refusal | None:
         """Why a URL is refused, or ``None``."""
@@ -98,6 +101,7 @@ class Intake:
         self._recent = recent
         self._clock = clock
         self._outbox = outbox
+        self._sitemaps = Sitemaps(admission.sitemaps)
         self._standing = Standing(admission.budgets, addressing.sites.site_of)
         self._owners: dict[bytes, _Owner] = {}  # by host8
         self._known_owners: dict[int, _Owner] = {}
@@ -166,12 +170,13 @@ class Intake:
             return
         via, depth = lease.url, record.depth + 1
         importance = link_importance(source.record.importance, len(parsed.links))
+        found_links = self._listed(lease, parsed) if parsed.is_sitemap or record.kind is LinkKind.SITEMAP_FILE else parsed.links
         stamps = [bytes([min(depth, 255), way]) for way in range(4)]
         counts_links, hints = self._standing.counts_links, parsed.hints
-        one_by_one = bool(counts_links or hints or self.admission.rules)
+        one_by_one = bool(counts_links or hints or parsed.is_sitemap or self.admission.rules)
         fresh: list[Discovered] = []
         links: list[Link] = []
-        for link in parsed.links:
+        for link in found_links:
             # A nearer find of a known URL passes, and one by a kind of link that may be followed where another may not.
             stamp = stamps[2 * link.kind.is_requisite + link.nofollow]
             is_news = counts_links and self._standing.is_news(source.host8, link.host8)
@@ -179,7 +184,8 @@ class Intake:
                 continue
             if one_by_one:
                 lastmod, hint = hints.get(link.url, _NO_HINT)
-                found = Discovered(link.url, link.host8, link.url8, link.kind, depth, via, 0, importance, lastmod, hint)
+                change_s = parsed.changes.get(link.url, 0)
+                found = Discovered(link.url, link.host8, link.url8, link.kind, depth, via, 0, importance, lastmod, hint, change_s)
                 refusal = self.admission.judge(found, link.nofollow)
             else:
                 refusal = self.admission.judge_link(link, depth)
@@ -235,20 +241,35 @@ class Intake:
         else:
             self._give([found], self._partitions[lease.visit.partition])
 
-    def sitemaps(self, source: VisitState, urls: Sequence[str]) -> None:
-        """Sitemap lines of a host's robots.txt; one that is not a URL is passed over, as the rest of such a file is."""
+    def sitemaps(self, source: VisitState, lines: Sequence[str], robots_url: str) -> None:
+        """Sitemap lines of a host's robots.txt; one that is not a URL is passed over, as the rest of such a file is. A host that is only
+        asked because another's sitemaps are there has none of its own to offer."""
+        if not self.admission.scope.holds(source.host):
+            return
         fresh = []
-        for raw in urls:
+        for raw in self._sitemaps.named(lines):
             try:
-                url = self.canonical(raw, f"http://{source.host}/robots.txt")
+                url = self.canonical(raw, robots_url)
             except InvalidUrl:
                 continue
-            found = Discovered(
-                url, hash8(host_of(url)), hash8(url), LinkKind.SITEMAP, 0, f"http://{source.host}/robots.txt", importance=0.5
-            )
-            if self.admission.judge(found) is None:
+            found = Discovered(url, hash8(host_of(url)), hash8(url), LinkKind.SITEMAP_FILE, 0, robots_url, importance=0.5)
+            refusal = self.admission.judge(found)
+            if refusal is None:
                 fresh.append(found)
+            else:
+                self._refuse(source, refusal.reason, 1)
         self._give(fresh, self._partitions[source.partition])
+
+    def is_sitemap(self, lease: Lease) -> bool:
+        """Whether a URL was found as a sitemap."""
+        return self._sitemaps.is_sitemap(self._partitions[lease.visit.partition], lease)
+
+    def _listed(self, lease: Lease, parsed: Parsed) -> list[Link]:
+        """What a sitemap lists and may list."""
+        links, refused = self._sitemaps.listed(self._partitions[lease.visit.partition], lease, parsed)
+        for reason, number in refused.items():
+            self._refuse(lease.visit, reason, number)
+        return links
 
     def receive(self, partition: Partition, found: Sequence[Discovered]) -> None:
         """A parcel of another worker's; its URLs passed the pure rules where they were found."""
@@ -321,10 +342,26 @@ class Intake:
                 self._outbox(source, owner, batch)
 
     def _discover(self, partition: Partition, batch: Sequence[Discovered]) -> None:
-        priorities = [priority(Factors(each.importance, each.importance, each.depth, hint=each.hint), self._weights) for each in batch]
+        now = self._clock.wall()
+
+        def discover(found: Sequence[Discovered]) -> list[bool]:
+            return partition.discover(found, [priority(_factors(each, now), self._weights) for each in found], now)
+
+        self._sitemaps.note(partition, batch)
         if self._standing.counts_links:
             self._standing.note_links(partition, batch)
-        partition.discover(batch, priorities, self._clock.wall())
+        files: dict[bytes, list[Discovered]] = {}
+        for each in batch:
+            if each.kind is LinkKind.SITEMAP_FILE:
+                files.setdefault(each.host8, []).append(each)
+        if files:
+            batch = [each for each in batch if each.kind is not LinkKind.SITEMAP_FILE]
+        discover(batch)
+        for host8, group in files.items():
+            left_out = self._sitemaps.take_in(partition, group, discover)
+            if left_out and (visit := partition.visits.find(host8)) is not None:
+                self._refuse(visit, Reason.SITEMAP_LIMIT, left_out)
+                partition.visits.touch(visit)
 
     def _refuse(self, source: VisitState, reason: Reason, number: int) -> None:
         """Refusals by pure rules are counted per rule and host of the page, and judged again when somebody asks."""
@@ -334,3 +371,9 @@ class Intake:
             source.record.refused = refused
             counters = self._partitions[source.partition].counters
             count(counters.rule_refusals, int(reason), number)
+
+
+def _factors(found: Discovered, now: float) -> Factors:
+    """What a URL is worth by what is known when it is found. When nothing else is said, it will change again as soon as it did before."""
+    change_s = found.change_s or (max(now - found.lastmod, _LEAST_CHANGE_S) if found.lastmod else 0.0)
+    return Factors(found.importance, found.importance, found.depth, change_interval_s=change_s, hint=found.hint)

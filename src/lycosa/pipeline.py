@@ -26,7 +26,7 @@ from lycosa.frontier.visit_state import VisitState
 from lycosa.intake import Intake
 from lycosa.model.capture import RobotsDecision
 from lycosa.model.completed import Completed, UrlState
-from lycosa.model.fetched import Fetched, FetchRequest, Limits
+from lycosa.model.fetched import MAX_SITEMAP_BYTES, Fetched, FetchKind, FetchRequest, Limits
 from lycosa.model.parsed import Document
 from lycosa.pacing import Pacing
 from lycosa.ports import Clock, Parser, ResolveError
@@ -221,7 +221,7 @@ class Pipeline:
         self.settled.append(robots_url(visit.host, secure))
         for capture in captures:
             self._stages.store.append(msgspec.structs.replace(capture, site=self._stages.intake.site_of(capture.host)))
-        self._stages.intake.sitemaps(visit, robots.sitemaps(partition, visit, secure))
+        self._stages.intake.sitemaps(visit, robots.sitemaps(partition, visit, secure), robots_url(visit.host, secure))
         state = robots.state(partition, visit, secure, self._clock.wall())
         error = visit.record.last_error
         if error is Reason.ADDRESS_FORBIDDEN and not captures:
@@ -252,9 +252,9 @@ class Pipeline:
             sender.untake(addresses[0])
             frontier.give_back(visit)
             return
-        rest = self._pacing.rest_of(visit)
+        rest, request = self._pacing.rest_of(visit), self._request(lease, addresses[0])
         try:
-            fetched = await sender.send(self._request(lease, addresses[0]), rest, addresses[1:])
+            fetched = await sender.send(request, rest, addresses[1:])
         except BaseException:
             partition.restore(lease)
             self._permits.give_back()
@@ -264,19 +264,21 @@ class Pipeline:
         self._release(visit, rest.until, rest.wall_until)
         self._note_health(visit, fetched, rest.is_asked)
         frontier.give_back(visit)
-        body = await self._examine(fetched)
+        body = await self._examine(fetched, is_sitemap=request.kind is FetchKind.SITEMAP)
         self._stages.settling.begin(lease.url)
         self._settle(lease, fetched, body, decision)
         self._stages.settling.end()
 
     def _request(self, lease: Lease, address: str) -> FetchRequest:
         history = lease.record.history
-        limits = self._stages.sender.limits
+        limits, kind = self._stages.sender.limits, FetchKind.PAGE
+        if self._stages.intake.is_sitemap(lease):
+            limits, kind = msgspec.structs.replace(limits, body_bytes=max(limits.body_bytes, MAX_SITEMAP_BYTES)), FetchKind.SITEMAP
         if self._suspicion(lease.url) is Suspicion.POISON:
             limits = _tightened(limits)
         if history is None or history.status != 200:
-            return FetchRequest(lease.url, address, limits=limits)
-        return FetchRequest(lease.url, address, etag=history.etag, last_modified=history.last_modified, limits=limits)
+            return FetchRequest(lease.url, address, kind, limits=limits)
+        return FetchRequest(lease.url, address, kind, history.etag, history.last_modified, limits)
 
     def _note_health(self, visit: VisitState, fetched: Fetched, is_asked: bool) -> None:
         """What an answer says about the host and not about its URL."""
@@ -291,7 +293,7 @@ class Pipeline:
         if is_asked and visit.may_wait:
             self._snooze(visit, record.next_at, Reason.HTTP_TOO_MANY_REQUESTS, f"status {fetched.status}")
 
-    async def _examine(self, fetched: Fetched) -> Body:
+    async def _examine(self, fetched: Fetched, *, is_sitemap: bool) -> Body:
         """Everything about a body that takes time."""
         capturing = self._stages.capturing
         if fetched.status != 200 or not fetched.body_bytes:
@@ -299,7 +301,7 @@ class Pipeline:
         self.parsing += 1
         self._parsing_bytes += len(fetched.body)
         try:
-            document = Document(fetched.url, fetched.status, fetched.headers(), fetched.body, fetched.spool)
+            document = Document(fetched.url, fetched.status, fetched.headers(), fetched.body, fetched.spool, is_sitemap)
             return await capturing.examine(fetched, await self._stages.parser.parse(document))
         finally:
             self.parsing -= 1

@@ -39,6 +39,8 @@ class Reason(IntEnum):
     NOFOLLOW = 13
     REQUISITE = 14
     USER_RULE = 15
+    SITEMAP_FOREIGN = 16
+    SITEMAP_LIMIT = 17
 
     # Refusals that depend on state, stored with the URL (40-79).
     ROBOTS_DISALLOWED = 40
@@ -122,6 +124,8 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
     Reason.NOFOLLOW: (_T, "the page asks not to follow the link"),
     Reason.REQUISITE: (_O, "an image, script or style sheet; fetched only with --requisites"),
     Reason.USER_RULE: (_O, "refused by a rule of the crawl's own program"),
+    Reason.SITEMAP_FOREIGN: (_T, "listed in a sitemap that may not speak for its host or folder"),
+    Reason.SITEMAP_LIMIT: (_O, "listed in a sitemap beyond the limits on nesting, files and URLs"),
     Reason.ROBOTS_DISALLOWED: (_T, "robots.txt disallows it"),
     Reason.HOST_PAGE_BUDGET: (_O, "the host is at its page budget"),
     Reason.SITE_PAGE_BUDGET: (_O, "the site is at its page budget"),

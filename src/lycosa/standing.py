@@ -24,7 +24,7 @@ from lycosa.seen.recent import RecentHashes
 from lycosa.url import hash8, host_of
 
 _PAIRS = 50_000  # of a linking and a linked host that are remembered, so that a repeated link costs no look-up
-_NO_LINKS = frozenset({LinkKind.SEED, LinkKind.REDIRECT, LinkKind.SITEMAP})
+_NO_LINKS = frozenset({LinkKind.SEED, LinkKind.REDIRECT, LinkKind.SITEMAP, LinkKind.SITEMAP_FILE})
 _USAGE = msgspec.msgpack.Decoder(Usage)
 
 

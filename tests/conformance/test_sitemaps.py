@@ -36,10 +36,10 @@ def verdicts() -> Iterable[tuple[str, object, object]]:
         headers, body = [("content-type", row["content_type"])], base64.b64decode(row["content_b64"])
         parsed = parser.parse(Document(row["url"], 200, headers, body, is_sitemap=True))
         kind, is_index, _ = (row["kind"] or "|false|").split("|")
-        wanted = LinkKind.FEED if kind in ("RSS", "ATOM") else LinkKind.SITEMAP_FILE if is_index == "true" else LinkKind.SITEMAP
-        links = [link for link in parsed.links if link.kind is wanted]
-        if row["strict"] and wanted is LinkKind.SITEMAP:  # as the intake is about a sitemap that no robots.txt names
-            links = [link for link in links if may_list(row["url"], link.url, ())]
+        wanted = {LinkKind.FEED} if kind in ("RSS", "ATOM") else {LinkKind.SITEMAP, LinkKind.SITEMAP_FILE}
+        links = [link for link in parsed.links if link.kind in wanted]
+        if row["strict"]:  # as the intake is about a sitemap that no robots.txt names; theirs is not about indexes
+            links = [link for link in links if link.kind is not LinkKind.SITEMAP or may_list(row["url"], link.url, ())]
         ours = [(link.url, parsed.hints.get(link.url, (0, 0))[0]) for link in links]
         theirs = {}
         for entry in row["entries"]:

@@ -231,9 +231,9 @@ def test_sitemap_lines_that_are_no_urls_are_passed_over() -> None:
     bench = Bench()
     bench.intake.seed(A)
     visit = bench.lease(A).visit
-    bench.intake.sitemaps(visit, ["http://[", "", "not a url", f"{A}map.xml", "/other.xml"])
+    bench.intake.sitemaps(visit, ["http://[", "", "not a url", f"{A}map.xml", "/other.xml"], f"{A}robots.txt")
     record = bench.record(f"{A}map.xml")
-    assert record is not None and record.kind is LinkKind.SITEMAP
+    assert record is not None and (record.kind, record.depth, record.via) == (LinkKind.SITEMAP_FILE, 0, "/robots.txt")
     assert bench.record(f"{A}other.xml") is not None
 
 

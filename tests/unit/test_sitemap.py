@@ -32,7 +32,7 @@ def parse(body: bytes, content_type: str = "application/xml", url: str = "http:/
 
 def test_entries_keep_their_hints() -> None:
     assert read_sitemap(URLSET).entries == [
-        SitemapEntry("http://example.org/a?x=1&y=2", 1709251200, 0.8, "daily", ("http://example.org/de",)),
+        SitemapEntry("http://example.org/a?x=1&y=2", 1709251200, 0.8, "daily", ("http://example.org/de",), ("http://example.org/i.png",)),
         SitemapEntry("http://example.org/b", 0, 1.0),
     ]
 
@@ -41,16 +41,71 @@ def test_a_sitemap_becomes_links_with_hints() -> None:
     parsed = parse(URLSET)
     assert [(link.url, link.kind) for link in parsed.links] == [
         ("http://example.org/a?x=1&y=2", LinkKind.SITEMAP),
-        ("http://example.org/de", LinkKind.ALTERNATE),
         ("http://example.org/b", LinkKind.SITEMAP),
+        ("http://example.org/de", LinkKind.ALTERNATE),
+        ("http://example.org/i.png", LinkKind.IMG),
     ]
     assert parsed.hints == {"http://example.org/a?x=1&y=2": (1709251200, 0.8), "http://example.org/b": (0, 1.0)}
-    assert not parsed.is_sitemap_index
+    assert parsed.changes == {"http://example.org/a?x=1&y=2": 86_400}
+    assert (parsed.is_sitemap, parsed.is_sitemap_index) == (True, False)
 
 
 def test_an_index_is_told_apart() -> None:
     parsed = parse(b"<sitemapindex><sitemap><loc>/s1.xml</loc></sitemap></sitemapindex>", "text/html")
-    assert (parsed.is_sitemap_index, [link.url for link in parsed.links]) == (True, ["http://example.org/s1.xml"])
+    assert (parsed.is_sitemap, parsed.is_sitemap_index) == (True, True)
+    assert [(link.url, link.kind) for link in parsed.links] == [("http://example.org/s1.xml", LinkKind.SITEMAP_FILE)]
+
+
+def test_images_videos_and_news_belong_to_their_page() -> None:
+    """Google's extensions, with the names of their documentation; prefixes and namespaces may be any."""
+    parsed = parse(b"""<urlset xmlns:image="i" xmlns:v="v" xmlns:news="n"><url><loc>/a</loc>
+    <image:image><image:loc>/1.png</image:loc><image:caption>x</image:caption></image:image>
+    <image:image><image:loc>/2.png</image:loc><image:license>/licence</image:license></image:image>
+    <v:video><v:thumbnail_loc>/t.jpg</v:thumbnail_loc><v:title>V</v:title><v:content_loc>/v.mp4</v:content_loc>
+    <v:player_loc allow_embed="yes">/p?v=1</v:player_loc><v:publication_date>2001-01-01</v:publication_date></v:video>
+    <news:news><news:publication><news:name>N</news:name><news:language>en</news:language></news:publication>
+    <news:publication_date>2024-03-01</news:publication_date><news:title> All  of it </news:title></news:news>
+    </url><url><loc>/b</loc></url></urlset>""")
+    assert [(link.url.removeprefix("http://example.org"), link.kind, link.anchor) for link in parsed.links] == [
+        ("/a", LinkKind.SITEMAP, "All of it"),
+        ("/b", LinkKind.SITEMAP, ""),
+        ("/1.png", LinkKind.IMG, ""),
+        ("/2.png", LinkKind.IMG, ""),
+        ("/t.jpg", LinkKind.IMG, ""),
+        ("/v.mp4", LinkKind.MEDIA, ""),
+        ("/p?v=1", LinkKind.MEDIA, ""),
+    ]
+    assert parsed.hints == {}
+
+
+def test_what_belongs_to_pages_takes_no_room_from_them() -> None:
+    alternates = b"".join(b'<xhtml:link rel="alternate" hreflang="x%d" href="/x%d"/>' % (n, n) for n in range(50))
+    body = b"<urlset xmlns:xhtml='x'>" + b"".join(b"<url><loc>/%d</loc>%b</url>" % (n, alternates) for n in range(20)) + b"</urlset>"
+    kinds = [link.kind for link in parse(body, max_links=30).links]
+    assert kinds == [LinkKind.SITEMAP] * 20 + [LinkKind.ALTERNATE] * 10
+
+
+@pytest.mark.parametrize(
+    ("changefreq", "seconds"),
+    [("always", 900), ("Hourly", 3600), ("daily", 86_400), (" weekly ", 604_800), ("never", 315_360_000), ("often", 0), ("", 0)],
+)
+def test_change_frequencies_are_intervals(changefreq: str, seconds: int) -> None:
+    body = f"<urlset><url><loc>http://e.org/</loc><changefreq>{changefreq}</changefreq></url></urlset>".encode()
+    assert parse(body).changes.get("http://e.org/", 0) == seconds
+
+
+@pytest.mark.parametrize("content_type", ["application/xml", "text/plain", "application/octet-stream", "text/html"])
+def test_a_sitemap_that_was_asked_for_may_be_as_large_as_the_protocol_allows(content_type: str) -> None:
+    """50,000 URLs, more bytes than are read of other documents; a text has no other mark of being one."""
+    if content_type == "text/plain":
+        body = b"".join(b"http://example.org/%d?%b\n" % (n, b"x" * 200) for n in range(50_000))
+    else:
+        body = b"<urlset>" + b"".join(b"<url><loc>http://example.org/%d?%b</loc></url>" % (n, b"x" * 200) for n in range(50_000))
+    assert len(body) > ParseSection().max_bytes
+    for headers, sent in (([], body), ([("content-encoding", "gzip")], gzip.compress(body, 1))):
+        document = Document("http://example.org/s", 200, [("content-type", content_type), *headers], sent, is_sitemap=True)
+        parsed = DocumentParser(ParseSection(language=False), Canonicalizer(CanonicalSection()), "lycosa").parse(document)
+        assert (parsed.reason, len(parsed.links), parsed.is_sitemap) == (Reason.NONE, 50_000, True)
 
 
 @pytest.mark.parametrize("layers", [1, 2])
@@ -58,7 +113,24 @@ def test_gzip_files_are_unpacked_even_twice(layers: int) -> None:
     body = URLSET
     for _ in range(layers):
         body = gzip.compress(body)
-    assert len(parse(body, "application/x-gzip", "http://example.org/sitemap.xml.gz").links) == 3
+    assert len(parse(body, "application/x-gzip", "http://example.org/sitemap.xml.gz").links) == 4
+
+
+def test_a_gzip_file_may_be_gzip_encoded_too() -> None:
+    """``Content-Encoding`` for the wire around a file that is compressed itself: three layers in all."""
+    body = gzip.compress(gzip.compress(gzip.compress(URLSET)))
+    headers = [("content-type", "application/x-gzip"), ("content-encoding", "gzip")]
+    parser = DocumentParser(ParseSection(language=False), Canonicalizer(CanonicalSection()), "lycosa")
+    assert len(parser.parse(Document("http://example.org/sitemap.xml.gz", 200, headers, body)).links) == 4
+
+
+@pytest.mark.parametrize("content_type", ["application/bogus", "image/png", ""])
+def test_what_was_asked_for_as_a_sitemap_is_read_by_its_content(content_type: str) -> None:
+    parser = DocumentParser(ParseSection(language=False), Canonicalizer(CanonicalSection()), "lycosa")
+    for body in (URLSET, URLSET[URLSET.index(b"<urlset") :], gzip.compress(URLSET), b"http://example.org/1\nhttp://example.org/2"):
+        for asked_for in (True, False):
+            document = Document("http://example.org/s", 200, [("content-type", content_type)], body, is_sitemap=asked_for)
+            assert parser.parse(document).is_sitemap == (asked_for or not content_type)
 
 
 def test_a_bomb_is_cut_at_the_limit() -> None:

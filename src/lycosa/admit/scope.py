@@ -2,7 +2,8 @@
 
 Host, site and prefix ignore the scheme: ``http`` and ``https`` of one host are one place, and sites redirect between them. Another port is
 another host. Requisites of a page in scope are admitted from any host when asked for, because pages keep them on others, and one
-link deeper than pages, because a page at the last depth would be incomplete without them.
+link deeper than pages, because a page at the last depth would be incomplete without them. Sitemaps are admitted from any host, too:
+only a host in scope, or a sitemap that it named, can bring them.
 """
 
 from __future__ import annotations
@@ -37,13 +38,16 @@ class Scope:
         self._include = _compiled("scope.include", section.include)
         self._exclude = _compiled("scope.exclude", section.exclude)
         self._places: set[str] = set()
+        self._hosts: set[str] = set()  # hosts of the places, or their sites
 
     def add_seed(self, url: str) -> bool:
         """A canonical URL given by the operator: its host, site or folder belongs to the crawl from now on. Tells whether that is new."""
         if self._section.rule is ScopeRule.ANY:
             return False
         known = len(self._places)
-        self._places.add(self._place_of(url))
+        place = self._place_of(url)
+        self._places.add(place)
+        self._hosts.add(place.partition("/")[0])
         return len(self._places) > known
 
     def joins(self, url: str) -> bool:
@@ -60,7 +64,13 @@ class Scope:
                 return Refusal(Reason.EXCLUDED, rule, pattern.pattern)
         if kind is LinkKind.SEED:
             return None
-        return self._judge_link(kind, depth, nofollow) or (None if kind.is_requisite else self._judge_place(url))
+        anywhere = kind.is_requisite or kind is LinkKind.SITEMAP_FILE
+        return self._judge_link(kind, depth, nofollow) or (None if anywhere else self._judge_place(url))
+
+    def holds(self, host: str) -> bool:
+        """Whether some page of a host could be in scope."""
+        rule = self._section.rule
+        return rule is ScopeRule.ANY or (self._site_of(host) if rule is ScopeRule.SITE else host) in self._hosts
 
     def _judge_link(self, kind: LinkKind, depth: int, nofollow: bool) -> Refusal | None:
         section = self._section

@@ -111,7 +111,7 @@ class _Audit:
                     self._progress("captures", done, self._captured)
                 records.place(row)
                 derived.row(row)
-                if row.kind is FetchKind.PAGE:
+                if row.kind is not FetchKind.ROBOTS:
                     self._index.add(row.url, row.fetch_number, warc_name(row.segment), row.offset)
                 record = records.read(segment, row) if self._is_wanted(row) else None
                 robots.row(row, record)
@@ -142,7 +142,7 @@ class _Audit:
         if repeated:
             for segment in self._segments:
                 for row in self._rows(segment, check):
-                    if row.kind is FetchKind.PAGE and capture_key(row.url, row.fetch_number) in repeated:
+                    if row.kind is not FetchKind.ROBOTS and capture_key(row.url, row.fetch_number) in repeated:
                         check.breach(f"{row.url}, fetch {row.fetch_number}, stands in {row.segment} at byte {row.offset} and elsewhere")
         told = self._captured
         is_right = told >= len(self._index) if self.report.is_running else told == len(self._index)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from lycosa.admit.submission import may_list
 from lycosa.inspect.audit_report import Check
 from lycosa.inspect.reader import CrawlReader, TableView
 from lycosa.inspect.saved import PureRules, Saved
@@ -51,7 +52,7 @@ class LinkCheck:
 
     def row(self, row: Row, record: StoredRecord) -> None:
         """One capture."""
-        if row.kind is not FetchKind.PAGE:
+        if row.kind is FetchKind.ROBOTS:
             return
         answer = Fetched(row.url, row.reason, status=row.status, truncated=row.truncated, header_block=record.header_block)
         outcome = judge(answer, tries=self._saved.config.retry.tries, conditional=True, section=self._saved.config.retry)
@@ -66,11 +67,13 @@ class LinkCheck:
             self.check.note("some duplicates were not parsed: the capture that has their body was replaced by a later one")
             return
         self.pages += 1
-        parsed = self._parser.parse(Document(row.url, row.status, answer.headers(), body))
+        parsed = self._parser.parse(Document(row.url, row.status, answer.headers(), body, "", row.kind is FetchKind.SITEMAP))
         if parsed.directives.nofollow:
             return
         for link in parsed.links:
-            self._link(row, link, row.depth + 1)
+            # What a sitemap may list depends on who named it then, and on how much its host had brought: only the sure is checked.
+            if link.kind is not LinkKind.SITEMAP_FILE and (link.kind is not LinkKind.SITEMAP or may_list(row.url, link.url, ())):
+                self._link(row, link, row.depth + 1)
 
     def _redirect(self, row: Row, answer: Fetched) -> None:
         source = self._views[self._owner(hash8(row.host), row.host)].record(hash8(row.host), hash8(row.url))

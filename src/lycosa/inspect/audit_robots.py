@@ -44,7 +44,7 @@ class RobotsCheck:
         if row.kind is FetchKind.ROBOTS:
             if 200 <= row.status < 300 and record is not None:
                 self._files.setdefault(self._version(self._body(record)), location_of(row))
-        elif row.kind is FetchKind.PAGE:
+        else:
             self._decision(row.url, row.robots)
 
     def finish(self) -> None:

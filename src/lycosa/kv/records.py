@@ -15,6 +15,8 @@ Keys are big-endian with one prefix byte, so that the keys of one host stand sid
 ``J url``                   a URL whose place belongs to the scope: a seed, or where a seed redirects
 ``V url8``                  a known URL, when URL-seen is a Bloom filter that the table confirms
 ``C digest`` ``S`` ``s``    content-seen (module ``seen``)
+``T url8``                  the hosts whose robots.txt names this sitemap
+``N host8``                 how many sitemaps the host brought, and how many URLs these listed
 ``O`` ``I``                 outbox and watermarks (module ``exchange``)
 ``M name``                  meta data and counters
 ==========================  =================================================
@@ -173,6 +175,14 @@ def known_key(url8: bytes) -> bytes:
 
 def joined_key(url: str) -> bytes:
     return b"J" + url.encode()
+
+
+def sitemap_key(url8: bytes) -> bytes:
+    return b"T" + url8
+
+
+def sitemap_count_key(host8: bytes) -> bytes:
+    return b"N" + host8
 
 
 def meta_key(name: str) -> bytes:

@@ -8,12 +8,16 @@ import msgspec
 
 
 class LinkKind(IntEnum):
-    """Where a URL was found. The value is written to disk."""
+    """Where a URL was found. The value is written to disk.
+
+    ``SITEMAP`` is a page that a sitemap lists; ``SITEMAP_FILE`` a sitemap, named in robots.txt or listed in an index.
+    """
 
     SEED = 0
     REDIRECT = 1
     SITEMAP = 2
     FEED = 3
+    SITEMAP_FILE = 4
     A = 10
     AREA = 11
     FRAME = 12
@@ -42,7 +46,8 @@ class Discovered(msgspec.Struct, frozen=True, array_like=True, gc=False):
     ``url`` is canonical. ``host8`` and ``url8`` are the first eight bytes of the SHA-256 of its host and of itself.
     ``depth`` counts links from a seed; a redirect keeps its source's depth. ``hops`` counts redirects in a row.
     ``via`` is the URL it was found on, empty for a seed. ``importance`` is the source page's share for this link,
-    in [0, 1]. ``lastmod`` (seconds since 1970, 0 = unknown) and ``hint`` (priority in [0, 1], -1 = none) come from sitemaps.
+    in [0, 1]. ``lastmod`` (seconds since 1970, 0 = unknown), ``hint`` (priority in [0, 1], -1 = none) and ``change_s`` (seconds between
+    changes, 0 = unknown) come from sitemaps.
     """
 
     url: str
@@ -55,3 +60,4 @@ class Discovered(msgspec.Struct, frozen=True, array_like=True, gc=False):
     importance: float = 0.0
     lastmod: int = 0
     hint: float = -1.0
+    change_s: int = 0

@@ -16,6 +16,10 @@ def as_sent(value: str) -> str:
     return value if value.isascii() else "".join(each if each < "\x80" else f"%{ord(each):02X}" for each in value)
 
 
+MAX_SITEMAP_BYTES = 50 * 1024 * 1024
+"""What a sitemap may have, uncompressed (sitemaps.org protocol)."""
+
+
 class FetchKind(IntEnum):
     """What a request is for. The value is written to disk."""
 

@@ -12,7 +12,8 @@ class Document(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A response body to parse.
 
     ``url`` is where it came from, canonical. ``headers`` are the response's, in order, names in lower case. ``body`` is
-    still content-encoded; a spooled one is read from the file ``spool``.
+    still content-encoded; a spooled one is read from the file ``spool``. ``is_sitemap`` says that it was asked for as one: then it may be
+    as large as the protocol allows, whatever its type.
     """
 
     url: str
@@ -20,6 +21,7 @@ class Document(msgspec.Struct, frozen=True, array_like=True, gc=False):
     headers: list[tuple[str, str]]
     body: bytes
     spool: str = ""
+    is_sitemap: bool = False
 
 
 class Link(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -48,7 +50,9 @@ class Parsed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     64-bit fingerprint of the visible text (0 when there is too little of it); ``language`` an ISO 639-1 code or
     empty; ``refused_links`` counts raw links that are not URLs we can crawl, by reason; ``elapsed_s`` is CPU time.
     ``canonical`` is the page's rel=canonical target in canonical form, or empty. A sitemap or feed gives ``hints``: by canonical URL,
-    last modification (seconds since 1970, 0 = unknown) and priority in [0, 1] (-1 = none); ``is_sitemap_index``: its links are sitemaps.
+    last modification (seconds since 1970, 0 = unknown) and priority in [0, 1] (-1 = none), and ``changes``: seconds between changes.
+    ``is_sitemap_index``: its links of kind ``SITEMAP_FILE`` are sitemaps; ``is_sitemap``: they, or those of kind ``SITEMAP``, are what
+    it lists.
     """
 
     reason: Reason = Reason.NONE
@@ -68,3 +72,5 @@ class Parsed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     elapsed_s: float = 0.0
     hints: dict[str, tuple[int, float]] = {}
     is_sitemap_index: bool = False
+    changes: dict[str, int] = {}
+    is_sitemap: bool = False

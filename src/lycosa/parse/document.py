@@ -15,7 +15,7 @@ from pathlib import Path
 from lycosa.config import ParseSection
 from lycosa.decode import decode
 from lycosa.model.discovered import LinkKind
-from lycosa.model.fetched import as_sent
+from lycosa.model.fetched import MAX_SITEMAP_BYTES, as_sent
 from lycosa.model.parsed import Directives, Document, Parsed
 from lycosa.parse.charset import decode_text
 from lycosa.parse.directives import read_directives
@@ -27,7 +27,7 @@ from lycosa.parse.link_header import parse_link_header
 from lycosa.parse.media_type import Shape, is_gzip_file, media_type_of, sniff
 from lycosa.parse.outlinks import Outlinks, base_of
 from lycosa.parse.refresh import parse_refresh
-from lycosa.parse.sitemap import MAX_BYTES, Sitemap, looks_like_text_sitemap, read_sitemap, read_text_sitemap
+from lycosa.parse.sitemap import Sitemap, change_interval_s, looks_like_text_sitemap, read_sitemap, read_text_sitemap
 from lycosa.reasons import Reason
 from lycosa.url import Canonicalizer, InvalidUrl
 
@@ -68,15 +68,19 @@ class _Reading:
         self._document = document
         self._reason, self._detail = Reason.NONE, ""
         self._outlinks: Outlinks | None = None
+        self._changes: dict[str, int] = {}
 
     def result(self, started: float) -> Parsed:
         media_type = media_type_of(self._document.headers)
         supplied = media_type.essence if media_type else ""
         label = media_type.parameters.get("charset") if media_type else None
         body = self._decoded(supplied)
-        if is_gzip_file(supplied, body):
+        is_sitemap = self._document.is_sitemap
+        if is_gzip_file("" if is_sitemap else supplied, body):
             body, supplied = self._unpacked(body), ""
         essence, shape = sniff(supplied, body)
+        if is_sitemap and shape is Shape.NONE:
+            essence, shape = sniff("", body)  # whatever type the server has for it
         page, sitemap, hints = self._read(shape, body, label)
         return self._parsed(essence, shape, page, sitemap, hints, len(body), started)
 
@@ -84,7 +88,8 @@ class _Reading:
         document = self._document
         body = Path(document.spool).read_bytes() if document.spool else document.body
         encodings = [value for name, value in document.headers if name == "content-encoding"]
-        limit = max(self._section.max_bytes, MAX_BYTES) if "xml" in supplied or "gzip" in supplied else self._section.max_bytes
+        may_be_sitemap = document.is_sitemap or "xml" in supplied or "gzip" in supplied
+        limit = max(self._section.max_bytes, MAX_SITEMAP_BYTES) if may_be_sitemap else self._section.max_bytes
         decoded = decode(body, encodings, limit, self._section.max_ratio)
         self._reason, self._detail = decoded.reason, decoded.detail
         return decoded.body[:limit]
@@ -94,7 +99,7 @@ class _Reading:
         for _ in range(_GZIP_LAYERS):
             if not body.startswith(b"\x1f\x8b\x08"):
                 break
-            decoded = decode(body, "gzip", MAX_BYTES, self._section.max_ratio)
+            decoded = decode(body, "gzip", MAX_SITEMAP_BYTES, self._section.max_ratio)
             if decoded.reason is not Reason.NONE:
                 self._reason, self._detail = decoded.reason, decoded.detail
             body = decoded.body
@@ -104,7 +109,7 @@ class _Reading:
         if shape is Shape.HTML:
             return read_html(body[: self._section.max_bytes], label, self._section.max_links), None, {}
         if shape is Shape.TEXT:
-            text, charset = decode_text(body[: self._section.max_bytes], label)
+            text, charset = decode_text(body if self._document.is_sitemap else body[: self._section.max_bytes], label)
             if looks_like_text_sitemap(text):
                 return Page(charset), read_text_sitemap(text), {}
             return Page(charset, text=fold_lines(text)), None, {}
@@ -166,6 +171,8 @@ class _Reading:
             elapsed_s=time.process_time() - started,
             hints=hints,
             is_sitemap_index=sitemap is not None and sitemap.is_index,
+            changes=self._changes,
+            is_sitemap=sitemap is not None,
         )
 
     def _add_links(self, page: Page, sitemap: Sitemap | None, hints: dict[str, tuple[int, float]]) -> str:
@@ -176,13 +183,27 @@ class _Reading:
             outlinks.add(raw, found)
         if page.canonical is not None:
             canonical = self._canonical(page.canonical, base_of(self._document.url, page.base)) or canonical
-        for entry in sitemap.entries if sitemap else ():
-            url = outlinks.add(entry.loc, RawLink(LinkKind.SITEMAP))
+        if sitemap is not None:
+            self._add_listed(outlinks, sitemap, hints)
+        return canonical
+
+    def _add_listed(self, outlinks: Outlinks, sitemap: Sitemap, hints: dict[str, tuple[int, float]]) -> None:
+        """What a sitemap lists; then what belongs to it, so that this takes no room from that."""
+        kind = LinkKind.SITEMAP_FILE if sitemap.is_index else LinkKind.SITEMAP
+        for entry in sitemap.entries:
+            url = outlinks.add(entry.loc, RawLink(kind, entry.title))
             if url and (entry.lastmod or entry.priority >= 0):
                 hints[url] = (entry.lastmod, entry.priority)
+            if url and (change_s := change_interval_s(entry.changefreq)):
+                self._changes[url] = change_s
+        for entry in sitemap.entries:
             for alternate in entry.alternates:
                 outlinks.add(alternate, RawLink(LinkKind.ALTERNATE))
-        return canonical
+        for entry in sitemap.entries:
+            for image in entry.images:
+                outlinks.add(image, RawLink(LinkKind.IMG))
+            for medium in entry.media:
+                outlinks.add(medium, RawLink(LinkKind.MEDIA))
 
     def _add_header_links(self, outlinks: Outlinks) -> str:
         canonical = ""

@@ -1,5 +1,5 @@
 """Sitemaps (sitemaps.org protocol 0.9): XML url sets, indexes, and plain text, as streams and within the protocol's
-limits.
+limits. Of Google's extensions images, videos, news and hreflang alternates are read.
 
 Namespaces are not compared and several ``loc`` in one entry are several entries, because both are common mistakes.
 Priority 0 is clamped away from "never" by the receiver, not here; dates that are not dates are unknown.
@@ -8,6 +8,7 @@ Priority 0 is clamped away from "never" by the receiver, not here; dates that ar
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import msgspec
@@ -16,10 +17,27 @@ from lxml import etree
 from lycosa.parse.xml_stream import ended_elements, local_name, release, text_of, url_of
 
 MAX_URLS = 50_000
-MAX_BYTES = 50 * 1024 * 1024
 _ENTRY = frozenset({"url", "sitemap"})
-_LOC = frozenset({"loc"})
 _FIELDS = frozenset({"loc", "lastmod", "priority", "changefreq"})
+# Elements of extensions by parent and name, and where their text goes.
+_EXTENSIONS = {
+    ("image", "loc"): "images",
+    ("video", "thumbnail_loc"): "images",
+    ("video", "content_loc"): "media",
+    ("video", "player_loc"): "media",
+    ("news", "title"): "title",
+}
+_DAY_S = 86_400
+_CHANGES_S = {
+    "always": 900,
+    "hourly": 3600,
+    "daily": _DAY_S,
+    "weekly": 7 * _DAY_S,
+    "monthly": 30 * _DAY_S,
+    "yearly": 365 * _DAY_S,
+    "never": 3650 * _DAY_S,
+}
+_MAX_TITLE = 200
 _TEXT_WINDOW = 20
 _MAX_DATE = 100
 _STARTS = ("http://", "https://", "www.")  # the last is wrong and common
@@ -31,7 +49,8 @@ _W3C_DATE = re.compile(
 class SitemapEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One entry: raw ``loc``, ``lastmod`` in seconds since 1970 (0 = unknown), ``priority`` in [0, 1] (-1 = none), ``changefreq``.
 
-    ``alternates`` are the raw targets of its ``xhtml:link`` elements: the same page in other languages.
+    ``alternates`` are the raw targets of its ``xhtml:link`` elements: the same page in other languages. ``images`` and ``media`` are
+    raw URLs of what the page shows; ``title`` is the title of a news article.
     """
 
     loc: str
@@ -39,6 +58,9 @@ class SitemapEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     priority: float = -1.0
     changefreq: str = ""
     alternates: tuple[str, ...] = ()
+    images: tuple[str, ...] = ()
+    media: tuple[str, ...] = ()
+    title: str = ""
 
 
 class Sitemap(msgspec.Struct, frozen=True, array_like=True):
@@ -48,51 +70,83 @@ class Sitemap(msgspec.Struct, frozen=True, array_like=True):
     is_index: bool = False
 
 
+@dataclass(slots=True)
+class _Entry:
+    """An entry under way: texts by field, and what stands in it any number of times."""
+
+    fields: dict[str, str] = field(default_factory=dict)
+    alternates: list[str] = field(default_factory=list)
+    images: list[str] = field(default_factory=list)
+    media: list[str] = field(default_factory=list)
+
+    def finished(self) -> SitemapEntry | None:
+        """The entry, if it has a URL."""
+        fields, loc = self.fields, self.fields.get("loc")
+        if not loc:
+            return None
+        return SitemapEntry(
+            f"http://{loc}" if loc.startswith("www.") else loc,
+            parse_w3c_date(fields.get("lastmod", "")),
+            _priority(fields.get("priority", "")),
+            fields.get("changefreq", "").lower(),
+            tuple(self.alternates),
+            tuple(self.images),
+            tuple(self.media),
+            " ".join(fields.get("title", "").split())[:_MAX_TITLE],
+        )
+
+
 def read_sitemap(body: bytes, charset: str | None = None) -> Sitemap:
     """Reads a url set or an index. Broken XML gives what could be read."""
     entries: list[SitemapEntry] = []
-    fields: dict[str, str] = {}
-    alternates: list[str] = []
+    entry = _Entry()
     is_index = False
     for element in ended_elements(body, charset):
-        name = local_name(element)
-        if name in _ENTRY and not _is_in(element, _LOC):
-            if not fields.get("loc"):
-                fields["loc"] = text_of(element) if len(element) == 0 else ""  # the URL without its <loc>
+        name, parent = local_name(element), _parent_of(element)
+        if name in _ENTRY and parent != "loc":
+            if not entry.fields.get("loc"):
+                entry.fields["loc"] = text_of(element) if len(element) == 0 else ""  # the URL without its <loc>
             is_index = is_index or name == "sitemap"
-            _finish(entries, fields, alternates)
+            entry = _next(entries, entry)
             release(element)
-        elif name in _FIELDS and _is_in(element, _ENTRY):
-            if name == "loc" and fields.get("loc"):
-                _finish(entries, fields, alternates)
-            fields[name] = url_of(element) if name == "loc" else text_of(element)
+        elif name in _FIELDS and parent in _ENTRY:
+            if name == "loc" and entry.fields.get("loc"):
+                entry = _next(entries, entry)
+            entry.fields[name] = url_of(element) if name == "loc" else text_of(element)
             element.clear(keep_tail=True)  # read once: 200 of them inside each other would give each text 200 times
         elif name == "link" and element.get("href"):
-            alternates.append(str(element.get("href")))
+            entry.alternates.append(str(element.get("href")))
+        elif extension := _EXTENSIONS.get((parent, name)):
+            _extend(entry, extension, element)
+            element.clear(keep_tail=True)
         if len(entries) >= MAX_URLS:
             break
-    _finish(entries, fields, alternates)  # a document that was cut inside its last entry
+    _next(entries, entry)  # a document that was cut inside its last entry
     return Sitemap(entries[:MAX_URLS], is_index)
 
 
-def _is_in(element: etree._Element, names: frozenset[str]) -> bool:
+def _parent_of(element: etree._Element) -> str:
     parent = element.getparent()
-    return parent is not None and local_name(parent) in names
+    return local_name(parent) if parent is not None else ""
 
 
-def _finish(entries: list[SitemapEntry], fields: dict[str, str], alternates: list[str]) -> None:
-    if loc := fields.get("loc"):
-        entries.append(
-            SitemapEntry(
-                f"http://{loc}" if loc.startswith("www.") else loc,
-                parse_w3c_date(fields.get("lastmod", "")),
-                _priority(fields.get("priority", "")),
-                fields.get("changefreq", "").lower(),
-                tuple(alternates),
-            )
-        )
-    fields.clear()
-    alternates.clear()
+def _next(entries: list[SitemapEntry], entry: _Entry) -> _Entry:
+    if (finished := entry.finished()) is not None:
+        entries.append(finished)
+    return _Entry()
+
+
+def _extend(entry: _Entry, extension: str, element: etree._Element) -> None:
+    if extension in ("images", "media"):
+        if url := url_of(element):
+            (entry.images if extension == "images" else entry.media).append(url)
+    else:
+        entry.fields[extension] = text_of(element)
+
+
+def change_interval_s(changefreq: str) -> int:
+    """The seconds between changes that a ``changefreq`` speaks of; 0 when it is none."""
+    return _CHANGES_S.get(changefreq, 0)
 
 
 def _priority(text: str) -> float:

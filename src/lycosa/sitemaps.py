@@ -1,0 +1,120 @@
+"""Sitemaps of the worker's hosts: who vouches for them, what they may list, and how much of it.
+
+Two rows of the partition that owns a sitemap's host are kept, in the same commits as what they count: by sitemap the hosts whose robots.txt
+names it (an index passes them on to what it lists), and by host how many sitemaps it has brought and how many URLs these listed.
+A host can thus make us read a bounded number of files, however it nests them or changes them from one fetch to the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from lycosa.admit.submission import may_list
+from lycosa.config import SitemapSection
+from lycosa.frontier.lease import Lease
+from lycosa.frontier.partition import Partition
+from lycosa.kv.records import encode, sitemap_count_key, sitemap_key
+from lycosa.model.discovered import Discovered, LinkKind
+from lycosa.model.parsed import Link, Parsed
+from lycosa.reasons import Reason
+from lycosa.url import hash8, host_of, target_of
+
+MOST_VOUCHING = 100
+"""Hosts that are remembered for one sitemap; more name one only to make the row long."""
+
+_LISTED = frozenset({LinkKind.SITEMAP, LinkKind.SITEMAP_FILE, LinkKind.FEED})
+_FROM_SITEMAPS = frozenset({LinkKind.SITEMAP_FILE, LinkKind.REDIRECT})
+_HOSTS = msgspec.msgpack.Decoder(list[str])
+
+
+class Counts(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What the sitemaps of one host brought: files, and URLs listed in them."""
+
+    files: int = 0
+    urls: int = 0
+
+
+_COUNTS = msgspec.msgpack.Decoder(Counts)
+
+
+class Sitemaps:
+    """One per worker."""
+
+    def __init__(self, section: SitemapSection) -> None:
+        self._section = section
+
+    def named(self, lines: Sequence[str]) -> Sequence[str]:
+        """Of the Sitemap lines of a robots.txt those that are followed; where there is none, the usual place if that is asked for."""
+        if not self._section.follow:
+            return ()
+        return lines[: self._section.max_files] or (("/sitemap.xml",) if self._section.guess else ())
+
+    def note(self, partition: Partition, batch: Iterable[Discovered]) -> None:
+        """Sitemaps of this partition were found: remembers who vouches for them."""
+        for found in batch:
+            if found.kind is LinkKind.SITEMAP_FILE and target_of(found.via) == "/robots.txt":
+                self._vouch(partition, found.url8, [host_of(found.via)])
+            elif found.kind in _FROM_SITEMAPS and (hosts := self._vouching(partition, hash8(found.via))):
+                self._vouch(partition, found.url8, hosts)
+
+    def take_in(self, partition: Partition, files: list[Discovered], discover: Callable[[list[Discovered]], list[bool]]) -> int:
+        """Gives sitemaps of one host to ``discover``, which tells those that are new, until the host has brought as many as it may; gives
+        how many were left out. An index that is read again lists mostly known ones, which count no more."""
+        host8 = files[0].host8
+        while files:
+            counts = self._counts(partition, host8)
+            room = self._section.max_files - counts.files
+            if room <= 0:
+                break
+            part, files = files[:room], files[room:]
+            if new := sum(discover(part)):
+                partition.table.put(sitemap_count_key(host8), encode(Counts(counts.files + new, counts.urls)))
+        return len(files)
+
+    def is_sitemap(self, partition: Partition, lease: Lease) -> bool:
+        """Whether a URL was found as a sitemap, or a sitemap redirects to it."""
+        kind = lease.record.kind
+        return kind is LinkKind.SITEMAP_FILE or (kind is LinkKind.REDIRECT and bool(self._vouching(partition, lease.entry.url8)))
+
+    def listed(self, partition: Partition, lease: Lease, parsed: Parsed) -> tuple[list[Link], dict[Reason, int]]:
+        """The links of a sitemap that may be followed, and how many are refused for which reason."""
+        record, refused = lease.record, {Reason.SITEMAP_FOREIGN: 0, Reason.SITEMAP_LIMIT: 0}
+        if parsed.is_sitemap_index and record.kind in _FROM_SITEMAPS and record.depth >= self._section.max_nesting:
+            return [], {Reason.SITEMAP_LIMIT: len(parsed.links)}
+        vouching = frozenset(self._vouching(partition, lease.entry.url8))
+        counts = self._counts(partition, lease.visit.host8)
+        # What is fetched again lists mostly what is known; only its first reading counts.
+        is_first = record.history is None or record.history.fetches <= 1
+        room = self._section.max_urls - counts.urls if is_first else self._section.max_urls
+        kept: list[Link] = []
+        listed = 0
+        for link in parsed.links:
+            if link.kind not in _LISTED:
+                kept.append(link)
+            elif not may_list(lease.url, link.url, vouching):
+                refused[Reason.SITEMAP_FOREIGN] += 1
+            elif listed >= room:
+                refused[Reason.SITEMAP_LIMIT] += 1
+            else:
+                kept.append(link)
+                listed += 1
+        if is_first and listed:
+            partition.table.put(sitemap_count_key(lease.visit.host8), encode(Counts(counts.files, counts.urls + listed)))
+        return kept, refused
+
+    def _vouching(self, partition: Partition, url8: bytes) -> list[str]:
+        """The hosts whose robots.txt names a sitemap of this partition, or an index that lists it."""
+        value = partition.table.get(sitemap_key(url8))
+        return _HOSTS.decode(value) if value is not None else []
+
+    def _vouch(self, partition: Partition, url8: bytes, hosts: Iterable[str]) -> None:
+        before = self._vouching(partition, url8)
+        after = list(dict.fromkeys([*before, *hosts]))[:MOST_VOUCHING]
+        if after != before:
+            partition.table.put(sitemap_key(url8), encode(after))
+
+    def _counts(self, partition: Partition, host8: bytes) -> Counts:
+        value = partition.table.get(sitemap_count_key(host8))
+        return _COUNTS.decode(value) if value is not None else Counts()
