@@ -4,7 +4,8 @@ A target is a module of ``fuzz.targets`` with
 
 * ``check(data)``: gives any bytes to a parser and asserts what must hold of the answer. Whatever it raises is a find;
 * ``samples()``: inputs to begin with, the tests' own and, where they are beside the checkout, some of the published vectors;
-* ``WORDS``: what a mutation may put in whole, because nobody finds ``Crawl-delay`` by changing single bytes.
+* ``WORDS``: what a mutation may put in whole, because nobody finds ``Crawl-delay`` by changing single bytes;
+* where a check keeps something open, ``close()``.
 
 A check is pure but for files in a folder of its own, so that an input gives the same answer each time.
 """
@@ -37,6 +38,7 @@ TARGETS = {
     "values": "header values and attributes: media type, Link, refresh, srcset, directives, dates, Retry-After",
     "sitemaps": "sitemaps and feeds, XML and text",
     "bodies": "header lines as they come, content encodings and their bounds",
+    "answers": "what a server says on a connection, through libcurl into a record",
     "warc": "WARC records of raw header blocks and bodies, read back by three readers",
     "records": "rows of the table, frames and messages between processes",
     "logs": "commit log, attempt log and row journal as damaged files",
@@ -49,17 +51,18 @@ class TooSlow(Exception):
 
 
 class Target(NamedTuple):
-    """A target's three parts."""
+    """A target's parts."""
 
     check: Callable[[bytes], None]
     samples: Callable[[], Iterator[bytes]]
     words: tuple[str, ...]
+    close: Callable[[], None]
 
 
 def load(name: str) -> Target:
     """The target of a name in ``TARGETS``. What it tests is imported only now, so that the caller can see to how."""
     module = importlib.import_module(f"fuzz.targets.{name}")
-    return Target(module.check, module.samples, module.WORDS)
+    return Target(module.check, module.samples, module.WORDS, getattr(module, "close", lambda: None))
 
 
 def judge(check: Callable[[bytes], object], data: bytes, clock: Callable[[], float] = time.process_time) -> None:

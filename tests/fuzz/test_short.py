@@ -27,6 +27,7 @@ def test_what_a_target_promises_holds_of_its_samples_and_of_mutations_of_them(na
         except Exception as error:
             error.add_note(f"the input: {data!r}")
             raise
+    target.close()
 
 
 def test_an_input_that_costs_too_much_is_a_find() -> None:

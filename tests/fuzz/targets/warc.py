@@ -14,6 +14,7 @@ from warcio.archiveiterator import ArchiveIterator
 from fuzz.judging import scratch, vectors
 from fuzz.targets.bodies import assembled
 from lycosa.model.capture import Location, Original
+from lycosa.model.fetched import Fetched
 from lycosa.store import layout, warc
 from lycosa.store.reading import read_record
 from lycosa.store.records import Draft
@@ -45,9 +46,15 @@ def check(data: bytes) -> None:
     if not _is_let_pass(block):
         return
     answer = fetched(header_block=block, body=body)
-    stored = warc.stored_response_head(block)
-    assert stored.endswith(b"\r\n\r\n") and len(stored) <= len(block) + 500
-    made = Draft(capture(answer), *_IDS, len(data) % 4).build()
+    assert is_stored_whole(answer, len(data) % 4)
+    _revisits(data, block, warc.stored_response_head(block))
+
+
+def is_stored_whole(answer: Fetched, level: int = 1) -> bool:
+    """Whether what was stored of an answer comes out of three readers; raises ``AssertionError`` or theirs where it does not."""
+    stored, body = warc.stored_response_head(answer.header_block), answer.body
+    assert stored.endswith(b"\r\n\r\n") and len(stored) <= len(answer.header_block) + 500
+    made = Draft(capture(answer), *_IDS, level).build()
     (packed,) = (piece for piece in made.data if isinstance(piece, bytes))
     _FILE.write_bytes(packed)
     main = packed[made.request_length :][: made.main_length]
@@ -57,8 +64,8 @@ def check(data: bytes) -> None:
     assert (record.fields["WARC-Type"], record.fields["WARC-Record-ID"]) == ("response", f"<{_IDS[1]}>")
     _others_agree(main, stored, body)
     whole = zlib.decompressobj(31)
-    assert whole.decompress(main).endswith(b"\r\n\r\n") and whole.eof and not whole.unused_data
-    _revisits(data, block, stored)
+    assert whole.decompress(main).endswith(b"\r\n\r\n")
+    return whole.eof and not whole.unused_data
 
 
 def _is_let_pass(block: bytes) -> bool:
