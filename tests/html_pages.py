@@ -9,6 +9,11 @@ from __future__ import annotations
 from random import Random
 
 _MISNESTED = {
+    "frameset after an input that is not shown": "<input type=hidden><frameset><frame src=1></frameset>",
+    "frameset after text": "x<frameset><frame src=0></frameset><a href=1>",
+    "anchor in a nobr": "<nobr><a href=1><nobr><a href=2></nobr></a><nobr></nobr>",
+    "buttons nested": "<button><a href=1><button><a href=2></button></a></button><a href=3>",
+    "many anchors unclosed": "".join(f"<a href={n}><p>" for n in range(100)),
     "anchors unclosed": "<p><a href=1>one<p><a href=2>two<p>three",
     "anchors nested": "<a href=1>one <a href=2>two</a> three</a>",
     "anchors nested in blocks": "<a href=1><div><a href=2>x</div>y<a href=3>z",
@@ -40,6 +45,9 @@ _MISNESTED = {
     "dialog, details, summary": "<details><summary><a href=1></summary><a href=2></details><dialog><a href=3></dialog>",
 }
 _TABLES = {
+    "formatting around a table": "<font><a href=1><table><tr><td></font></a><a href=2></table></a>",
+    "formatting closed in a table": "<b><table></b><a href=1><tr></a><td><a href=2></b></table><a href=3>",
+    "backgrounds": "<table background=0><tr background=0><td background=0><a href=1></table>",
     "foster parenting": "<table><a href=1>x</a><tr><a href=2>y</a><td><a href=3>z</a></td></tr><a href=4>w</table>",
     "foster parenting of an open anchor": "<a href=1>a<table><a href=2>b<tr><td>c</table>d<a href=3>",
     "foster parenting of resources": (
@@ -106,6 +114,10 @@ _HIDDEN = {
     "picture": "<picture><source srcset='1, 2 2x' media=x><img src=3 srcset='4 100w, 5 200w'></picture>",
 }
 _FOREIGN = {
+    "math in svg in a table": "<table><tr><td><svg><math><a href=1></math><foreignobject><a href=2></table><a href=3></svg><a href=4>",
+    "math integration points": "<math><mtext><p><a href=1></mtext><mi><svg><a href=2></svg></mi><ms><malignmark><a href=3></ms></math>",
+    "CDATA in pieces": "<svg><![CDATA[<a href=0>]]]]><![CDATA[>]]><a href=1></svg><math><![CDATA[</math><a href=0>]]></math><a href=2>",
+    "svg paints": "<svg><use href=0 /><feImage href=0 /><linearGradient href=0 /><script href=0 /></svg><a href=1>",
     "svg links": "<svg><a xlink:href=1>x</a><a href=2 xlink:href=0>y</a><A HREF=3>z</A></svg><a xlink:href=0>w",
     "svg image": "<svg><image xlink:href=1 /><image href=2 /></svg>",
     "svg self-closing": "<svg><a href=1 /><a href=2></svg><a href=3>",
@@ -132,6 +144,11 @@ _FOREIGN = {
     "desc as in html": "<desc><a href=1></desc><svg><desc><svg><a href=2>",
 }
 _ATTRIBUTES = {
+    "references to nothing": '<a href="?a=&#0;&#x80;&#xD800;&#x110000;&#xFFFE;&#;&#x;&#xg;b&#49">x</a>',
+    "markup in values": '<a href="1<b>2" title="a>b">x</a><a title=a>b href=0>y</a><a href=3',
+    "blanks that are none": "<a\xa0href=0>x</a><a href=\u20031>y</a><a\u2028href=0><a \x0bhref=0>z</a><a href=2\x0b>w</a>",
+    "sources that only scripts read": '<img data-src=0 src=1 data-srcset="0 2x"><iframe data-src=0 srcdoc="<a href=0>" src=2></iframe>',
+    "other URLs": "<form action=1><button formaction=0></button></form><q cite=0></q><a href=2 ping=0><img longdesc=0 usemap=0 src=3>",
     "duplicate": "<a href=1 href=0 HREF=0>x</a>",
     "entities": (
         "<a href='?a&ampb&amp=c&amp;d&copy=1&copy;&not=2&notit;&lt&gt;'>x<a href='?&#x41;&#65;&#65&#x;&#;&x;&#0;&#128;&#xD800;&#x110000;'>"
@@ -187,6 +204,7 @@ _BASES = {
     "no URL": "<base href='http://[x'><a href=y>",
 }
 _METAS = {
+    "names": '<meta name=robots><meta property=robots content=x><meta name="" content=x><meta content=y name=robots>',
     "refresh": "<meta http-equiv=refresh content='5;url=1'><meta http-equiv=REFRESH content='0; URL = \"2\" x'>",
     "refresh with a name": "<meta name=refresh http-equiv=refresh content='0;url=1'>",
     "refresh without url": (

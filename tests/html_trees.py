@@ -97,7 +97,7 @@ def _walk_etree(root: Any, in_noscript: bool, in_svg: bool) -> Iterator[Element]
         if namespace == "html" and "xlink:href" in attributes:
             del attributes["xlink:href"]
         yield Element(tag, namespace, attributes, in_noscript, in_svg)
-        if tag == "template" and namespace == "html" and "shadowrootmode" not in attributes:
+        if tag == "template" and namespace == "html" and attributes.get("shadowrootmode", "").lower() not in ("open", "closed"):
             continue
         in_noscript, in_svg = in_noscript or tag == "noscript", in_svg or tag == "svg"
         stack.extend((child, in_noscript, in_svg) for child in reversed(node))

@@ -79,6 +79,12 @@ def test_kinds(html: str, links: list[tuple[str, LinkKind]]) -> None:
     assert found(html) == links
 
 
+@pytest.mark.parametrize(("mode", "is_content"), [("open", True), ("CLOSED", True), ("", False), ("hidden", False)])
+def test_only_a_declarative_shadow_root_is_content(mode: str, is_content: bool) -> None:
+    """HTML standard 4.12.3: the attribute's states are open and closed, anything else is none."""
+    assert found(f"<div><template shadowrootmode='{mode}'><a href=/a></a></template></div>") == [("/a", LinkKind.A)] * is_content
+
+
 def test_links_in_headers() -> None:
     headers = (
         ("link", '<../n>; rel="next"; title="a, b", <s.css>; rel=stylesheet, <o>; rel=preconnect, <other>; rel=next; anchor="#x"'),

@@ -34,7 +34,7 @@ _WANTED = (
     *("a", "area", "link", "meta", "title", "form", "frame", "iframe", "img", "script[src]", "source", "audio", "video", "track"),
     *("embed", "object", "input[type=image i]", "svg image", "body[background]"),
 )
-_TEMPLATE = "template:not([shadowrootmode])"
+_TEMPLATE = "template:not([shadowrootmode=open i],[shadowrootmode=closed i])"
 
 # Not shown by a browser that has scripts and styles. Fallback content of media is not shown either.
 _INVISIBLE = (
