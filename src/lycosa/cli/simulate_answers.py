@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from lycosa.cli.output import counted, emit, emit_pairs, emit_table, human_bytes, human_count, human_duration
-from lycosa.simulate.means import HOSTS, LIMITS
+from lycosa.simulate.means import LIMITS
 from lycosa.simulate.report import DAY_S, Report, Row, some_rows
 from lycosa.simulate.run import Model, Outcome
 
 _COLUMNS = ("day", "pages a day", "known", "stored", "fresh", "age", "queued", "bits/s", "disk", "cores", "limit")
+_LEAST_SHOWN = 0.0005
 
 
 def title_of(model: Model) -> str:
@@ -34,12 +35,17 @@ def print_answers(model: Model, outcome: Outcome, found: Report) -> None:
     emit(f"simulated {counted(outcome.requests, 'request')} in {human_duration(outcome.wall_s)}\n")
     emit_pairs(_answers(model, found))
     emit("")
-    shown = [(name, share) for name, share in found.limits.items() if share >= 0.0005 or name == found.binds]
-    emit_table(("limit", "of the time", "what held it up"), ((name, f"{100 * share:.1f} %", LIMITS[name]) for name, share in shown))
-    if found.binds and found.limits.get(HOSTS, 0.0) > 0.5:
-        emit(f"while there was something to do it was mostly {found.binds}")
+    emit_table(("limit", "of the fetches", "of the time", "what held it up"), _limits(found))
     emit("")
     emit_table(_COLUMNS, map(_cells, some_rows(model, outcome)))
+
+
+def _limits(found: Report) -> list[tuple[str, str, str, str]]:
+    return [
+        (name, f"{100 * share:.1f} %", f"{100 * found.limits[name]:.1f} %", LIMITS[name])
+        for name, share in found.limits_of_pages.items()
+        if share >= _LEAST_SHOWN or found.limits[name] >= _LEAST_SHOWN
+    ]
 
 
 def _answers(model: Model, found: Report) -> list[tuple[str, str]]:
@@ -66,7 +72,7 @@ def _three(mean: float, most: float, late: float) -> str:
 def _round(found: Report) -> str:
     if found.first_round_day < 0:
         return "it goes on finding new ones"
-    return f"99 of 100 after {_days(found.most_day)}, the last after {_days(found.first_round_day)}"
+    return f"nine of ten after {_days(found.most_day)}, the last after {_days(found.first_round_day)}"
 
 
 def _cells(row: Row) -> tuple[str, ...]:

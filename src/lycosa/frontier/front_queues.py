@@ -123,6 +123,10 @@ class FrontQueues:
                 taken.append(host8)
         return taken
 
+    def firsts(self) -> list[bytes]:
+        """Who waits longest in each band, as far as that is in memory."""
+        return [line.head[0][1] for line in self._bands if line.head]
+
     def save(self) -> None:
         """Puts what a start needs into the open batch, when it changed."""
         if not self._is_changed:

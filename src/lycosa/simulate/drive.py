@@ -1,9 +1,9 @@
 """Lets the time of a part pass: from the end of a request to a host that is ready, a URL that is due, a meter that is free.
 
-Between two looks it is measured what held the crawl up. A meter binds for as long as somebody waits for it; the workbench, while it is full
-of hosts that rest and others wait outside. The rest of the time is politeness's if on average one host in a thousand, or more, had
-something to fetch: then they rested. Otherwise there was nothing to do. The average, and not whether there was anybody at a moment, is what
-does not depend on the size of the sample."""
+Between two looks it is measured what held the crawl up. A meter binds for as long as somebody waits for it; the workbench, while it is
+full of hosts that rest and one that has rested waits outside. The rest of the time is politeness's if on average one host in a thousand,
+or more, had something to fetch: then they rested. Otherwise there was nothing to do. The average, and not whether there was anybody at a
+moment, is what does not depend on the size of the sample."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from lycosa.simulate.table import Table
 from lycosa.simulate.visits import EPOCH, Visits
 
 _COMMIT_VISITS = 50  # fewer than a worker's: what is open is looked through whenever something is due
+_LATE_S = 1.0
 _BUSY = 0.001  # of the hosts
 
 
@@ -114,10 +115,17 @@ class Drive:
             ready = frontier.next_time()
             if outside or (ready is not None and ready <= now):
                 self._limits[visits.meters.binding] += passed
-        elif outside and benched + len(frontier.in_process) >= frontier.capacity:
+        elif outside and benched >= frontier.capacity and self._is_somebody_late():
             self._limits[WORKBENCH] += passed
         self._waiting += passed * (benched + outside + len(frontier.in_process) + visits.partition.counters.hosts_asleep)
         visits.clock.now = to
+
+    def _is_somebody_late(self) -> bool:
+        """Whether a host outside of the workbench has rested for long enough."""
+        partition = self._visits.partition
+        waiting = map(partition.visits.find, partition.front.firsts())
+        then = self._visits.clock.wall() - _LATE_S
+        return any(visit is not None and visit.record.next_at <= then for visit in waiting)
 
     def _point(self, at: float) -> Point:
         visits, tally, meters = self._visits, self._visits.tally, self._visits.meters

@@ -2,11 +2,13 @@
 
 Rates are of the time between two points. Pages a day are captures; bandwidth counts what is received, headers too; disk is everything that
 the crawl folder keeps. Cost is that of the cores for the whole time, used or not, of what is received, and of what is kept for as long as
-it is kept. *What binds* is what held the crawl up for the longest time while it had something to do."""
+it is kept. *What binds* is what held the crawl up while most pages were fetched: by time it would be the last few large hosts, which
+nobody waits for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -19,6 +21,7 @@ from lycosa.simulate.run import Model, Outcome
 DAY_S = 86_400.0
 _MONTH_S = 30 * DAY_S
 _GB = 1e9
+_MOST = 0.9
 _LATE = 0.25  # of the run: what is "in the end"
 
 
@@ -52,9 +55,10 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """The answers. ``*_late`` are of the last quarter of the time. ``first_round_day`` is when the last page that could be reached had been
-    fetched once, ``most_day`` when 99 of 100 were; both are negative when the crawl still finds new pages in the end. ``limits`` are shares
-    of the time, ``binds`` the largest while there was something to do, empty when there never was."""
+    """The answers. ``*_late`` are of the last quarter of the time. ``first_round_day`` is when the last page that could be reached had
+    been fetched once, ``most_day`` when nine of ten were; both are negative when the crawl still finds new pages in the end. ``limits``
+    are shares of the time by what held the crawl up, ``limits_of_pages`` of the captures; ``binds`` is the first of the latter that is not
+    that there was nothing to do, or empty."""
 
     days: float
     pages_per_day: float
@@ -82,6 +86,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     busy_cores_most: float
     cost: Cost
     limits: dict[str, float]
+    limits_of_pages: dict[str, float]
     binds: str
     rows: list[Row]
 
@@ -93,14 +98,14 @@ def report(model: Model, outcome: Outcome) -> Report:
     end, seconds = points[-1], points[-1].at
     late = [row for row in rows if row.day > (1 - _LATE) * seconds / DAY_S]
     since = next(point for point in reversed(points) if point.at <= (1 - _LATE) * seconds)
-    limits = _shares(points[1:])
+    of_pages = _ranked(_pages(points))
     return Report(
         days=seconds / DAY_S,
         pages_per_day=end.captures / seconds * DAY_S,
         pages_per_day_most=max(row.pages_per_day for row in rows),
         pages_per_day_late=_mean(row.pages_per_day for row in late),
         first_round_day=outcome.last_new_s / DAY_S if _is_round(points) else -1.0,
-        most_day=_day_of(points, 0.99 * end.stored) if _is_round(points) else -1.0,
+        most_day=_day_of(points, _MOST * end.stored) if _is_round(points) else -1.0,
         first_round_pages=outcome.new_pages,
         known=end.known,
         stored=end.stored,
@@ -120,8 +125,9 @@ def report(model: Model, outcome: Outcome) -> Report:
         busy_cores=end.cpu_s / seconds,
         busy_cores_most=max(row.busy_cores for row in rows),
         cost=_cost(model, points),
-        limits=limits,
-        binds=max((name for name in limits if name != HOSTS and limits[name] > 0), key=lambda name: limits[name], default=""),
+        limits=_ranked(_seconds(points)),
+        limits_of_pages=of_pages,
+        binds=next((name for name, share in of_pages.items() if name != HOSTS and share > 0), ""),
         rows=rows,
     )
 
@@ -187,14 +193,26 @@ def _row(means: Means, before: Point, after: Point) -> Row:
     )
 
 
-def _shares(points: Iterable[Point]) -> dict[str, float]:
-    """Of the time, by what held the crawl up, the largest first."""
-    seconds: dict[str, float] = {}
-    for point in points:
-        for name, spent in point.limits.items():
-            seconds[name] = seconds.get(name, 0.0) + spent
-    total = sum(seconds.values()) or 1.0
-    return {name: spent / total for name, spent in sorted(seconds.items(), key=lambda item: -item[1])}
+def _seconds(points: Sequence[Point]) -> Iterator[tuple[str, float]]:
+    """The time, by what held the crawl up."""
+    for point in points[1:]:
+        yield from point.limits.items()
+
+
+def _pages(points: Sequence[Point]) -> Iterator[tuple[str, float]]:
+    """The captures, by what held the crawl up at the time."""
+    for before, after in pairwise(points):
+        for name, seconds in after.limits.items():
+            yield name, (after.captures - before.captures) * seconds / (after.at - before.at)
+
+
+def _ranked(parts: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """The share of each name, the largest first."""
+    found: dict[str, float] = {}
+    for name, part in parts:
+        found[name] = found.get(name, 0.0) + part
+    total = sum(found.values()) or 1.0
+    return {name: part / total for name, part in sorted(found.items(), key=lambda item: -item[1])}
 
 
 def _received(means: Means, point: Point) -> float:
