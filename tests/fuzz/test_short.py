@@ -1,10 +1,12 @@
-"""The short form of every target: its samples, then some blind mutations of them, the same in each run. ``script/fuzz`` is the long one."""
+"""The short form of every target: its samples, blind mutations of them, and its words in any order. ``script/fuzz`` is the long one."""
 
 from __future__ import annotations
 
 from random import Random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fuzz.judging import CPU_S, TARGETS, TooSlow, judge, load
 from fuzz.mutation import mutated
@@ -27,6 +29,21 @@ def test_what_a_target_promises_holds_of_its_samples_and_of_mutations_of_them(na
         except Exception as error:
             error.add_note(f"the input: {data!r}")
             raise
+    target.close()
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_what_a_target_promises_holds_of_its_words_in_any_order(name: str) -> None:
+    target = load(name)
+    words = st.sampled_from([word.encode() for word in target.words])
+    pieces = st.lists(words | st.text(max_size=5).map(lambda text: text.encode("utf-8", "replace")) | st.binary(max_size=8), max_size=12)
+
+    @given(pieces.map(b"".join))
+    @settings(deadline=None, max_examples=60)
+    def holds(data: bytes) -> None:
+        judge(target.check, data)
+
+    holds()
     target.close()
 
 

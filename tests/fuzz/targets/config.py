@@ -13,6 +13,7 @@ from lycosa.config_sources import check as check_tree
 from lycosa.config_units import read_bytes, read_seconds, show_bytes, show_seconds
 
 _FILE = scratch() / "crawl.toml"
+_DEFAULT = Config()
 _MOST = 400  # characters of a line that the parser of settings may make of a short text
 
 WORDS = (
@@ -48,7 +49,7 @@ def _judged(loads, length: int) -> Settings | None:
     for key, field in fields().items():
         value = value_of(settings.config, key)
         if key not in settings.origins:
-            assert value == value_of(Config(), key), f"{key} changed and nobody said so"
+            assert value == value_of(_DEFAULT, key), f"{key} changed and nobody said so"
         elif field.kind is not Kind.LIST:  # what is shown of a list is for people: an entry may have a comma
             assert field.read(field.show(value)) == value, f"{key}: {value!r} is written as {field.show(value)!r}"
     return settings
