@@ -160,6 +160,7 @@ def build(values: dict[str, Any]) -> Config:
     return Config(**made, **tree.get("", {}))
 
 
+@cache  # reading all annotations of the tree takes milliseconds
 def _struct(cls: type) -> inspect.StructType:
     found = inspect.type_info(cls)
     assert isinstance(found, inspect.StructType)
