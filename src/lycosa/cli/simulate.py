@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -62,7 +64,7 @@ What binds:
 )
 @click.option("--config", "config_file", type=click.Path(path_type=Path, dir_okay=False), help="Settings in TOML; see `lycosa config`.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any setting of the crawl; see `lycosa config`.")
-@click.option("--sample", type=click.IntRange(min=0), default=0, help="Hosts that are drawn [as many as have 100,000 pages].")
+@click.option("--sample", metavar="N", help="Hosts that are drawn [as many as have 100,000 pages].")
 @click.option(
     "--jobs", type=click.IntRange(min=1), help="Processes to simulate in [one per core]; it changes the time it takes, nothing else."
 )
@@ -91,8 +93,8 @@ def run(**options: Any) -> ExitCode:
         _list_keys(options["as_json"])
         return ExitCode.FINISHED
     picture = options["picture"]
-    if picture is not None and picture.suffix.lower() not in (".svg", ".png"):
-        raise click.UsageError(f"--picture {picture}: the name of a picture ends with .svg or .png")
+    if picture is not None:
+        _check_picture(picture)
     model = model_of(options)
     progress = Progress()
     try:
@@ -148,20 +150,30 @@ def _list_keys(as_json: bool) -> None:
         emit_table(names, rows)
 
 
+def _check_picture(path: Path) -> None:
+    """Whether a picture can be drawn there, before anybody waits for it."""
+    if path.suffix.lower() not in (".svg", ".png"):
+        raise click.UsageError(f"--picture {path}: the name of a picture ends with .svg or .png")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path.parent))
+    if path.suffix.lower() == ".png":
+        _png('<svg xmlns="http://www.w3.org/2000/svg" width="1" height="1"/>', path)
+
+
+def _png(text: str, path: Path) -> bytes:
+    from lycosa.simulate.png import NoPngError, png
+
+    try:
+        return png(text)
+    except NoPngError as error:
+        raise click.UsageError(f"--picture {path}: {error}") from error
+
+
 def _draw(path: Path, model: Model, outcome: Outcome, found: Report) -> None:
     """Writes the picture; the file appears whole or not at all."""
     from lycosa.cli.simulate_answers import subtitle_of, title_of
     from lycosa.simulate.picture import svg
 
     text = svg(found, title_of(model), subtitle_of(model, outcome))
-    if path.suffix.lower() == ".png":
-        from lycosa.simulate.png import NoPngError, png
-
-        try:
-            data = png(text)
-        except NoPngError as error:
-            raise click.UsageError(f"--picture {path}: {error}") from error
-    else:
-        data = text.encode()
-    path.write_bytes(data)
+    path.write_bytes(_png(text, path) if path.suffix.lower() == ".png" else text.encode())
     click.echo(f"lycosa: the curves are in {path}", err=True)

@@ -13,7 +13,7 @@ from lycosa import manifest
 from lycosa.config_sources import SettingsError, load
 from lycosa.inspect.reader import CrawlReader
 from lycosa.inspect.state_rows import COLUMNS, state_rows
-from lycosa.simulate.given import read_model
+from lycosa.simulate.given import read_count, read_model
 from lycosa.simulate.hosts_file import errors_of, host_row, read_hosts
 from lycosa.simulate.past import past_means
 from lycosa.simulate.run import Model
@@ -37,8 +37,15 @@ def model_of(options: Mapping[str, Any]) -> Model:
         config=config,
         rows=tuple(rows),
         days=options["days"],
-        sample=min(options["sample"], web.hosts),
+        sample=min(_sample(options["sample"]), web.hosts),
     )
+
+
+def _sample(text: str | None) -> int:
+    try:
+        return read_count(text) if text else 0
+    except ValueError as error:
+        raise SettingsError([f"--sample: {error}"]) from error
 
 
 def _past_means(folder: Path | None) -> dict[str, object]:
