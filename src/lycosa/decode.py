@@ -77,7 +77,8 @@ def decode(body: bytes, encodings: Sequence[str] | str, max_bytes: int, max_rati
 
 def _names(encodings: Sequence[str] | str) -> list[str]:
     values = [encodings] if isinstance(encodings, str) else encodings
-    names = (name.strip().lower().removeprefix("x-") for value in values for name in value.split(","))
+    # Some servers quote a name or give it a parameter, which no encoding has.
+    names = (name.partition(";")[0].strip(' \t"').lower().removeprefix("x-") for value in values for name in value.split(","))
     return [name for name in names if name not in _NO_ENCODING]
 
 
@@ -90,7 +91,8 @@ def _undo(name: str, body: bytes, limit: int) -> Decoded:
         return Decoded(body)
     is_encoded, fast, careful = layer
     if not is_encoded(body):
-        return Decoded(body, Reason.NONE, f"labelled {name}, but is not")
+        reason = Reason.NONE if _looks_like_text(body) else Reason.DECODE_FAILED
+        return Decoded(body, reason, f"labelled {name}, but is not")
     decoded = _gather(fast(body, limit), limit)
     if decoded.reason is Reason.DECODE_FAILED:
         decoded = _gather(careful(body, limit), limit)
@@ -116,9 +118,11 @@ def _gather(pieces: Iterator[bytes], limit: int) -> Decoded:
 
 def _looks_like_text(body: bytes) -> bool:
     head = body[:512]
+    if any(byte < 9 or (13 < byte < 32 and byte != 27) for byte in head):  # 27 begins the shifts of ISO-2022-JP
+        return False
     if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"<", b"{", b"["):
         return True
-    return not any(byte < 9 or 13 < byte < 32 or byte > 126 for byte in head)
+    return not any(byte > 126 for byte in head)
 
 
 def _deflate_bits(body: bytes) -> int:

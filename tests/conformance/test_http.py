@@ -6,7 +6,6 @@ another, either will do. Their error is ours when we give a reason other than ``
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import gzip
 import hashlib
@@ -17,12 +16,9 @@ from typing import Any
 
 import pytest
 
-from lycosa.clock import SystemClock
-from lycosa.config import FetchSection
+from http_answers import fetch_all
 from lycosa.decode import decode
-from lycosa.fetch.client import CurlFetcher
-from lycosa.fetch.guard import Guard
-from lycosa.model.fetched import Fetched, FetchRequest, Limits
+from lycosa.model.fetched import Fetched
 from lycosa.reasons import Reason
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "http"
@@ -116,37 +112,6 @@ def _is_latin(path: Path) -> Any:
     return holds
 
 
-class _Canned(asyncio.Protocol):
-    """Answers one request per connection with the raw bytes of the case that the path names, then closes."""
-
-    def __init__(self, answers: list[bytes]) -> None:
-        self._answers = answers
-        self._request = b""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport: Any = transport
-
-    def data_received(self, data: bytes) -> None:
-        self._request += data
-        if self._request.endswith(b"\r\n\r\n"):
-            number = int(self._request.split(b" ", 2)[1].removeprefix(b"/"))
-            self._transport.write(self._answers[number])
-            self._transport.close()
-
-
-async def _fetch_all(cases: list[dict[str, Any]], folder: Path) -> list[Fetched]:
-    answers = [base64.b64decode(case["raw_b64"]) for case in cases]
-    server = await asyncio.get_running_loop().create_server(lambda: _Canned(answers), "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    fetcher = CurlFetcher(FetchSection(connections=0), "lycosa/0.1", "", Guard(["127.0.0.0/8"]), SystemClock(), folder)
-    limits = Limits(connect_s=5, first_byte_s=5, total_s=5)
-    try:
-        return [await fetcher.fetch(FetchRequest(f"http://x.test:{port}/{n}", "127.0.0.1", limits=limits)) for n in range(len(cases))]
-    finally:
-        await fetcher.close()
-        server.close()
-
-
 def _verdict(client: dict[str, Any]) -> tuple[int, str] | str:
     if client.get("exit") or client.get("status") is None:
         return FAILED
@@ -165,7 +130,7 @@ def _ours(fetched: Fetched) -> tuple[int, str] | str:
 async def test_raw_answers(tmp_path: Path) -> None:
     with gzip.open(RAW, "rt", encoding="utf-8") as lines:
         cases = [json.loads(line) for line in lines]
-    fetched = await _fetch_all(cases, tmp_path)
+    fetched = await fetch_all([base64.b64decode(case["raw_b64"]) for case in cases], tmp_path)
     misses = {}
     for case, answer in zip(cases, fetched, strict=True):
         votes = Counter(_verdict(case[client]) for client in CLIENTS).most_common()

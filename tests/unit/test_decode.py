@@ -194,3 +194,15 @@ def test_rubbish_is_never_an_exception(body: bytes, name: str, has_magic: bool) 
     magic = {"gzip": b"\x1f\x8b\x08", "zstd": b"\x28\xb5\x2f\xfd"}.get(name, b"") if has_magic else b""
     decoded = decode(magic + body, name, 10_000, RATIO)
     assert len(decoded.body) <= 10_000
+
+
+@pytest.mark.parametrize("name", ["gzip;q=1", '"gzip"', ' "x-gzip" ; a=b', "GZIP"])
+def test_a_name_may_be_quoted_or_have_a_parameter(name: str) -> None:
+    assert decode(gzip.compress(b"hello"), name, 1000, 1000)[:2] == (b"hello", Reason.NONE)
+
+
+@pytest.mark.parametrize("body", [b"\x8b\x02\x80hello\x03", b"[\x01\x02{", b"\x00" * 20, bytes(range(256))])
+def test_what_is_neither_encoded_nor_a_text_is_an_error(body: bytes) -> None:
+    """A body of another encoding than its label's, for instance; a text that was only labelled is read."""
+    assert decode(body, "gzip", 1000, 1000)[:2] == (body, Reason.DECODE_FAILED)
+    assert decode(b"<p>caf\xe9", "gzip", 1000, 1000)[:2] == (b"<p>caf\xe9", Reason.NONE)

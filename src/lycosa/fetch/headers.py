@@ -18,7 +18,7 @@ _EMAIL = re.compile(r"(?:mailto:)?([^@\s()<>,;:]+@[^@\s()<>,;:/]+)")
 _VISIBLE = re.compile(r"[\x20-\x7e]*")
 _FIELD_VALUE = re.compile(r"[\x20-\x7e\x80-\xff]+")
 _TARGET = re.compile(r"[^:/?#]*://[^/?#]*([^#]*)")
-_STATUS_LINE = re.compile(rb"HTTP/[12]\S*\s+\d{3}(?!\S)")
+_STATUS_LINE = re.compile(rb"HTTP/[12]\S* +\d{3}(?!\S)")
 _GREAT_LENGTH = re.compile(rb"content-length:\s*0*[1-9]\d{18}", re.IGNORECASE)
 _PROTOCOLS = {b"HTTP/1.1": "http/1.1", b"HTTP/1.0": "http/1.0", b"HTTP/2 ": "h2", b"HTTP/2": "h2"}
 
