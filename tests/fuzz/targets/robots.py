@@ -6,9 +6,10 @@ import tarfile
 from collections.abc import Iterator
 from itertools import islice
 
+import google_robots
 from fuzz.judging import MAX_BYTES, shared, vectors
 from lycosa.politeness.robots_file import parse_robots
-from lycosa.politeness.robots_rules import Matcher, Rule, Verdict, normal_target, target_of
+from lycosa.politeness.robots_rules import Matcher, Rule, Verdict, normal_pattern, normal_target, target_of
 
 _PRODUCT = "lycosa"
 _TARGETS = ("/", "/a", "/a/b.html?x=1&y", "/robots.txt", "/%7Ejoe/%2A$", "/\u30c4 b", "/index.html")
@@ -47,6 +48,7 @@ def check(data: bytes) -> None:
         if len(rules.rules) <= _COMPARED:
             expected = _by_trying_each(rules.rules, target)
             assert verdict == expected, f"{target!r}: {verdict}, but trying each rule gives {expected}"
+    _is_read_as_google_reads(data, matcher)
     text = data[:2000].decode("utf-8", "replace")
     assert target_of(text).startswith("/")
     matcher.judge(target_of(text))
@@ -58,6 +60,18 @@ def _asked(rules: list[Rule]) -> Iterator[str]:
         literal = pattern[:300].replace("%2A", "*").replace("%24", "$")
         yield literal.replace("*", "x/")
         yield literal.replace("*", "").rstrip("$") + "tail"
+
+
+def _is_read_as_google_reads(data: bytes, matcher: Matcher) -> None:
+    """Groups, lines and verdicts by the other reader; only the spelling of octets is ours, as RFC 9309 2.2.2 has it."""
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):  # UTF-16, which Google does not read
+        return
+    read = google_robots.read(data, _PRODUCT.encode())
+    ours, everyones = ([(allows, normal_pattern(pattern).encode()) for allows, pattern in pairs] for pairs in read[:2])
+    rules = google_robots.Rules(ours, everyones, read.names_us)
+    for target in (each for each in _TARGETS if each != "/robots.txt"):
+        allowed = google_robots.is_allowed(rules, normal_target(target).encode())
+        assert matcher.judge(target).allowed == allowed, f"{target!r}: by Google's matcher {'allowed' if allowed else 'disallowed'}"
 
 
 def _by_trying_each(rules: list[Rule], target: str) -> Verdict:
