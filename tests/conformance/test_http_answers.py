@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
+
+from fastwarc.warc import ArchiveIterator as FastIterator
+from warcio.archiveiterator import ArchiveIterator
 
 from http_answers import ANSWERS, Verdict, fetch_all
 from lycosa.decode import decode
 from lycosa.model.fetched import Fetched
 from lycosa.reasons import Reason
+from lycosa.store.records import Draft
+from store_samples import capture
 
 # Each with the reason why we differ from the majority.
 KNOWN_MISSES = {
@@ -39,3 +45,19 @@ async def test_answers_that_break_rules(tmp_path: Path) -> None:
         print(f"  {name}: {KNOWN_MISSES[name]}")
     assert not {name: told for name, told in misses.items() if name not in KNOWN_MISSES}
     assert not KNOWN_MISSES.keys() - misses.keys(), "listed misses that pass"
+
+
+async def test_their_records_are_read_alike_by_other_readers(tmp_path: Path) -> None:
+    """Whatever stands in the header block: status and body are found, and both digests are right."""
+    for answer in await fetch_all([case[0] for case in ANSWERS.values()], tmp_path):
+        if not answer.status:
+            continue
+        made = Draft(capture(answer), "urn:uuid:1", "urn:uuid:2", "urn:uuid:3", "urn:uuid:4", 1).build()
+        main = b"".join(piece for piece in made.data if isinstance(piece, bytes))[made.request_length :][: made.main_length]
+        fast = next(iter(FastIterator(io.BytesIO(main), parse_http=False)))
+        assert fast.verify_block_digest()
+        fast.parse_http()
+        assert fast.verify_payload_digest()
+        assert (fast.http_headers.status_code, fast.reader.read()) == (answer.status, answer.body), answer.header_block
+        for slow in ArchiveIterator(io.BytesIO(main), check_digests="raise"):
+            assert (slow.http_headers.get_statuscode(), slow.raw_stream.read()) == (str(answer.status), answer.body), answer.header_block

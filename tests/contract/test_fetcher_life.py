@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
+from http_answers import ANSWERS
 from lycosa.model.fetched import FetchRequest, Limits
 from lycosa.reasons import Reason
 from raw_server import OK, RawServer, World, always, flooding, saying, to
@@ -164,3 +165,20 @@ def test_a_thousand_good_and_bad_exchanges_leave_nothing_behind(tmp_path: Path, 
     before = len(_open_files())
     run(_soak(World(tmp_path)))
     assert len(_open_files()) <= before + 3
+
+
+@pytest.mark.parametrize("name", ["length too long", "length 0 body", "pipelined extra", "204 body", "204 chunked", "304 body"])
+async def test_what_is_left_of_an_answer_is_not_the_next_one(world: World, name: str) -> None:
+    async def talk(server: RawServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            request = await server.read_request(reader)
+            path = request.split(b" ", 2)[1]
+            writer.write(ANSWERS[name][0] if path == b"/first" else b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(path), path))
+            await writer.drain()
+
+    server, fetcher = await world.serve(talk), world.fetcher()
+    first = await fetcher.fetch(to(server, "/first"))
+    assert first.status in [wanted[0] for wanted in ANSWERS[name][1:] if wanted]
+    for path in ("/a", "/b"):
+        answer = await fetcher.fetch(to(server, path))
+        assert (answer.reason, answer.status, answer.body) == (Reason.NONE, 200, path.encode())
