@@ -6,10 +6,11 @@ import gzip
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from judging import are_balanced, asked, outcomes, quick_config, stored_rows, tables, urls_of
-from lycosa.config import Config, ScopeRule, ScopeSection, SitemapSection
+from lycosa.config import Config, FetchSection, ScopeRule, ScopeSection, SitemapSection
 from lycosa.model.discovered import LinkKind
 from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
@@ -192,6 +193,18 @@ def test_a_host_has_a_number_of_listed_urls_to_spend(tmp_path: Path) -> None:
     crawl, _, refused = crawl_of(tmp_path / "c", answers, max_urls=8)
     assert len({url for url in asked(crawl.log) if "-" in url}) == 8
     assert refused == {Reason.SITEMAP_LIMIT: 4}
+
+
+def test_a_sitemap_may_be_larger_than_a_page(tmp_path: Path) -> None:
+    big = urlset(*(f"{A}{n}?{'x' * 300}" for n in range(100)), f"{A}last")
+    answers = {f"{A}robots.txt": robots("Sitemap: /map.xml"), f"{A}map.xml": big, A: page(text="y" * len(big.body))}
+    fetch = FetchSection(body_bytes=20_000)
+    crawl, _ = scripted_crawl(tmp_path / "c", answers, msgspec.structs.replace(config(ScopeRule.ANY, SitemapSection()), fetch=fetch))
+    crawl.run([A])
+    rows = {row.url: row for row in stored_rows(crawl.folder)}
+    assert (rows[A].truncated, rows[A].body_bytes) == ("length", 20_000)
+    assert (rows[f"{A}map.xml"].truncated, rows[f"{A}map.xml"].body_bytes) == ("", len(big.body))
+    assert f"{A}last" in asked(crawl.log)
 
 
 def test_reading_a_sitemap_again_costs_nothing_of_that(tmp_path: Path) -> None:

@@ -11,13 +11,13 @@ import msgspec
 import pytest
 
 from crawling import QUICK, Names, Pages, crawl_folder, html, moved, page, robots
-from lycosa.config import BudgetSection, ScopeSection
+from lycosa.config import BudgetSection, ScopeRule, ScopeSection, SitemapSection
 from lycosa.inspect.explain import explain
 from lycosa.inspect.explain_facts import Explanation, span
 from lycosa.inspect.reader import CrawlReader
 from lycosa.inspect.saved import SettingsUnreadable, load_saved
 from lycosa.reasons import Reason
-from lycosa.synthetic import EPOCH
+from lycosa.synthetic import EPOCH, Response
 from lycosa.url import hash8
 
 A = "http://a.test"
@@ -171,6 +171,28 @@ def test_refusals_by_pure_rules_are_judged_again_as_they_were_found(finished: Pa
     assert (excluded.verdict, facts(excluded)["rule"], facts(excluded)["value"]) == ("refused_by_scope", "scope.exclude[0]", "/private/")
     requisite = ask(finished, f"{A}/style.css")
     assert (requisite.verdict, facts(requisite)["rule"]) == ("refused_by_scope", "scope.requisites")
+
+
+def test_what_a_sitemap_may_not_list_is_refused_by_name(tmp_path: Path) -> None:
+    def sitemap(*urls: str) -> Response:
+        inner = "".join(f"<url><loc>{url}</loc></url>" for url in urls)
+        return Response(200, [("Content-Type", "text/xml")], f"<urlset>{inner}</urlset>".encode())
+
+    web = {
+        f"{A}/robots.txt": robots(f"Sitemap: {A}/maps/1.xml"),
+        f"{A}/": page("/shop/map.xml"),
+        f"{A}/maps/1.xml": sitemap(f"{A}/a", "http://other.test/b"),
+        f"{A}/shop/map.xml": sitemap(f"{A}/shop/c", f"{A}/d", f"{A}/shop/e"),
+    }
+    config = msgspec.structs.replace(QUICK, scope=ScopeSection(rule=ScopeRule.ANY), sitemaps=SitemapSection(max_urls=2))
+    crawl_folder(tmp_path / "c", Pages(web), [f"{A}/"], config)
+    foreign = ask(tmp_path / "c", "http://other.test/b")
+    assert (foreign.verdict, facts(foreign)["reason"]) == ("refused_by_scope", "sitemap_foreign")
+    assert facts(foreign)["value"] == f"{A}/maps/1.xml, named in the robots.txt of a.test"
+    elsewhere = ask(tmp_path / "c", f"{A}/d")
+    assert (facts(elsewhere)["reason"], facts(elsewhere)["found_on"]) == ("sitemap_foreign", f"{A}/shop/map.xml")
+    others = [facts(ask(tmp_path / "c", f"{A}/{name}"))["reason"] for name in ("a", "shop/c", "shop/e")]
+    assert sorted(others) == ["http_client_error", "http_client_error", "sitemap_limit"]
 
 
 def test_a_dead_letter_gives_its_reason_and_every_request(finished: Path) -> None:

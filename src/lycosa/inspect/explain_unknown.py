@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import msgspec
+
+from lycosa.admit.refusal import Refusal
+from lycosa.admit.submission import may_list
 from lycosa.frontier.visit_state import HostState
 from lycosa.inspect.explain_facts import Explanation, host_facts, reason_facts, robots_facts, robots_now, why_host
 from lycosa.inspect.explain_lookup import FoundOn, Search, found_on
 from lycosa.inspect.reader import CrawlReader, TableView
 from lycosa.inspect.saved import PureRules, Saved
 from lycosa.inspect.site_budget import site_budget, site_facts
+from lycosa.kv.records import sitemap_key
 from lycosa.model.discovered import LinkKind
 from lycosa.reasons import Reason
 from lycosa.url import hash8, host_of, join_url, scheme_of, target_of
@@ -27,7 +32,7 @@ class Unknown:
         link, self._never = search.link, _never(search, self._saved.config.store.links)
         depth, kind = self._as_found(link)
         rules = PureRules(self._reader, self._saved)
-        refusal = rules.judge(self._url, kind, depth, self._now, bool(link and link.nofollow))
+        refusal = rules.judge(self._url, kind, depth, self._now, bool(link and link.nofollow)) or self._by_sitemap(link, kind)
         if link is not None:
             self._answer.add("found_on", link.page)
             self._answer.add("found_as", link.kind)
@@ -48,6 +53,18 @@ class Unknown:
             return 1, LinkKind.A
         source = self._reader.find(link.page)
         return (source.record.depth if source else 0) + 1, LinkKind[link.kind.upper()]
+
+    def _by_sitemap(self, link: FoundOn | None, kind: LinkKind) -> Refusal | None:
+        """What a sitemap lists and no other rule is against."""
+        if link is None or kind not in (LinkKind.SITEMAP, LinkKind.SITEMAP_FILE):
+            return None
+        with self._reader.view(self._reader.partition_of(link.page)) as view:
+            value = view.get(sitemap_key(hash8(link.page)))
+        vouching: list[str] = msgspec.msgpack.decode(value) if value is not None else []
+        if may_list(link.page, self._url, vouching):
+            return Refusal(Reason.SITEMAP_LIMIT, "sitemaps.max_nesting, max_files or max_urls", link.page)
+        named = f", named in the robots.txt of {', '.join(vouching)}" if vouching else ", named in no robots.txt"
+        return Refusal(Reason.SITEMAP_FOREIGN, "sitemaps.org, cross submits", f"{link.page}{named}")
 
     def _state_rules(self, link: FoundOn | None) -> Explanation:
         answer, visit = self._answer, self._view.visit(self._host8)
