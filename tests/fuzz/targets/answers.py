@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,14 +11,16 @@ from fuzz.judging import MAX_BYTES, scratch, vectors
 from fuzz.targets.warc import is_stored_whole
 from lycosa.clock import SystemClock
 from lycosa.config import FetchSection, RetrySection
-from lycosa.fetch import CurlFetcher, Guard
+from lycosa.fetch import CookieJars, CurlFetcher, Guard
 from lycosa.model.fetched import Fetched, FetchRequest, Limits
 from lycosa.reasons import Reason
 from lycosa.schedule.outcome import judge
+from lycosa.url import Sites
 from raw_server import OK
 
 _LIMITS = Limits(connect_s=5, first_byte_s=5, total_s=5, header_bytes=8192, header_count=50, body_bytes=20_000)
 _HANG_S = 20.0
+_JARS_BYTES = 100_000
 _CUT = (Reason.BODY_TRUNCATED, Reason.CONNECTION_LOST)
 
 WORDS = (
@@ -34,6 +37,9 @@ WORDS = (
         "Content-Range: bytes 0-4/9\r\n",
         "Upgrade: h2c\r\n",
         "Set-Cookie: a=b\r\n",
+        "; Path=/a",
+        "; Domain=",
+        "; Max-Age=9",
         "99999999999999999999",
         "ICY 200 OK\r\n",
         "RTSP/1.0 200 OK\r\n",
@@ -70,13 +76,16 @@ class _Exchange:
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
+        self.sites = itertools.count()  # each input is another site, so that no cookie of one is seen by the next
         self.server = self.loop.run_until_complete(self.loop.create_server(_Says, "127.0.0.1", 0))
         self.port = self.server.sockets[0].getsockname()[1]
-        self.fetcher = CurlFetcher(FetchSection(connections=0), "lycosa/0.1", "", Guard(["127.0.0.0/8"]), SystemClock(), scratch())
+        self.jars = CookieJars(Sites().site_of, _JARS_BYTES)
+        guard = Guard(["127.0.0.0/8"])
+        self.fetcher = CurlFetcher(FetchSection(connections=0), "lycosa/0.1", "", guard, SystemClock(), scratch(), self.jars)
 
-    def fetch(self, *pieces: bytes) -> Fetched:
+    def fetch(self, site: int, *pieces: bytes) -> Fetched:
         _Says.pieces = pieces
-        request = FetchRequest(f"http://x.test:{self.port}/a", "127.0.0.1", limits=_LIMITS)
+        request = FetchRequest(f"http://www.site{site}.test:{self.port}/a", "127.0.0.1", limits=_LIMITS)
         return self.loop.run_until_complete(asyncio.wait_for(self.fetcher.fetch(request), _HANG_S))
 
     def close(self) -> None:
@@ -92,15 +101,18 @@ _running: list[_Exchange] = []
 def check(data: bytes) -> None:
     if not _running:
         _running.append(_Exchange())
-    fetched = _running[0].fetch(data)
+    exchange = _running[0]
+    site = next(exchange.sites)
+    fetched = exchange.fetch(site, data)
     _is_sound(fetched, data)
     if fetched.header_block:
         assert is_stored_whole(fetched)
     place = sum(data[:8]) % (len(data) + 1)
-    again = _running[0].fetch(data[:place], data[place:])
-    assert _what_counts(again) == _what_counts(fetched), (
-        f"in two pieces, cut at {place}: {_what_counts(again)}, not {_what_counts(fetched)}"
-    )
+    again = exchange.fetch(site, data[:place], data[place:])
+    once, twice = _what_counts(fetched), _what_counts(again)
+    assert once == twice, f"in two pieces, cut at {place}: {twice}, not {once}"
+    _is_one_request(again.request_block, fetched.request_block)
+    assert exchange.jars.snapshot().size_bytes <= _JARS_BYTES
 
 
 def close() -> None:
@@ -123,6 +135,13 @@ def _is_sound(fetched: Fetched, data: bytes) -> None:
     judge(fetched, tries=0, conditional=False, section=RetrySection())
 
 
+def _is_one_request(block: bytes, first: bytes) -> None:
+    """The second request has the cookies that came, in one line, and is the first one but for them."""
+    lines = block.split(b"\r\n")
+    others = [line for line in lines if not line.startswith(b"Cookie: ")]
+    assert len(lines) - len(others) <= 1 and b"\r\n".join(others) == first and b"\n" not in b"".join(lines)
+
+
 def _what_counts(fetched: Fetched) -> tuple[Reason, int, bytes, bytes]:
     return fetched.reason, fetched.status, fetched.header_block, fetched.body
 
@@ -132,6 +151,8 @@ def samples() -> Iterator[bytes]:
     yield b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n0\r\nTrailer: x\r\n\r\n"
     yield b"HTTP/1.0 302 Found\nLocation: /b\n folded\n\nbody to the end"
     yield b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: <x>\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n"
+    yield b"HTTP/1.1 200 OK\r\nSet-Cookie: a=b; Domain=.site0.test; Path=/; HttpOnly\r\nSet-Cookie: c=\r\nContent-Length: 0\r\n\r\n"
+    yield b"HTTP/1.1 200 OK\r\nSet-Cookie: __Host-d=e f; Max-Age=99; SameSite=Lax\r\nSet-Cookie: g; Expires=Sun, 06 Nov 1994\r\n\r\n"
     yield b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\nless"
     yield b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello and more"
     yield b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 60 + b"\r\n"
