@@ -232,7 +232,7 @@ def _law(sizes: Sequence[int], days: int) -> list[str]:
 def _thousand_days(hosts: int) -> list[str]:
     """Pages are fetched again after two months at first, a year at most: some ten times each."""
     said = simulated(
-        *("--hosts", str(hosts), "--pages", str(5 * hosts), "--sample", str(hosts), "--days", "1000", "--let", "web.changes_per_day=0.005"),
+        *("--hosts", str(hosts), "--pages", str(6 * hosts), "--sample", str(hosts), "--days", "1000", "--let", "web.changes_per_day=0.005"),
         *("--set", "refetch.first_s=60d", "--set", "refetch.min_s=60d", "--set", "refetch.max_s=365d"),
     )
     sample, fetches = said["sample"], said["captures"]

@@ -160,7 +160,7 @@ def test_long_work_says_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> Non
     assert lines == ["lycosa: simulated 25 % of the time, some 32s to go", "lycosa: simulated 50 % of the time, some 21s to go"]
 
 
-@pytest.mark.parametrize(("number", "text"), [(0, "0"), (950, "950"), (12_000, "12k"), (3_400_000, "3.4M"), (1.2e9, "1.2G")])
+@pytest.mark.parametrize(("number", "text"), [(0, "0"), (950, "950"), (12_000, "12k"), (3_400_000, "3.4M"), (1.2e9, "1.2G"), (8e12, "8T")])
 def test_numbers_on_axes_are_short(number: float, text: str) -> None:
     assert short_count(number) == text
 

@@ -124,7 +124,7 @@ def test_nobody_is_pressed_in_a_simulation_either() -> None:
 
 
 def test_the_same_seed_gives_the_same_crawl_in_one_process_or_two() -> None:
-    model = Model(web=Web(hosts=100_000, pages=100_000), days=0.001, sample=4000)
+    model = Model(web=Web(hosts=100_000, pages=100_000), days=0.001, sample=2000)
     told: list[float] = []
     one, two = simulate(model, 1), simulate(model, 2, told.append)
     assert (one.parts, two.parts) == (2, 2)

@@ -60,6 +60,7 @@ _EXPECTED: dict[str, tuple[ExitCode, str]] = {
     "lycosa.durable.FileTooShort": (ExitCode.INTERNAL, "restore it from a copy"),
     "lycosa.inspect.saved.SettingsUnreadable": (ExitCode.USAGE, ""),
     "lycosa.inspect.sql.SqlError": (ExitCode.USAGE, ""),
+    "lycosa.simulate.parts.PartLostError": (ExitCode.INTERNAL, "if memory was short, give a smaller --sample, or --jobs 1"),
     "lycosa.canonical.InvalidUrl": (ExitCode.USAGE, "give an absolute http or https URL"),
     "lycosa.inspect.robots_source.NoRobots": (ExitCode.NOTHING_FETCHED, ""),
     "lycosa.ports.ResolveError": (ExitCode.NOTHING_FETCHED, "check the name and the network"),

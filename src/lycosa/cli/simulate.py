@@ -64,7 +64,7 @@ What binds:
 )
 @click.option("--config", "config_file", type=click.Path(path_type=Path, dir_okay=False), help="Settings in TOML; see `lycosa config`.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any setting of the crawl; see `lycosa config`.")
-@click.option("--sample", metavar="N", help="Hosts that are drawn [as many as have 100,000 pages].")
+@click.option("--sample", metavar="N", help="Hosts that are drawn [as many as have 50,000 pages].")
 @click.option(
     "--jobs", type=click.IntRange(min=1), help="Processes to simulate in [one per core]; it changes the time it takes, nothing else."
 )

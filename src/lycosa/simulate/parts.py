@@ -7,6 +7,7 @@ done.
 from __future__ import annotations
 
 import multiprocessing
+import signal
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -72,9 +73,7 @@ class _Parts(Generic[Work, Done]):
             said = connection.recv()
         except EOFError:
             process.join()
-            raise PartLostError(
-                f"part {number + 1} of the simulation ended with {process.exitcode}; was there too little memory?"
-            ) from None
+            raise PartLostError(f"part {number + 1} of the simulation ended with {process.exitcode} and without an answer") from None
         if isinstance(said, float):
             self._shares[number] = said
             self._tell(sum(self._shares) / len(self._shares))
@@ -90,10 +89,9 @@ class _Parts(Generic[Work, Done]):
 
 def _work(job: Job[Work, Done], piece: Work, connection: Connection) -> None:
     """What a process does."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is for the one who started this, and who ends it
     try:
         answer = job(piece, connection.send)
-    except KeyboardInterrupt:
-        return  # the one who started this hears of it too
     except Exception as error:
         connection.send((None, error))
     else:

@@ -42,7 +42,7 @@ class _Chart(NamedTuple):
 
 def short_count(number: float) -> str:
     """``950``, ``12k``, ``3.4M``, ``1.2G``: for axes."""
-    for factor, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+    for factor, letter in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if number >= factor:
             return f"{number / factor:.3g}{letter}"
     return f"{number:.3g}"

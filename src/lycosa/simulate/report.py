@@ -184,7 +184,7 @@ def _row(means: Means, before: Point, after: Point) -> Row:
         known=after.known,
         stored=after.stored,
         queued=after.queued,
-        fresh=after.current / after.stored if after.stored else 0.0,
+        fresh=after.current / after.stored if after.stored else 1.0,  # none is stale
         age_days=after.age_s / after.stored / DAY_S if after.stored else 0.0,
         bits_per_s=8 * (_received(means, after) - _received(means, before)) / seconds,
         disk_bytes=_disk(means, after),

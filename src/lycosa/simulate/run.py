@@ -28,9 +28,9 @@ from lycosa.simulate.table import Table
 from lycosa.simulate.visits import Visits, Witness
 from lycosa.simulate.web import Web
 
-_PART_HOSTS = 2000
+_PART_HOSTS = 1000
 _MOST_PARTS = 8
-_SAMPLE_PAGES = 100_000
+_SAMPLE_PAGES = 50_000
 _SAMPLE_HOSTS = 2000
 _POINTS = 200
 _EARLY = 10
@@ -53,7 +53,7 @@ _SUMMED = (
 
 class Model(msgspec.Struct, frozen=True, kw_only=True):
     """What is simulated: ``rows`` are hosts of a past crawl, if any, which then stand for the ``web.hosts`` hosts. ``sample`` is how many
-    hosts are drawn (0 = as many as have some 100,000 pages)."""
+    hosts are drawn (0 = as many as have some 50,000 pages)."""
 
     web: Web = Web()
     means: Means = Means()
