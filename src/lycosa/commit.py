@@ -159,17 +159,7 @@ class CommitLog:
 
     def records(self, after: int = 0) -> Iterator[CommitRecord]:
         """The records with a sequence greater than ``after``, in order. Raises ``LogDamaged``."""
-        expected = 0
-        for index, path in enumerate(self._files):
-            if index + 1 < len(self._files) and _first(self._files[index + 1]) <= after + 1:
-                continue
-            for offset, payload in _frames(path, is_last=index + 1 == len(self._files)):
-                record = _decode(path, offset, payload)
-                if record.sequence != (expected or _first(path)):
-                    raise LogDamaged(path, offset, f"record {expected or _first(path)} is missing")
-                expected = record.sequence + 1
-                if record.sequence > after:
-                    yield record
+        return _records(self._files, after)
 
     def drop_until(self, sequence: int) -> None:
         """Deletes the files that hold only records up to ``sequence``. The last record always stays, for its lengths."""
@@ -252,9 +242,7 @@ def read_logs(folder: Path) -> Iterator[tuple[int, CommitRecord]]:
     again. Raises ``LogDamaged``.
     """
     for worker, files in _files(folder).items():
-        for index, path in enumerate(files):
-            for offset, payload in _frames(path, is_last=index + 1 == len(files)):
-                yield worker, _decode(path, offset, payload)
+        yield from ((worker, record) for record in _records(files))
 
 
 def merged(logs: Iterable[CommitLog], after: Callable[[int], int] = lambda worker: 0) -> Iterator[CommitRecord]:
@@ -312,6 +300,21 @@ def _first(path: Path) -> int:
     match = _NAME.fullmatch(path.name)
     assert match is not None, path
     return int(match[2])
+
+
+def _records(files: list[Path], after: int = 0) -> Iterator[CommitRecord]:
+    """The records of one worker's files that have a sequence greater than ``after``."""
+    expected = 0
+    for index, path in enumerate(files):
+        if index + 1 < len(files) and _first(files[index + 1]) <= after + 1:
+            continue
+        for offset, payload in _frames(path, is_last=index + 1 == len(files)):
+            record = _decode(path, offset, payload)
+            if record.sequence != (expected or _first(path)):
+                raise LogDamaged(path, offset, f"record {expected or _first(path)} is missing")
+            expected = record.sequence + 1
+            if record.sequence > after:
+                yield record
 
 
 def _decode(path: Path, offset: int, payload: bytes) -> CommitRecord:

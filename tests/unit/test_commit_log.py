@@ -12,7 +12,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.commit import CommitLog, CommitRecord, LogDamaged, Mark, PartitionBatch, all_logs, check_reaches, marked, merged, missing
+from lycosa.commit import (
+    CommitLog,
+    CommitRecord,
+    LogDamaged,
+    Mark,
+    PartitionBatch,
+    all_logs,
+    check_reaches,
+    marked,
+    merged,
+    missing,
+    read_logs,
+)
 from lycosa.durable import DiskFull, FileTooShort, cut_back, replace_file
 from lycosa.kv.memory import MemoryKeyValue
 
@@ -143,6 +155,8 @@ def test_a_missing_file_is_damage(tmp_path: Path) -> None:
     with pytest.raises(LogDamaged, match="record 4 is missing"):
         list(log.records())
     log.close()
+    with pytest.raises(LogDamaged, match="record 4 is missing"):
+        list(read_logs(tmp_path))
 
 
 def test_a_head_that_was_lost_is_damage_and_a_newer_format_is_named(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def _foreign_commits(data: bytes) -> None:
     (_FOLDER / _COMMITS).write_bytes(data)
     before = _read_commits()
     log = _opened()
-    if log is None or before is None:
+    if log is None or before is None:  # opening looks at the last record only
         return
     assert list(log.records()) == before
     log.append(CommitRecord(epoch=log.last.epoch if log.last else 1, sequence=log.next_sequence, wall=1.0))
