@@ -63,6 +63,7 @@ def within_limits(parsed: Parsed, section: ParseSection, canonicalizer: Canonica
     assert parsed.hints.keys() <= {link.url for link in parsed.links}
     for lastmod, priority in parsed.hints.values():
         assert lastmod >= 0 and (priority == -1 or 0 <= priority <= 1)
+    assert parsed.changes.keys() <= {link.url for link in parsed.links} and all(seconds > 0 for seconds in parsed.changes.values())
     assert _DECODER.decode(msgspec.msgpack.encode(parsed)) == parsed  # it has to go through a socket
 
 

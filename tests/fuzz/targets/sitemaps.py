@@ -24,7 +24,21 @@ _REASONS = frozenset({Reason.NONE, Reason.DECODE_FAILED, Reason.DECODE_LIMIT, Re
 WORDS = (
     *("<urlset>", "<sitemapindex>", "<url>", "</url>", "<loc>", "</loc>", "<lastmod>", "<priority>", "<changefreq>", "<xhtml:link href="),
     *("<rss>", "<channel>", "<item>", "<link>", "<guid isPermaLink='false'>", "<pubDate>", "<feed xmlns='http://www.w3.org/2005/Atom'>"),
-    *("<entry>", "<link rel='alternate' href='", "<updated>", "<![CDATA[", "]]>", "&amp;", "&#38;", "&x;"),
+    *(
+        "<entry>",
+        "<link rel='alternate' href='",
+        "<updated>",
+        "<image:image>",
+        "<image:loc>",
+        "<video:video>",
+        "<video:content_loc>",
+        "<news:title>",
+        "<![CDATA[",
+        "]]>",
+        "&amp;",
+        "&#38;",
+        "&x;",
+    ),
     *(
         "<!DOCTYPE x [<!ENTITY a '",
         "<?xml ",
@@ -52,7 +66,7 @@ def check(data: bytes) -> None:
     text = body.decode("utf-8", "replace")
     _of_sitemap(read_text_sitemap(text), body)
     looks_like_text_sitemap(text)
-    parsed = _PARSER.parse(Document("https://www.example.org/a/sitemap.xml", 200, headers, body))
+    parsed = _PARSER.parse(Document("https://www.example.org/a/sitemap.xml", 200, headers, body, is_sitemap=len(data) % 2 == 0))
     assert parsed.reason in _REASONS, f"{parsed.reason.label}: {parsed.detail}"
     within_limits(parsed, _SECTION, _CANONICALIZER)
 
@@ -62,7 +76,8 @@ def _of_sitemap(sitemap: Sitemap, body: bytes) -> None:
     for entry in sitemap.entries:
         assert entry.loc and entry.lastmod >= 0 and (entry.priority == -1 or 0 <= entry.priority <= 1)
     # No entity is ever resolved, so that what comes out is never much longer than what went in ("&#9;" is shorter inside).
-    assert sum(len(entry.loc) + sum(map(len, entry.alternates)) for entry in sitemap.entries) <= 2 * len(body) + 100
+    texts = (text for entry in sitemap.entries for text in (entry.loc, entry.title, *entry.alternates, *entry.images, *entry.media))
+    assert sum(map(len, texts)) <= 2 * len(body) + 100
 
 
 def samples() -> Iterator[bytes]:
@@ -73,6 +88,11 @@ def samples() -> Iterator[bytes]:
         b'<xhtml:link rel="alternate" '
         b'hreflang="de" href="http://a.org/de"/></url>'
         b"<url><loc> www.a.org/&b <![CDATA[&c]]></loc><changefreq>DAILY</changefreq></url></urlset>"
+    )
+    yield (
+        b"<urlset xmlns:i='i' xmlns:v='v' xmlns:n='n'><url><loc>http://a.org/</loc><i:image><i:loc>http://a.org/1.png</i:loc></i:image>"
+        b"<v:video><v:thumbnail_loc>/2.png</v:thumbnail_loc><v:player_loc>http://b.org/p</v:player_loc></v:video>"
+        b"<n:news><n:title> A\n b </n:title></n:news><changefreq>never</changefreq></url></urlset>"
     )
     yield b"<sitemapindex><sitemap><loc>s.xml.gz</loc></sitemap><sitemap>http://a.org/t.xml</sitemap></sitemapindex>"
     yield (
