@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from itertools import combinations
 
 import msgspec
@@ -58,7 +59,7 @@ class NearIndex:
         self._told = told
         # What the last ``find`` read, for the ``remember`` that follows it: most look-ups find nothing, and those cost the store most.
         # Every write through here forgets it.
-        self._read: dict[bytes, bytes | None] = {}
+        self._read: dict[bytes, tuple[Table, bytes | None]] = {}
         self._filed = self._not_filed = 0
 
     def find(self, simhash: int, max_distance: int = MAX_DISTANCE, answers: Answers = NO_ANSWERS) -> tuple[Original, int] | None:
@@ -114,10 +115,12 @@ class NearIndex:
     def __repr__(self) -> str:
         return f"NearIndex({self.snapshot()})"
 
-    def _put(self, key: bytes, value: bytes, read: Mapping[bytes, bytes | None]) -> None:
-        table = self._table_for(key)
-        if table is not None:
-            self._file(table, key, value, read[key] if key in read else table.get(key))
+    def _put(self, key: bytes, value: bytes, read: Mapping[bytes, tuple[Table, bytes | None]]) -> None:
+        if key in read:
+            table, known = read[key]
+            self._file(table, key, value, known)
+        elif (owner := self._table_for(key)) is not None:
+            self._file(owner, key, value, owner.get(key))
         elif self._told is not None:
             self._told.add(key, value)
 
@@ -150,9 +153,12 @@ class NearIndex:
         return None if value is None else _decode(value)
 
     def _get(self, key: bytes, answers: Answers) -> bytes | None:
+        if key in self._read:
+            return self._read[key][1]
         table = self._table_for(key)
         if table is not None:
-            value = self._read[key] = self._read[key] if key in self._read else table.get(key)
+            value = table.get(key)
+            self._read[key] = table, value
             return value
         return self._told.get(key, answers) if self._told is not None else None
 
@@ -161,11 +167,12 @@ def _original_key(simhash: int) -> bytes:
     return b"s" + simhash.to_bytes(8, "big")
 
 
-def _bucket_keys(simhash: int) -> list[bytes]:
-    return [
+@lru_cache(maxsize=8)  # a page's are looked up and then filed
+def _bucket_keys(simhash: int) -> tuple[bytes, ...]:
+    return tuple(
         prefix + ((simhash >> upper & upper_mask) | (simhash >> lower & lower_mask)).to_bytes(4, "big")
         for prefix, upper, upper_mask, lower, lower_mask in _PAIRS
-    ]
+    )
 
 
 def _split(bucket: bytes) -> list[bytes]:
