@@ -133,15 +133,18 @@ class Transfer:
         return int(pycurl.PREREQFUNC_OK)
 
     def _on_header(self, line: bytes) -> int:
-        return self._safely(self._take_header, line, failed=_ABORT)
-
-    def _take_header(self, line: bytes) -> int:
-        self._count(len(line))
-        reason = self.headers.add(line)
-        if reason is Reason.NONE:
-            return len(line)
-        limits = self.limits
-        self.decide(reason, f"more than {limits.header_bytes} bytes or {limits.header_count} lines")
+        try:  # written out: a page has ten of these
+            size = len(line)
+            if not self.first_byte:
+                self._count(0)
+            self.received += size
+            reason = self.headers.add(line)
+            if reason is Reason.NONE:
+                return size
+            limits = self.limits
+            self.decide(reason, f"more than {limits.header_bytes} bytes or {limits.header_count} lines")
+        except Exception as error:
+            self._fail(error)
         return _ABORT
 
     def _on_body(self, chunk: bytes) -> int:
@@ -173,5 +176,8 @@ class Transfer:
         try:
             return work(argument)
         except Exception as error:
-            self.decide(Reason.INTERNAL, f"{type(error).__name__}: {error}")
+            self._fail(error)
             return failed
+
+    def _fail(self, error: Exception) -> None:
+        self.decide(Reason.INTERNAL, f"{type(error).__name__}: {error}")
