@@ -8,6 +8,7 @@ depends on state (URL-seen, budgets, depth) is the owner's alone.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
@@ -176,6 +177,7 @@ class Intake:
         one_by_one = bool(counts_links or hints or parsed.is_sitemap or self.admission.rules)
         fresh: list[Discovered] = []
         links: list[Link] = []
+        refused = Counter({Reason(reason): number for reason, number in parsed.refused_links.items()})
         for link in found_links:
             # A nearer find of a known URL passes, and one by a kind of link that may be followed where another may not.
             stamp = stamps[2 * link.kind.is_requisite + link.nofollow]
@@ -194,11 +196,11 @@ class Intake:
             elif refusal is None:
                 links.append(link)
             else:
-                self._refuse(source, refusal.reason, 1)
+                refused[refusal.reason] += 1
                 if is_news:
                     self._standing.forget(source.host8, link.host8)
-        for reason, number in parsed.refused_links.items():
-            self._refuse(source, Reason(reason), number)
+        for reason, number in refused.items():
+            self._refuse(source, reason, number)
         self._give(fresh, self._partitions[source.partition])
         if links:
             self.gather(self.origin(via, depth, importance), links, self._partitions[source.partition])

@@ -34,6 +34,7 @@ class Scope:
 
     def __init__(self, section: ScopeSection, site_of: Callable[[str], str]) -> None:
         self._section = section
+        self._rule = f"scope.rule = {section.rule.value}"
         self._site_of = site_of
         self._include = _compiled("scope.include", section.include)
         self._exclude = _compiled("scope.exclude", section.exclude)
@@ -88,9 +89,9 @@ class Scope:
         rule = self._section.rule
         if rule is ScopeRule.PREFIX:
             if not self._in_folder(url):
-                return Refusal(Reason.OUT_OF_SCOPE, "scope.rule = prefix", _schemeless(url))
+                return Refusal(Reason.OUT_OF_SCOPE, self._rule, _schemeless(url))
         elif rule is not ScopeRule.ANY and (place := self._place_of(url)) not in self._places:
-            return Refusal(Reason.OUT_OF_SCOPE, f"scope.rule = {rule.value}", place)
+            return Refusal(Reason.OUT_OF_SCOPE, self._rule, place)
         if self._include and not any(pattern.search(url) for _, pattern in self._include):
             return Refusal(Reason.NOT_INCLUDED, "scope.include", " | ".join(self._section.include))
         return None

@@ -34,10 +34,11 @@ class LinkKind(IntEnum):
     MEDIA = 33
     OTHER = 34
 
-    @property
-    def is_requisite(self) -> bool:
-        """Part of how a page looks, not a page: recorded, fetched only with ``--requisites``."""
-        return self >= LinkKind.IMG
+    is_requisite: bool
+    """Part of how a page looks, not a page: recorded, fetched only with ``--requisites``."""
+
+    def __init__(self, number: int) -> None:
+        self.is_requisite = number >= 30  # kept, as it is asked for each link and more than once
 
 
 class Discovered(msgspec.Struct, frozen=True, array_like=True, gc=False):
