@@ -54,7 +54,7 @@ def simhash(text: str) -> int:
         return 0
     hashes.sort()
     # Equal ones stand side by side: where the last of each word is, after one before them all.
-    last = np.concatenate(((-1,), np.flatnonzero(hashes[1:] != hashes[:-1]), (hashes.size - 1,)))
+    last = np.concatenate(((-1,), (hashes[1:] != hashes[:-1]).nonzero()[0], (hashes.size - 1,)))
     features, counts = hashes[last[1:]], last[1:] - last[:-1]
     # Whole numbers, so that their sums are exact and the same on every machine, in whatever order they are added.
     weights = np.rint(16 * np.log1p(counts.astype(np.float32)))
@@ -71,9 +71,9 @@ def distance(a: int, b: int) -> int:
 def _hashes(data: bytes) -> NDArray[np.uint64]:
     """The hash of each word that counts. ``data`` has blanks between words, one before the first, and eight bytes behind the last."""
     is_word = np.frombuffer(data, np.uint8) > _BLANK
-    edges = np.flatnonzero(is_word[1:] != is_word[:-1])
+    edges = (is_word[1:] != is_word[:-1]).nonzero()[0]
     starts, lengths = edges[0::2] + 1, edges[1::2] - edges[0::2]
-    counting = np.flatnonzero(lengths > 2)
+    counting = (lengths > 2).nonzero()[0]
     starts, lengths = starts[counting], lengths[counting]
     eights = np.ndarray(len(data) - _EIGHT + 1, "<u8", data, strides=(1,))  # from each byte on
     mask = _MASKS[np.minimum(lengths, _EIGHT)]

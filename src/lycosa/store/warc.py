@@ -100,9 +100,8 @@ def member(parts: Sequence[bytes], level: int) -> bytes:
     for at, part in enumerate(parts):
         if len(part) > _WORTH_STORING and part.startswith(_COMPRESSED):
             return _member_around(b"".join(parts[:at]), part, b"".join(parts[at + 1 :]), level)
-    gzip = isal_zlib.compressobj(level, isal_zlib.DEFLATED, _GZIP)
     # In one call: a copy of a page costs less than the calls for its pieces.
-    return gzip.compress(b"".join(parts)) + gzip.flush()
+    return isal_zlib.compress(b"".join(parts), level, _GZIP)
 
 
 def _member_around(before: bytes, packed: bytes, after: bytes, level: int) -> bytes:
