@@ -117,8 +117,29 @@ def every_form(work: Path, programs: Path | None) -> list[str]:
     assert len(revisits) == 2 and len(protocols) == 3, (revisits, protocols)
     report = [f"every form: {len(outputs.rows)} captures, {dict(revisits)}, {dict(protocols)}", check_warcs(outputs), check_cdxj(outputs)]
     if programs is not None:
-        report.append(replay_all(outputs, programs, work, site))
+        report += [check_index(outputs, programs), replay_all(outputs, programs, work, site)]
     return report
+
+
+def check_index(outputs: Outputs, programs: Path) -> str:
+    """Our lines are those that cdxj-indexer makes of the same files, but for visits without change, which have none here, and for answers
+    without a type, which have ``unk`` for one. Gives a line of the report."""
+    if not (programs / "cdxj-indexer").exists():
+        return "cdxj-indexer: not there, nothing compared"
+    command = [str(programs / "cdxj-indexer"), *map(str, outputs.warcs)]
+    theirs = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    ours = [line for path in sorted((outputs.folder / "cdxj").glob("*.cdxj")) for line in path.read_text().splitlines()]
+    wanted = {line for line in map(_comparable, theirs) if '"304"' not in line}
+    assert {_comparable(line) for line in ours} == wanted
+    return f"cdxj-indexer: {len(ours)} lines have the same key, time, URL, type, status, digest and place as ours"
+
+
+def _comparable(line: str) -> str:
+    key, time, text = line.split(" ", 2)
+    entry = json.loads(text)
+    digest = entry.get("digest", "").removeprefix("sha1:")
+    told = [entry["url"], entry.get("mime", "unk"), entry["status"], digest, entry["offset"], entry["length"]]
+    return json.dumps([key, time, *told, Path(entry["filename"]).name])
 
 
 def replay_all(outputs: Outputs, programs: Path, work: Path, site: ArchiveSite) -> str:
@@ -139,7 +160,13 @@ def replay_all(outputs: Outputs, programs: Path, work: Path, site: ArchiveSite) 
                 shown = wayback.replay(url, f"{stamp:%Y%m%d%H%M%S}" if stamp else "")
                 assert shown == (exchange.status, exchange.payload[:BODY_LIMIT]), f"pywb shows something else for {url} at {stamp}"
                 replayed += 1
-    return f"pywb: {replayed} of {replayed} replays of {len(said)} URLs are what the site said, revisits of both profiles among them"
+        for row in outputs.rows:
+            if row["url"] not in said and Stored(row["url"], row["warc_filename"], row["warc_record_offset"]) not in unchanged:
+                shown = wayback.replay(row["url"], f"{row['fetch_time']:%Y%m%d%H%M%S}")
+                digest = base64.b32encode(hashlib.sha1(shown.body, usedforsecurity=False).digest()).decode()
+                assert (shown.status, digest) == (row["fetch_status"], row["content_digest"]), f"pywb shows something else for {row['url']}"
+                replayed += 1
+    return f"pywb: {replayed} of {replayed} replays are what the sites said, HTTP/2 and revisits of both profiles among them"
 
 
 @contextmanager

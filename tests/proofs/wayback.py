@@ -1,5 +1,5 @@
-"""pywb over a crawl folder as it is. pywb is under the GPL and never a dependency: the proofs install it into an environment of its own, or
-use the one named by ``PROVE_PYWB``, and say so when there is none."""
+"""pywb over a crawl folder as it is, and cdxj-indexer over its WARC files. They are under the GPL and the AGPL and never dependencies: the
+proofs install them into an environment of their own, or use the one named by ``PROVE_PYWB``, and say so when there is none."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from nginx_site import free_port
 
 
 def pywb_programs(work: Path, may_install: bool) -> Path | None:
-    """The folder with pywb's programs, or ``None``."""
+    """The folder with their programs, or ``None``."""
     given = os.environ.get("PROVE_PYWB")
     if given or not may_install:
         return Path(given) / "bin" if given else None
     environment = work / "pywb-environment"
     subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
     installed = subprocess.run(
-        [str(environment / "bin" / "pip"), "install", "-q", "pywb", "setuptools<81"], check=False, capture_output=True
+        [str(environment / "bin" / "pip"), "install", "-q", "pywb", "cdxj-indexer", "setuptools<81"], check=False, capture_output=True
     )
     return environment / "bin" if installed.returncode == 0 else None
 
