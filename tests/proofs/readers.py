@@ -94,7 +94,7 @@ def replay(outputs: Outputs, programs: Path, work: Path, site: NginxSite, pages:
     chosen = random.Random(5).sample(sorted(outputs.pages()), pages)
     with Wayback(outputs.folder, programs, work / "pywb") as wayback:
         for url in chosen:
-            with urllib.request.urlopen(url) as live:
+            with urllib.request.urlopen(urllib.request.Request(url, headers={"Accept-Encoding": "gzip"})) as live:
                 assert wayback.replay(url) == (200, live.read()), f"pywb shows something else for {url}"
     return f"pywb: {len(chosen)} pages replayed, each body as the server sends it"
 
