@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import socket
 import subprocess
@@ -74,6 +75,7 @@ class WorkerHandle:
             pass_fds=[theirs.fileno(), self._lock_fileno],
             stdin=subprocess.DEVNULL,
             start_new_session=True,
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # numpy would start a thread for each core, in each worker, for nothing
         )
         theirs.close()
         self._process, self._stream = process, FrameStream(ours)
