@@ -23,8 +23,8 @@ _LENGTH = struct.Struct(">I")
 _CHUNK = 256 * 1024
 _READ = 64 * 1024
 
-UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError)
-"""What decoding raises when bytes are not what was expected: for text that is not UTF-8 msgspec lets Python's own error pass."""
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What decoding raises when bytes are not what was expected: msgspec raises Python's own for text not in UTF-8 and for deep nesting."""
 
 MAX_FRAME_BYTES = 256 * 1024 * 1024
 """Default limit of one payload: larger than any document we fetch, small enough to allocate."""

@@ -371,6 +371,7 @@ def test_two_processes_clear_their_own_suspects_without_undoing_each_other(tmp_p
     assert CrashCounts(tmp_path).suspects() == {"http://c.test/3"}
 
 
-def test_unreadable_counts_suspect_nobody(tmp_path: Path) -> None:
-    (tmp_path / "crashes.json").write_bytes(b'{"crashes": {"\xff')
+@pytest.mark.parametrize("data", [b"{not json", b'{"crashes": {"\xff', b'{"crashes": {"http://a.test/": -5}}'])
+def test_unreadable_counts_suspect_nobody(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "crashes.json").write_bytes(data)
     assert CrashCounts(tmp_path).suspects() == set()

@@ -98,7 +98,9 @@ def test_a_newer_format_is_refused_even_if_nothing_else_of_it_is_known(tmp_path:
         load(tmp_path)
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"{}", b'{"kind": "lycosa-crawl", "format": 1}', b'{"kind": "\xff"}', bytes(50)])
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b"[]", b"{}", b'{"kind": "lycosa-crawl", "format": 1}', b'{"kind": "\xff"}', b'{"a":' * 9999, bytes(50)]
+)
 def test_a_damaged_manifest_is_reported(tmp_path: Path, data: bytes) -> None:
     made(tmp_path).write_bytes(data)
     with pytest.raises(DamagedManifest, match="restore it from a copy"):

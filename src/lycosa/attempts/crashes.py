@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -36,7 +37,7 @@ class _Stored(msgspec.Struct):
     """``crashes.json``: crashes by URL, and by worker the run whose crash was counted last."""
 
     format: int = FORMAT
-    crashes: dict[str, int] = {}
+    crashes: dict[str, Annotated[int, msgspec.Meta(ge=1)]] = {}
     counted: dict[str, str] = {}
 
 
