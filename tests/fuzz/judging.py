@@ -42,6 +42,7 @@ TARGETS = {
     "warc": "WARC records of raw header blocks and bodies, read back by three readers",
     "records": "rows of the table, frames and messages between processes",
     "logs": "commit log, attempt log and row journal as damaged files",
+    "files": "small files of a crawl folder and single records of WARC files, damaged",
     "config": "settings in a file, in the environment and on the command line",
 }
 

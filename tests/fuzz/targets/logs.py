@@ -54,7 +54,7 @@ def _damaged_commits(data: bytes) -> None:
 
     Told it must be when a good record stands behind it: that one was begun only after those before it were on disk.
     """
-    damaged = _with_damage(_THREE, data)
+    damaged = with_damage(_THREE, data)
     (_FOLDER / _COMMITS).write_bytes(damaged)
     found = _read_commits()
     log = _opened()
@@ -69,7 +69,7 @@ def _damaged_commits(data: bytes) -> None:
         assert _read_commits() == found, "opening changes nothing but an unfinished end"
 
 
-def _with_damage(whole: bytes, data: bytes) -> bytes:
+def with_damage(whole: bytes, data: bytes) -> bytes:
     """The bytes of a file, cut, torn, with bytes put in or overwritten, as ``data`` says."""
     place, change = int.from_bytes(data[1:3], "big") % len(whole), data[3:]
     cut = whole[:place]
@@ -182,7 +182,7 @@ def _foreign_journal(data: bytes) -> None:
 def _damaged_journal(data: bytes) -> None:
     """Five commits, something done to them: the rows of a beginning are read, and of a closed journal the damage is told."""
     whole = b"".join(_FRAMES)
-    damaged = _with_damage(whole, data)
+    damaged = with_damage(whole, data)
     same = next((at for at, (one, other) in enumerate(zip(damaged, whole, strict=False)) if one != other), min(len(damaged), len(whole)))
     ends = [sum(map(len, _FRAMES[:number])) for number in range(1, 6)]
     intact = sum(end <= same for end in ends)  # frames before the damage
