@@ -200,3 +200,19 @@ def test_a_folder_that_is_no_crawl_is_told_in_one_line(tmp_path: Path, capsys: p
         assert main([command[0], str(tmp_path), *command[1:]]) == 2
         printed = capsys.readouterr()
         assert printed.out == "" and printed.err.count("\n") == 1 and "is not a crawl" in printed.err
+
+
+# -- simulate ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_hosts_of_a_crawl_can_be_simulated(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status = told_json(capsys, "status", finished)
+    found = told_json(capsys, "simulate", "--hosts-of", finished, "--days", "0.1")
+    assert found["listed_hosts"] == found["web"]["hosts"] == sum(status["hosts_by_state"].values())
+    assert found["web"]["pages"] == status["discovered"]
+    assert 0 < found["stored"] < found["web"]["pages"]  # one of the names does not resolve
+
+
+def test_a_crawl_that_left_no_costs_says_so(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "--means-of", str(finished)]) == 2
+    assert "cannot tell what a page costs" in capsys.readouterr().err

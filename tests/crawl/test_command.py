@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from lycosa.cli.output import ExitCode
+from lycosa.run_cost import read_costs
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from serving import served
 
@@ -34,6 +35,9 @@ def test_a_limit_at_the_last_page_is_a_finish(tmp_path: Path, port: int) -> None
     done = subprocess.run(command(tmp_path / "a", port, "--json"), capture_output=True, text=True)
     found = json.loads(done.stdout)
     assert (done.returncode, found["end"], "none" in found["reasons"]) == (0, "finished", False)
+    (cost,) = read_costs(tmp_path / "a")
+    assert (cost.captured, cost.captures, cost.requests, cost.hosts) == (found["captures"],) * 2 + (found["requests"], 1)
+    assert 0 < cost.worker_cpu_s < cost.cpu_s and 0 < cost.start_cpu_s <= cost.cpu_s
     limit = ["--max-pages", str(found["captures"]), "--json"]
     done = subprocess.run(command(tmp_path / "b", port, *limit), capture_output=True, text=True)
     assert (done.returncode, json.loads(done.stdout)["end"]) == (ExitCode.FINISHED, "finished")
