@@ -195,6 +195,25 @@ def test_feeds_give_the_pages_of_their_entries(body: bytes, media_type: str, url
     assert parsed.hints == {"http://e.org/1": (1709251200, -1.0)}
 
 
+@pytest.mark.parametrize(
+    ("base", "url"),
+    [
+        ("http://other.org/blog/", "http://other.org/blog/1"),
+        ("/blog/", "http://e.org/blog/1"),
+        ("http://[", "http://e.org/f/1"),
+        ("", "http://e.org/f/1"),
+    ],
+)
+def test_references_are_under_the_base_that_the_feed_names(base: str, url: str) -> None:
+    """RFC 4287 section 2: ``xml:base`` of the feed, of the entry, or of both."""
+    for outer, inner in ((base, ""), ("", base), (base, "")):
+        bases = [f' xml:base="{each}"' if each else "" for each in (outer, inner)]
+        feed = f'<feed{bases[0]}><entry{bases[1]}><link href="1"/></entry></feed>'
+        assert [link.url for link in parse(feed.encode(), "application/atom+xml", "http://e.org/f/feed").links] == [url]
+    both = b'<feed xml:base="http://other.org/a/"><entry xml:base="b/"><link href="1"/></entry></feed>'
+    assert [link.url for link in parse(both, "application/atom+xml").links] == ["http://other.org/a/b/1"]
+
+
 def test_a_feed_describes_itself() -> None:
     feed = read_feed(RSS)
     assert (feed.title, feed.description, feed.language, feed.entries[0].title) == ("News", "All of it", "en-us", "One & only")

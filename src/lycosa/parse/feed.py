@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from urllib.parse import urljoin
 
 from lxml import etree
 
@@ -101,8 +102,16 @@ def _folded(element: etree._Element) -> str:
 def _link(element: etree._Element) -> str:
     href = element.get("href")
     if href is None:
-        return url_of(element)
-    return str(href).strip() if (element.get("rel") or "alternate").lower() == "alternate" else ""
+        return _based(element, url_of(element))
+    return _based(element, str(href).strip()) if (element.get("rel") or "alternate").lower() == "alternate" else ""
+
+
+def _based(element: etree._Element, reference: str) -> str:
+    """A reference under the ``xml:base`` of its element and those around it (RFC 4287 section 2); as it is when there is none."""
+    try:
+        return urljoin(str(element.base), reference) if element.base and reference else reference
+    except ValueError:
+        return reference
 
 
 def parse_feed_date(text: str) -> int:
