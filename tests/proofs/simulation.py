@@ -53,7 +53,7 @@ def prove(work: Path, short: bool, hosts: int = 0) -> list[str]:
     return [
         *_politeness_bound(work / "politeness", short),
         *_cpu_bound(work / "cpu", short),
-        *_law([250, 500, 1000] if short else [2000, 4000, 8000], days=5 if short else 30),
+        *_law([500, 1000, 2000] if short else [2000, 4000, 8000], days=5 if short else 30),
         *_thousand_days(hosts or (500 if short else 100_000)),
     ]
 
