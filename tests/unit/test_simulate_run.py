@@ -132,6 +132,11 @@ def test_the_same_seed_gives_the_same_crawl_in_one_process_or_two() -> None:
     assert told == sorted(told) and told[-1] == 1.0
 
 
+def test_there_are_as_many_workers_as_a_crawl_would_have() -> None:
+    assert Model(means=Means(cores=2.5), config=Config(workers=0)).workers == 3
+    assert Model(config=Config(workers=40, frontier=FrontierSection(partitions=16))).workers == 16
+
+
 def test_another_seed_gives_another_crawl() -> None:
     first, second = (simulate(Model(web=CALM, days=0.01, config=Config(seed=seed))) for seed in (0, 1))
     assert first.points != second.points

@@ -45,7 +45,7 @@ What binds:
 @click.command("simulate", epilog=_EPILOG, short_help="What a crawl will come to: pages a day, freshness, disk, cost, what binds.")
 @click.option("--hosts", metavar="N", help="Hosts of the web, as 2000, 45M [4.5M, or those of --hosts-of].")
 @click.option("--pages", metavar="N", help="Pages on all of them together, as 500k, 1G [22 for each host].")
-@click.option("--days", type=click.FloatRange(min=0, min_open=True, max=10_000), default=30.0, help="How long it crawls [30].")
+@click.option("--days", metavar="N", type=click.FloatRange(min=0, min_open=True, max=10_000), default=30.0, help="How long it crawls [30].")
 @click.option("--cores", metavar="N", help="Cores that it may use; 0.5 is half of one [2].")
 @click.option("--workers", metavar="N|auto", help="Worker processes; auto is one per core [1].")
 @click.option("--delay", metavar="TIME", help="Least pause between two requests to a host [1s].")
@@ -66,7 +66,10 @@ What binds:
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any setting of the crawl; see `lycosa config`.")
 @click.option("--sample", metavar="N", help="Hosts that are drawn [as many as have 50,000 pages].")
 @click.option(
-    "--jobs", type=click.IntRange(min=1), help="Processes to simulate in [one per core]; it changes the time it takes, nothing else."
+    "--jobs",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Processes to simulate in [one per core]; it changes the time it takes, nothing else.",
 )
 @click.option(
     "--picture", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False), help="Draw the curves into FILE.svg or FILE.png."

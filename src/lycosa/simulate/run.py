@@ -65,8 +65,8 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def workers(self) -> int:
-        """Worker processes; as many as cores for ``auto``."""
-        return self.config.workers or math.ceil(self.means.cores)
+        """Worker processes; as many as cores for ``auto``, and no more than there are partitions."""
+        return min(self.config.workers or math.ceil(self.means.cores), self.config.frontier.partitions)
 
     @property
     def sample_hosts(self) -> int:
