@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from lycosa.config import Config
-from lycosa.config_fields import Field, build, fields, sections, value_of
+from lycosa.config_fields import Field, Kind, build, fields, sections, value_of
 
 PREFIX = "LYCOSA_"
 _IGNORED = "LYCOSA_TEST_"  # switches of the test suite, not settings
@@ -171,7 +171,8 @@ def _unusable(values: Mapping[str, Any], place: str = "") -> Iterator[str]:
         field = fields()[key]
         try:
             if not field.has_type(value):
-                raise ValueError(f"{value!r} is not a {field.kind.value}")
+                wanted = "tuple of texts, which cannot change" if field.kind is Kind.LIST else field.kind.value
+                raise ValueError(f"{value!r} is not a {wanted}")
             field.read(value)
         except ValueError as error:
             yield f"{place}{key}: {error}"

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from lycosa.config import Config, LimitSection, RefetchRule, ScopeRule
+from lycosa.config import Config, FetchSection, LimitSection, RefetchRule, ScopeRule
 from lycosa.config_fields import Kind, fields, sections, value_of
 from lycosa.config_sources import OPTIONS, SettingsError, check, describe, from_dict, load, nearest, settings, to_dict
 from lycosa.config_units import read_bytes, read_seconds, show_bytes, show_seconds
@@ -448,6 +448,11 @@ def test_a_program_gives_settings_by_key_as_the_command_line_does() -> None:
 def test_a_tree_of_wrong_types_is_told(changes: dict[str, Any]) -> None:
     with pytest.raises(SettingsError):
         check(replace(Config(), **changes))
+
+
+def test_a_list_where_a_tuple_belongs_is_told_so() -> None:
+    with pytest.raises(SettingsError, match=r"fetch.allow_addresses: \['10.0.0.0/8'\] is not a tuple of texts"):
+        check(Config(fetch=FetchSection(allow_addresses=["10.0.0.0/8"])))  # type: ignore[arg-type]
 
 
 def test_the_defaults_pass_their_own_check() -> None:
