@@ -9,7 +9,7 @@ import pytest
 
 from lycosa.config import Config, FetchSection, FrontierSection, PolitenessSection, RefetchSection
 from lycosa.simulate.means import CPU, HOSTS, NETWORK, POLITENESS, SLOTS, WORKBENCH, Means
-from lycosa.simulate.report import Report, report
+from lycosa.simulate.report import Report, most_cores, report
 from lycosa.simulate.run import Model, run_part, simulate
 from lycosa.simulate.sample import Host, HostRow, draw
 from lycosa.simulate.web import Sizes, Web
@@ -58,6 +58,7 @@ def test_what_is_short_decides_the_rate(limit: str, means: Means, config: Config
     model = Model(web=web, means=means, config=msgspec.structs.replace(config, politeness=QUICK), days=0.005)
     found = answers(model)
     assert found.binds == limit
+    assert found.busy_cores_most <= 1.03 * most_cores(model)
     assert 3600 / (found.most_day * DAY_S) == pytest.approx(rate, rel=0.08)  # robots.txt of each host costs a little too
 
 

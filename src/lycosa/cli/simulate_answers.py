@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lycosa.cli.output import counted, emit, emit_pairs, emit_table, human_bytes, human_count, human_duration
 from lycosa.simulate.means import LIMITS
-from lycosa.simulate.report import DAY_S, Report, Row, some_rows
+from lycosa.simulate.report import DAY_S, Report, Row, most_cores, some_rows
 from lycosa.simulate.run import Model, Outcome
 
 _COLUMNS = ("day", "pages a day", "known", "stored", "fresh", "age", "queued", "bits/s", "disk", "cores", "limit")
@@ -59,7 +59,7 @@ def _answers(model: Model, found: Report) -> list[tuple[str, str]]:
         ("bandwidth", f"{human_count(found.bits_per_s)} bit/s on average, at most {human_count(found.bits_per_s_most)}"),
         ("received", human_bytes(found.received_bytes)),
         ("disk", f"{human_bytes(found.disk_bytes)}, in the end {human_bytes(found.disk_bytes_per_day_late)} more each day"),
-        ("processors", f"{found.busy_cores:.2f} cores on average, at most {found.busy_cores_most:.2f} of {model.means.cores:g}"),
+        ("processors", f"{found.busy_cores:.2f} cores on average, at most {found.busy_cores_most:.2f} of {most_cores(model):.2f}"),
         ("cost", f"{cost.total:,.2f}: cores {cost.cores:,.2f}, traffic {cost.received:,.2f}, storage {cost.kept:,.2f}"),
         ("binds", found.binds or "nothing"),
     ]

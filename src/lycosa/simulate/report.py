@@ -22,6 +22,7 @@ DAY_S = 86_400.0
 _MONTH_S = 30 * DAY_S
 _GB = 1e9
 _MOST = 0.9
+_MANY = 500
 _LATE = 0.25  # of the run: what is "in the end"
 
 
@@ -96,13 +97,14 @@ def report(model: Model, outcome: Outcome) -> Report:
     points, means = outcome.points, model.means
     rows = [_row(means, before, after) for before, after in pairwise(points)]
     end, seconds = points[-1], points[-1].at
+    wide = [_row(means, before, after) for before, after in pairwise(_wide(points, _MANY / outcome.share))]
     late = [row for row in rows if row.day > (1 - _LATE) * seconds / DAY_S]
     since = next(point for point in reversed(points) if point.at <= (1 - _LATE) * seconds)
     of_pages = _ranked(_pages(points))
     return Report(
         days=seconds / DAY_S,
         pages_per_day=end.captures / seconds * DAY_S,
-        pages_per_day_most=max(row.pages_per_day for row in rows),
+        pages_per_day_most=max(row.pages_per_day for row in wide),
         pages_per_day_late=_mean(row.pages_per_day for row in late),
         first_round_day=outcome.last_new_s / DAY_S if _is_round(points) else -1.0,
         most_day=_day_of(points, _MOST * end.stored) if _is_round(points) else -1.0,
@@ -119,11 +121,11 @@ def report(model: Model, outcome: Outcome) -> Report:
         revisits=end.revisits,
         received_bytes=_received(means, end),
         bits_per_s=8 * _received(means, end) / seconds,
-        bits_per_s_most=max(row.bits_per_s for row in rows),
+        bits_per_s_most=max(row.bits_per_s for row in wide),
         disk_bytes=_disk(means, end),
         disk_bytes_per_day_late=(_disk(means, end) - _disk(means, since)) / max(end.at - since.at, 1.0) * DAY_S,
         busy_cores=end.cpu_s / seconds,
-        busy_cores_most=max(row.busy_cores for row in rows),
+        busy_cores_most=max(row.busy_cores for row in wide),
         cost=_cost(model, points),
         limits=_ranked(_seconds(points)),
         limits_of_pages=of_pages,
@@ -148,7 +150,7 @@ def some_rows(model: Model, outcome: Outcome, most: int = 14) -> list[Row]:
 
 
 def most_cores(model: Model) -> float:
-    """Cores that this crawl can keep busy."""
+    """Cores that this crawl can keep busy: a worker has one loop, however many there are."""
     return busy_cores(model.means, model.workers)
 
 
@@ -191,6 +193,15 @@ def _row(means: Means, before: Point, after: Point) -> Row:
         busy_cores=(after.cpu_s - before.cpu_s) / seconds,
         limit=max(after.limits, key=lambda name: after.limits[name], default=HOSTS),
     )
+
+
+def _wide(points: Sequence[Point], captures: float) -> list[Point]:
+    """Points with so many captures, or a tenth of all, between each: a rate of a handful of requests of a small sample says nothing."""
+    least, found = min(captures, points[-1].captures / 10), [points[0]]
+    for point in points[1:]:
+        if point.captures - found[-1].captures >= least and point.captures > found[-1].captures:
+            found.append(point)
+    return found if len(found) > 1 else [points[0], points[-1]]
 
 
 def _seconds(points: Sequence[Point]) -> Iterator[tuple[str, float]]:
