@@ -99,7 +99,8 @@ class HeaderBlock:
         if self.is_complete:
             return Reason.NONE  # a trailer
         self._lines.append(line)
-        if line[:1] in (b"\r", b"\n"):  # to libcurl any line that begins so is the empty one; inside of others it refuses a CR
+        # To libcurl any line that begins so is the empty one; inside of others it refuses a CR. A CR alone is what a cut left of one.
+        if line[:1] in (b"\r", b"\n") and line != b"\r":
             if self._is_interim():
                 self._lines.clear()
             else:
@@ -111,8 +112,13 @@ class HeaderBlock:
         return b"".join(self._lines)
 
     def flaw(self) -> str:
-        """What libcurl overlooks in a status line and other clients do not (RFC 9112 section 4), or the empty string."""
-        return "" if _STATUS_LINE.match(self._lines[0]) else f"the status line is {self._lines[0][:40].decode('latin-1')!r}"
+        """What libcurl overlooks and other clients do not, or the empty string: a status line that is none (RFC 9112 section 4), an empty
+        line that has something in it (section 2.2)."""
+        if not _STATUS_LINE.match(self._lines[0]):
+            return f"the status line is {self._lines[0][:40].decode('latin-1')!r}"
+        if self.is_complete and self._lines[-1] not in (b"\r\n", b"\n"):
+            return f"the header lines end with {self._lines[-1][:40].decode('latin-1')!r}"
+        return ""
 
     def is_length_beyond_counting(self) -> bool:
         """Whether Content-Length is so great that libcurl takes it for none: then the body that came is not what was announced."""
