@@ -40,6 +40,11 @@ def test_it_answers_every_question_in_a_line(capsys: pytest.CaptureFixture[str])
     assert table[-1].startswith("2 ")
 
 
+def test_a_web_that_cannot_be_fetched_is_said_to_be_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "first round  0 pages: nothing could be fetched" in run(capsys, "--let", "web.dead=1")
+    assert "binds        nothing" in run(capsys, "--let", "web.errors=1")
+
+
 def test_json_has_the_model_the_answers_and_all_points(capsys: pytest.CaptureFixture[str]) -> None:
     found = document(capsys, "--let", "means.page_ms=3", "--let", "prices.gb_received=2", "--workers", "auto", "--cores", "3")
     assert (found["web"]["hosts"], found["means"]["page_ms"], found["workers"]) == (50, 3.0, 3)

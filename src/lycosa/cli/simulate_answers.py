@@ -14,7 +14,8 @@ _LEAST_SHOWN = 0.0005
 def title_of(model: Model) -> str:
     """What was simulated."""
     web = model.web
-    return f"{human_count(web.pages)} pages on {counted(web.hosts, 'host')}, {model.days:g} days, {counted(model.workers, 'worker')}"
+    days = f"{model.days:g} day{'' if model.days == 1 else 's'}"
+    return f"{counted(web.pages, 'page')} on {counted(web.hosts, 'host')}, {days}, {counted(model.workers, 'worker')}"
 
 
 def subtitle_of(model: Model, outcome: Outcome) -> str:
@@ -70,6 +71,8 @@ def _three(mean: float, most: float, late: float) -> str:
 
 
 def _round(found: Report) -> str:
+    if not found.first_round_pages:
+        return "nothing could be fetched"
     if found.first_round_day < 0:
         return "it goes on finding new ones"
     return f"nine of ten after {_days(found.most_day)}, the last after {_days(found.first_round_day)}"

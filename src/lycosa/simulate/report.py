@@ -107,7 +107,7 @@ def report(model: Model, outcome: Outcome) -> Report:
         pages_per_day_most=max(row.pages_per_day for row in wide),
         pages_per_day_late=_mean(row.pages_per_day for row in late),
         first_round_day=outcome.last_new_s / DAY_S if _is_round(points) else -1.0,
-        most_day=_day_of(points, _MOST * end.stored) if _is_round(points) else -1.0,
+        most_day=min(_day_of(points, _MOST * end.stored), outcome.last_new_s / DAY_S) if _is_round(points) else -1.0,
         first_round_pages=outcome.new_pages,
         known=end.known,
         stored=end.stored,
