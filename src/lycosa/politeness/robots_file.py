@@ -39,6 +39,8 @@ _UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _TOKEN = re.compile(rb"[A-Za-z_-]*")
 _EVERYONE = re.compile(rb"\*(?:\s|$)")  # Google: ``*`` and anything after a blank is still everyone
 _NUMBER = re.compile(rb"[0-9]{1,9}(?:\.[0-9]{0,9})?|\.[0-9]{1,9}")
+# Nearly every line of a long file: a rule, spelled right, with a pattern that has its normal form already. Read in one step.
+_USUAL = re.compile(rb"((?i:dis)?)(?i:allow): ?([!$&-;=?-\[\]_a-z~]{1,2000})")
 
 
 def parse_robots(body: bytes, product: str, max_bytes: int = MAX_BYTES) -> RobotsRules:
@@ -50,6 +52,9 @@ def parse_robots(body: bytes, product: str, max_bytes: int = MAX_BYTES) -> Robot
     file = _File(product)
     fields: dict[bytes, str] = {}
     for number, line in enumerate(_lines(body, max_bytes), 1):
+        if usual := _USUAL.fullmatch(line):
+            file.rule(not usual[1], usual[2].decode("ascii"), number)
+            continue
         name, value = _split(line)
         if not name:
             continue
@@ -103,9 +108,13 @@ class _File:
             if self._delay_for is not None:
                 self._delay_for.crawl_delay_s = max(self._delay_for.crawl_delay_s, _seconds(value))
         else:
-            self._run_ended = True
-            if self._current is not None and value:  # an empty pattern matches nothing
-                self._current.rules.setdefault((field == "allow", normal_pattern(value)), number)
+            self.rule(field == "allow", normal_pattern(value), number)
+
+    def rule(self, allow: bool, pattern: str, number: int) -> None:
+        """A rule with its pattern in normal form."""
+        self._run_ended = True
+        if self._current is not None and pattern:  # an empty pattern matches nothing
+            self._current.rules.setdefault((allow, pattern), number)
 
     def rules(self) -> RobotsRules:
         group = self._ours if self._ours.name else self._everyone

@@ -65,7 +65,10 @@ class Matcher:
         for score, pattern in _scored(rules.rules):
             if "*" not in pattern and "$" not in pattern:  # most rules, without taking them apart
                 literal = _literal(pattern)
-                _raise(by_length.setdefault(len(literal), {}), literal, score)
+                table = by_length.get(len(literal))
+                if table is None:
+                    table = by_length[len(literal)] = {}
+                _raise(table, literal, score)
                 continue
             pieces = _pieces(pattern)
             if pieces.middle or (pieces.tail and pieces.has_star):
@@ -168,9 +171,10 @@ def _scored(rules: list[Rule]) -> Iterator[tuple[int, str]]:
     for index, (allow, pattern, _) in enumerate(rules):
         yield (len(pattern) * 2 + allow) * count + count - 1 - index, pattern
         # Google: ``Allow: /dir/index.html`` also allows ``/dir/`` itself, with that shorter length.
-        folder, slash, name = pattern.rpartition("/")
-        if allow and slash and name.startswith("index.htm"):
-            yield (len(folder) * 2 + 4 + allow) * count + count - 1 - index, f"{folder}/$"
+        if allow and "/index.htm" in pattern:
+            folder, _, name = pattern.rpartition("/")
+            if name.startswith("index.htm"):
+                yield (len(folder) * 2 + 4 + allow) * count + count - 1 - index, f"{folder}/$"
 
 
 def _raise(table: dict[str, int], key: str, score: int) -> None:
