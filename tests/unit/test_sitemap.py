@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import time
 from pathlib import Path
 
 import pytest
@@ -144,6 +145,14 @@ def test_broken_xml_gives_what_can_be_read() -> None:
         b"<urlset><url><loc>http://e.org/?a&b</loc></url><url><x></y><loc>http://e.org/?c=1&amp;d=2</loc></url><url><loc>http://e.org/3"
     )
     assert [entry.loc for entry in read_sitemap(broken).entries] == ["http://e.org/?a&b", "http://e.org/?c=1&d=2", "http://e.org/3"]
+
+
+@pytest.mark.parametrize("tags", [b"<pu" * 300_000 + b">", b"<pu" * 300_000 + b">" * 300_000, b"<a b='<a b=\"" * 60_000 + b">"])
+def test_tags_that_do_not_end_cost_nothing_and_what_stands_before_them_is_read(tags: bytes) -> None:
+    before = b"<urlset><url><loc>http://example.org/</loc></url>"
+    started = time.process_time()
+    assert [entry.loc for entry in read_sitemap(before + tags).entries] == ["http://example.org/"]
+    assert time.process_time() - started < 1
 
 
 def test_texts_inside_each_other_are_given_once() -> None:
