@@ -24,6 +24,7 @@ from lycosa.reasons import Reason
 from lycosa.session_ids import dropper, without_path_sessions
 
 CANONICAL_VERSION = 1
+_SHOWN = 50  # characters of a scheme in a message
 MAX_LENGTH = 65_536  # characters; beyond it a reference is not looked at, so that one of a megabyte costs nothing
 
 _INDEX_FILES = ("/index.html", "/index.htm", "/index.php", "/default.asp")
@@ -137,7 +138,7 @@ class Canonicalizer:
     def _from_href(self, href: str, raw: str) -> str:
         """Everything behind the WHATWG step."""
         if not href.startswith(("https://", "http://")):
-            raise InvalidUrl(Reason.SCHEME, raw, f"the scheme {href.partition(':')[0]!r} is not crawled")
+            raise InvalidUrl(Reason.SCHEME, raw, f"the scheme {href.partition(':')[0][:_SHOWN]!r} is not crawled")
         if (fragment := href.find("#")) >= 0:
             href = href[:fragment]
         root = href.index("/", 8)
@@ -197,7 +198,7 @@ class Canonicalizer:
 def _too_long(raw: str) -> InvalidUrl:
     scheme = _SCHEME.match(raw[:100])
     if scheme and scheme[1].lower() not in ("http", "https"):
-        return InvalidUrl(Reason.SCHEME, raw, f"the scheme {scheme[1].lower()!r} is not crawled")
+        return InvalidUrl(Reason.SCHEME, raw, f"the scheme {scheme[1].lower()[:_SHOWN]!r} is not crawled")
     return InvalidUrl(Reason.UNPARSABLE, raw, f"longer than {MAX_LENGTH} characters")
 
 

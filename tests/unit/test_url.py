@@ -191,6 +191,13 @@ def test_the_short_cut_gives_what_the_long_way_gives(raw: str, base: str) -> Non
     assert short == (canonical_or_none(canonicalizer, long + "#") if long is not None else None)
 
 
+@pytest.mark.parametrize("raw", ["x" * 60_000 + ":y", "x" * 70_000 + ":y", "http://[" + "x" * 60_000])
+def test_what_is_said_of_a_refused_url_is_short(raw: str) -> None:
+    with pytest.raises(InvalidUrl) as error:
+        DEFAULT.canonical(raw)
+    assert len(str(error.value)) < 400
+
+
 def test_a_reference_without_a_base_does_not_use_the_base_of_the_call_before() -> None:
     canonicalizer = Canonicalizer(CanonicalSection())
     assert canonicalizer.canonical("b", "http://example.org/a/") == "http://example.org/a/b"
