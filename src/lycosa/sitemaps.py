@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from lycosa.admit.submission import may_list
+from lycosa.admit.submission import may_list, may_name
 from lycosa.config import SitemapSection
 from lycosa.frontier.lease import Lease
 from lycosa.frontier.partition import Partition
@@ -93,7 +93,7 @@ class Sitemaps:
         for link in parsed.links:
             if link.kind not in _LISTED:
                 kept.append(link)
-            elif not may_list(lease.url, link.url, vouching):
+            elif not (may_name if link.kind is LinkKind.SITEMAP_FILE else may_list)(lease.url, link.url, vouching):
                 refused[Reason.SITEMAP_FOREIGN] += 1
             elif listed >= room:
                 refused[Reason.SITEMAP_LIMIT] += 1

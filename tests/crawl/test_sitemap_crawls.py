@@ -17,6 +17,7 @@ from lycosa.reasons import Reason
 from lycosa.synthetic import Response
 from lycosa.synthetic.crawl import VirtualCrawl
 from scripted import Answer, ScriptedWeb, moved, page, robots, scripted_crawl
+from several_workers import run_workers
 
 A, B, C = "http://a.example/", "http://b.example/", "http://c.test/"
 XML = ("Content-Type", "application/xml")
@@ -119,6 +120,26 @@ def test_a_host_whose_robots_txt_names_it_may_be_listed(tmp_path: Path) -> None:
         f"{A}maps/b.xml": urlset(f"{B}1", f"{B}deep/2", f"{C}3", f"{A}4", f"{A}maps/5"),
     }
     assert crawled(tmp_path / "c", answers) == {B, f"{A}maps/b.xml", f"{B}1", f"{B}deep/2", f"{A}maps/5"}
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_who_vouches_is_known_whichever_worker_owns_the_hosts(tmp_path: Path, workers: int) -> None:
+    """Ten sites in a ring: each keeps the sitemap of the one before it."""
+    sites = [f"http://s{number}.example/" for number in range(10)]
+    answers: dict[str, Answer] = {}
+    for site, keeper in zip(sites, [*sites[1:], sites[0]], strict=True):
+        name = site[7:-1]
+        answers |= {
+            site: page(keeper),
+            f"{site}robots.txt": robots(f"Sitemap: {keeper}maps/{name}.xml"),
+            f"{keeper}maps/{name}.xml": index(f"{keeper}lists/{name}.xml"),
+            f"{keeper}lists/{name}.xml": urlset(f"{site}1", f"{site}2", f"{keeper}3", f"{C}4"),
+        }
+    crawl, _ = scripted_crawl(tmp_path / "c", answers, config(ScopeRule.ANY, SitemapSection()))
+    run_workers(crawl, workers, sites[:1])
+    are_balanced(crawl)
+    wanted = {site + path for site in sites for path in ("", "1", "2")} | {url for url in answers if url.endswith(".xml")}
+    assert set(asked(crawl.log)) == wanted
 
 
 def test_an_index_passes_on_who_vouches_for_it(tmp_path: Path) -> None:

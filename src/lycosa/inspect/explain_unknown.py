@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from lycosa.admit.refusal import Refusal
-from lycosa.admit.submission import may_list
+from lycosa.admit.submission import may_list, may_name
 from lycosa.frontier.visit_state import HostState
 from lycosa.inspect.explain_facts import Explanation, host_facts, reason_facts, robots_facts, robots_now, why_host
 from lycosa.inspect.explain_lookup import FoundOn, Search, found_on
@@ -61,7 +61,7 @@ class Unknown:
         with self._reader.view(self._reader.partition_of(link.page)) as view:
             value = view.get(sitemap_key(hash8(link.page)))
         vouching: list[str] = msgspec.msgpack.decode(value) if value is not None else []
-        if may_list(link.page, self._url, vouching):
+        if (may_name if kind is LinkKind.SITEMAP_FILE else may_list)(link.page, self._url, vouching):
             return Refusal(Reason.SITEMAP_LIMIT, "sitemaps.max_nesting, max_files or max_urls", link.page)
         named = f", named in the robots.txt of {', '.join(vouching)}" if vouching else ", named in no robots.txt"
         return Refusal(Reason.SITEMAP_FOREIGN, "sitemaps.org, cross submits", f"{link.page}{named}")
