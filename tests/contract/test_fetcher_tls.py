@@ -41,6 +41,17 @@ async def test_a_good_certificate_is_accepted_by_name(world: World, ca_file: str
     assert server.connections == 1
 
 
+async def test_the_request_block_is_what_the_server_received_over_tls(world: World, ca_file: str) -> None:
+    """On a new connection and on a kept one, with validators, with a target that nothing may respell."""
+    server = await world.serve(always(OK), tls=server_tls(AUTHORITY.issue_cert("www.example.org")))
+    fetcher = world.fetcher(ca_file=ca_file, contact="bot@example.org")
+    for path in ("/", "/a/../b%2f%7e?x=[1]|{2}", "/caf%C3%A9?q"):
+        fetched = await fetcher.fetch(to(server, path, scheme="https", etag='W/"1"', last_modified="Mon, 01 Jan 2024 00:00:00 GMT"))
+        assert fetched.request_block == server.requests[-1]
+        assert fetched.request_block.startswith(f"GET {path} HTTP/1.1\r\n".encode())
+    assert (len(server.requests), server.connections) == (3, 1)
+
+
 def expired() -> trustme.LeafCert:
     return AUTHORITY.issue_cert("www.example.org", not_after=datetime.now(UTC) - timedelta(days=1))
 
