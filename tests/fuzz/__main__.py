@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from fuzz.judging import MAX_BYTES, TARGETS, judge, load, memory_folder
 from fuzz.mutation import mutated
+from fuzz.stretching import slow
 
 FOLDER = Path(__file__).parents[2] / "build" / "fuzz"
 _HANG_S = 20  # one input, on the clock; what it may cost in processor time is much less, but the machine may be busy
@@ -51,6 +52,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10, metavar="N", help="how long each target runs (10)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="another seed, another run (0: the clock's)")
     parser.add_argument("--blind", action="store_true", help="without coverage: more inputs, less apt ones; the way where atheris is not")
+    parser.add_argument("--stretch", type=int, default=0, metavar="BYTES", help="instead judge what the corpus costs when it is so long")
     parser.add_argument("--input", type=Path, metavar="FILE", help="judge this one input, and nothing else")
     asked = parser.parse_args()
     names = list(TARGETS) if asked.name == "all" else [asked.name]
@@ -63,7 +65,10 @@ def main() -> int:
     failures = 0
     for name in names:
         print(f"== {name}: {TARGETS[name]}{' (blind)' if is_blind else ''}", flush=True)
-        shown = (_blind if is_blind else _guided)(name, asked.minutes, seed)
+        if asked.stretch:
+            shown = _stretched(name, asked.minutes, asked.stretch)
+        else:
+            shown = (_blind if is_blind else _guided)(name, asked.minutes, seed)
         print(f"== {name}: {shown}", flush=True)
         for path in shown.finds:
             print(f"   {path}: {path.read_bytes()[:300]!r}\n   script/fuzz {name} --input {path}")
@@ -103,6 +108,23 @@ def _guided(name: str, minutes: float, seed: int) -> Shown:
 def _escaped(word: bytes) -> str:
     """A word as libFuzzer's dictionaries have it."""
     return "".join(chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\x{byte:02x}" for byte in word)
+
+
+def _stretched(name: str, minutes: float, size: int) -> Shown:
+    """What the samples and the corpus cost when they are longer, in any order."""
+    target = load(name)
+    inputs = list({*target.samples(), *(path.read_bytes() for path in sorted((FOLDER / name / "corpus").glob("*")))})
+    Random(size).shuffle(inputs)
+    began = time.monotonic()
+    tried, found = slow(target.check, inputs, size, minutes)
+    finds = []
+    for spent, data in sorted(found, reverse=True)[:5]:
+        path = FOLDER / name / "finds" / f"slow-{sha1(data).hexdigest()}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        print(f"{spent:.1f} s of processor time for {len(data)} bytes")
+        finds.append(path)
+    return Shown(tried, (time.monotonic() - began) / 60, finds)
 
 
 def _blind(name: str, minutes: float, seed: int) -> Shown:

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fuzz.judging import CPU_S, TARGETS, TooSlow, judge, load
+from fuzz.judging import CPU_S, MAX_BYTES, TARGETS, TooSlow, judge, load
 from fuzz.mutation import mutated
+from fuzz.stretching import slow
 
 MUTATIONS = 500
 
@@ -45,6 +46,17 @@ def test_what_a_target_promises_holds_of_its_words_in_any_order(name: str) -> No
 
     holds()
     target.close()
+
+
+@pytest.mark.parametrize(("power", "finds"), [(1, 0), (2, 3)])
+def test_what_costs_the_square_of_its_length_is_a_find(power: int, finds: int) -> None:
+    spent = [0.0]
+
+    def costs(data: bytes) -> None:
+        spent[0] += CPU_S / 2 * (len(data) / MAX_BYTES) ** power
+
+    tried, found = slow(costs, [b"some bytes", b""], 8 * MAX_BYTES, 1, clock=lambda: spent[0])
+    assert (tried, len(found)) == (3, finds)
 
 
 def test_an_input_that_costs_too_much_is_a_find() -> None:
