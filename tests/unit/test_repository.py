@@ -48,6 +48,11 @@ def test_no_module_is_larger_than_a_reader_bears() -> None:
     assert large == LARGE_MODULES.keys()
 
 
+def test_no_two_test_modules_have_one_name() -> None:
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert sorted(names) == sorted(set(names)), "pytest takes the second for the first and collects nothing at all"
+
+
 def test_no_function_is_larger_than_a_screen() -> None:
     large = {name for name, node in _functions() if (node.end_lineno or 0) - node.lineno + 1 > MOST_FUNCTION_LINES}
     assert large == LARGE_FUNCTIONS.keys()
