@@ -94,3 +94,14 @@ async def test_closing_twice_is_harmless(parser: Parser) -> None:
     await parser.parse(page())
     await parser.close()
     await parser.close()
+
+
+async def test_a_page_that_can_crash_the_html_parser_is_recorded_and_the_next_one_is_read() -> None:
+    """turbohtml 1.15.4 crashes when a table ends at its greatest depth, 512 elements, with a link open around it."""
+    deep = b"<x>" * 506 + b"<a><table><td><table><td></table><noscript><a>"
+    parser = ChildParser(config(), SystemClock())
+    try:
+        assert (await parser.parse(page(body=deep))).reason in (Reason.PARSE_KILLED, Reason.NONE)  # a crash is no promise
+        assert (await parser.parse(page())).reason is Reason.NONE
+    finally:
+        await parser.close()
