@@ -127,8 +127,9 @@ def test_status_of_a_running_crawl_says_what_it_says_of_itself(slow: Path, tmp_p
         assert code == 0 and "running: process" in text and "12.5" in text and "3 pages being fetched or read" in text
         assert "412 MB of 1.50 GB: a worker drops caches (supervisor 43.0 MB, worker 314 MB" in text
         assert json.loads(told(capsys, "status", folder, "--json")[1])["live"]["memory"] == live["memory"]
-        (folder / "status.json").write_text(json.dumps(live | {"updated": time.time() - 60}))
-        assert "may be starting, or hang" in told(capsys, "status", folder)[1]
+        for unusable in (live | {"updated": time.time() - 60}, live | {"updated": None}, [live]):
+            (folder / "status.json").write_text(json.dumps(unusable))
+            assert "may be starting, or hang" in told(capsys, "status", folder)[1]
     assert "not running" in told(capsys, "status", folder)[1]
 
 

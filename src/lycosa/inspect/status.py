@@ -192,8 +192,8 @@ def _live(folder: Path, now: float) -> dict[str, Any]:
         live = json.loads(status_path(folder).read_bytes())
     except (OSError, ValueError):
         return {}
-    is_fresh = isinstance(live, dict) and abs(now - float(live.get("updated", 0.0))) < _FRESH_S
-    return live if is_fresh else {}
+    updated = live.get("updated") if isinstance(live, dict) else None
+    return live if isinstance(updated, int | float) and abs(now - updated) < _FRESH_S else {}
 
 
 def _waits_for(status: CrawlStatus) -> str:
