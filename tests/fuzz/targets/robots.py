@@ -111,7 +111,7 @@ def samples() -> Iterator[bytes]:
     yield b"\xef\xbb\xbfuser agent *\r\rDissallow /x%7ey\rAllow: /x~y#z\0q\n\nUSER-AGENT: Lycosa/2.0 (see)\nDisallow:\n"
     yield "User-agent: *\nDisallow: /\u30c4\n".encode("utf-16")
     yield b"User-agent: *\n" + b"Disallow: /*a*a*a*a*b\n" * 40
-    yield b"User-agent: other\nDisallow: /\n\nuser-agent: *\nuser-agent: lycosa\nallow: /p/*.gif$\ndisallow: /p/%2A%24?q=\nallow: /*/index.htm\n"
+    yield b"User-agent: other\nDisallow: /\nuser-agent: *\nuser-agent: lycosa\nallow: /p/*.gif$\ndisallow: /p/%2A%24?q=\n"
     yield b"<!DOCTYPE html><title>Disallow: /</title>\nUser-agent:*\nDisallow:/a#b\nAllow : /a \t\nDisallow: */c*\nSite-map: /s.xml\n"
     yield from vectors("robots/google-*.jsonl", "robots")
     for path in shared("robots/real-robots-txt.tgz"):
