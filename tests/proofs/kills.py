@@ -116,7 +116,7 @@ def deal_again(site: NginxSite, work: Path, pages: int) -> list[str]:
         running.runs_until(lambda before=before: lines.number() > before + pages * 0.1)
         running.kill(Whom.WORKER, 1)
         code = running.finish()
-        captures = sum(row["kind"] == "page" for row in Outputs(folder).rows)
+        captures = sum(row["kind"] != "robots" for row in Outputs(folder).rows)
         if (code, captures) != (3, limit):
             wrong.append(f"{workers} workers with a limit of {limit} captures ended with {captures} and code {code}: {_tail(log)}")
     if RunningCrawl(folder, arguments(site, 3), log).finish() != 0:
@@ -136,7 +136,7 @@ def differences(calm: Path, other: Path) -> list[str]:
 
 def _ends(folder: Path) -> dict[str, tuple[Any, ...]]:
     states = {entry.url: entry.state.label for entry in CrawlReader(folder).urls()}
-    bodies = {row["url"]: (row["fetch_status"], row["content_digest"]) for row in Outputs(folder).rows if row["kind"] == "page"}
+    bodies = {row["url"]: (row["fetch_status"], row["content_digest"]) for row in Outputs(folder).rows if row["kind"] != "robots"}
     return {url: (state, *bodies.get(url, ())) for url, state in states.items()}
 
 

@@ -39,7 +39,7 @@ class Outputs:
 
     def captured_twice(self) -> list[tuple[str, int]]:
         """Fetches, by URL and number, that have more than one capture."""
-        counts = Counter((row["url"], row["fetch_number"]) for row in self.rows if row["kind"] == "page")
+        counts = Counter((row["url"], row["fetch_number"]) for row in self.rows if row["kind"] != "robots")
         return [fetch for fetch, number in counts.items() if number > 1]
 
     def unchanged(self) -> set[Stored]:
