@@ -47,6 +47,11 @@ def new_folder(path: Path) -> Path:
     return path
 
 
+def file_bytes(folder: Path) -> dict[str, bytes]:
+    """Every file under a folder: its name from there, and what is in it."""
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
 def asked(log: RequestLog) -> list[str]:
     """The URLs that were requested, robots.txt files left out, with repeats."""
     return [url for url in log.urls() if not url.split("/", 3)[3].startswith("robots")]

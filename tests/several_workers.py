@@ -13,7 +13,6 @@ from lycosa.exchange import InProcessExchange, Key
 from lycosa.parse.inline import InlineParser
 from lycosa.parse.parser_config import ParserConfig
 from lycosa.permits import GrantedPermits
-from lycosa.session import Session
 from lycosa.synthetic import Faults, SyntheticFetcher, VirtualOffload, run_virtual
 from lycosa.synthetic.crawl import VirtualCrawl
 from lycosa.synthetic.faults import FaultyFetcher, FaultyOffload
@@ -62,7 +61,7 @@ async def _main(
     meanwhile: Callable[[Assembled], None],
 ) -> list[Assembled]:
     loop = asyncio.get_running_loop()
-    with Session(crawl.folder, crawl.config, crawl.open_table, crawl.clock) as session:
+    with crawl.session() as session:
         running = [
             assemble(
                 session.job(number, tuple(range(number, crawl.config.frontier.partitions, workers))),

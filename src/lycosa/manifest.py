@@ -101,13 +101,13 @@ class IdentityChanged(ManifestError):
         self.changes = changes
 
 
-def create(folder: Path, identity: Identity, software: str, wall: float) -> Manifest:
-    """Makes the folder a crawl. The folder may be absent, or empty but for a lock.
+def create(folder: Path, identity: Identity, software: str, wall: float, crawl: str = "") -> Manifest:
+    """Makes the folder a crawl, called ``crawl`` or by a new UUID. The folder may be absent, or empty but for a lock.
 
     Raises ``NotACrawl`` when other files are in it, ``FolderUnusable``, ``DiskFull`` or ``OSError``.
     """
     prepare(folder)
-    manifest = Manifest(crawl=str(uuid.uuid4()), created=_iso(wall), software=software, identity=identity)
+    manifest = Manifest(crawl=crawl or str(uuid.uuid4()), created=_iso(wall), software=software, identity=identity)
     save(folder, manifest)
     return manifest
 

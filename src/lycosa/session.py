@@ -63,14 +63,17 @@ def memory_plan(config: Config) -> MemoryPlan:
 class Session:
     """Holds the lock of a crawl folder for one run. ``open`` blocks; use it as a context manager.
 
+    A crawl that is new is called ``crawl_id``, a UUID that is drawn unless given.
+
     Raises ``ManifestError``, ``CrawlInUse``, ``IdentityChanged``, ``LogDamaged``, ``StoreDamaged``, ``StoreLocked`` or ``OSError``.
     """
 
-    def __init__(self, folder: Path, config: Config, open_table: Opener, clock: Clock) -> None:
+    def __init__(self, folder: Path, config: Config, open_table: Opener, clock: Clock, crawl_id: str = "") -> None:
         self.folder = folder
         self.config = config
         self._open_table = open_table
         self._clock = clock
+        self._crawl_id = crawl_id
         self._lock = CrawlLock(folder)
         self.user_agent = build_user_agent(config.agent.product, version("lycosa"), config.agent.contact)
 
@@ -117,7 +120,7 @@ class Session:
             replace_file(suffix_list(self.folder), BUNDLED_LIST.read_bytes())
         identity = identity_of(self.config, Sites(suffix_list(self.folder)))
         if self.is_new:
-            manifest = manifests.create(self.folder, identity, SOFTWARE, self._clock.wall())
+            manifest = manifests.create(self.folder, identity, SOFTWARE, self._clock.wall(), self._crawl_id)
         else:
             manifest = manifests.load(self.folder)
             manifests.check_identity(manifest, identity)

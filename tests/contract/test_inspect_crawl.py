@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from crawling import QUICK, Names, Pages, crawl_folder, html, moved, page, robots
+from judging import file_bytes
 from lycosa.cli.main import main
 from lycosa.config import PolitenessSection
 from lycosa.inspect.audit import AuditOptions, audit
@@ -135,10 +136,10 @@ def test_status_of_a_running_crawl_says_what_it_says_of_itself(slow: Path, tmp_p
 
 def test_status_changes_nothing(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = Path(shutil.copytree(finished, tmp_path / "copy"))
-    before = {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    before = file_bytes(folder)
     for arguments in (("status", folder), ("explain", folder, f"{SITE}/"), ("audit", folder, "--all")):
         assert told(capsys, *arguments)[0] == 0
-    after = {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    after = file_bytes(folder)
     assert after == before
 
 

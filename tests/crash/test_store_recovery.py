@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from warcio.archiveiterator import ArchiveIterator
 
+from judging import file_bytes
 from lycosa.config import StoreSection
 from lycosa.store import ClosedSegment, JournalError, StoreDamaged, crawl_rows, read_record, recover
 from lycosa.store.closing import build_derived, give_final_names
@@ -23,11 +24,6 @@ from lycosa.store.reading import location_of
 from store_samples import INFO, START, capture, close_all, commit, digest, fetched, numbered, open_store
 
 OPEN = ".open"
-
-
-def tree(folder: Path) -> dict[str, bytes]:
-    """All files by name with their content."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def urls(folder: Path) -> list[str]:
@@ -72,9 +68,9 @@ def test_what_was_written_but_not_committed_is_cut_back(tmp_path: Path) -> None:
 def test_recovering_twice_changes_nothing_more(tmp_path: Path) -> None:
     lengths = with_uncommitted_tail(tmp_path)
     recover(tmp_path, lengths)
-    before = tree(tmp_path)
+    before = file_bytes(tmp_path)
     assert recover(tmp_path, lengths).is_clean
-    assert tree(tmp_path) == before
+    assert file_bytes(tmp_path) == before
 
 
 @pytest.mark.parametrize("kind", ["warc", "journal"])
@@ -82,12 +78,12 @@ def test_a_file_shorter_than_its_commit_is_damage_and_nothing_is_changed(tmp_pat
     lengths = with_uncommitted_tail(tmp_path)
     (name,) = [name for name in lengths if name.startswith(kind)]
     os.truncate(tmp_path / name, lengths[name] - 1)
-    before = tree(tmp_path)
+    before = file_bytes(tmp_path)
     with pytest.raises(StoreDamaged) as caught:
         recover(tmp_path, lengths)
     assert (caught.value.length, caught.value.committed) == (lengths[name] - 1, lengths[name])
     assert name in str(caught.value) and str(lengths[name]) in str(caught.value) and str(lengths[name] - 1) in str(caught.value)
-    assert tree(tmp_path) == before
+    assert file_bytes(tmp_path) == before
 
 
 def test_a_committed_file_that_is_gone_is_damage(tmp_path: Path) -> None:
@@ -114,14 +110,14 @@ def test_files_created_after_the_last_commit_are_removed(tmp_path: Path) -> None
     commit(store)
     report = recover(tmp_path, {})
     assert len(report.removed) == 2
-    assert tree(tmp_path) == {}
+    assert file_bytes(tmp_path) == {}
 
 
 def test_an_open_file_without_a_single_byte_is_removed(tmp_path: Path) -> None:
     lengths = with_uncommitted_tail(tmp_path)
     (tmp_path / "warc" / f"test-crawl-w000-000002-20260921141320.warc.gz{OPEN}").touch()
     recover(tmp_path, lengths)
-    assert sorted(tree(tmp_path)) == sorted(lengths)
+    assert sorted(file_bytes(tmp_path)) == sorted(lengths)
 
 
 def test_the_open_segment_is_continued_at_its_committed_length(tmp_path: Path) -> None:
@@ -192,23 +188,23 @@ def closing_states(folder: Path, states: Path) -> tuple[dict[str, int], list[Pat
 
 def test_closing_that_was_cut_off_anywhere_is_finished_with_the_same_bytes(tmp_path: Path) -> None:
     lengths, states = closing_states(tmp_path / "crawl", tmp_path / "states")
-    done = tree(states[-1])
+    done = file_bytes(states[-1])
     assert sorted(name.split("/")[0] for name in done) == ["cdxj", "journal", "links", "log", "pages", "text", "warc"]
     for state in states:
         recover(state, lengths)
         if state.name == "committed":  # nothing says that it was to be closed: it is continued
             assert len(list((state / "warc").glob(f"*{OPEN}"))) == 1
             close_all(open_store(state))
-        assert tree(state) == done, state.name
+        assert file_bytes(state) == done, state.name
 
 
 def test_closing_states_also_recover_when_a_later_commit_no_longer_names_the_segment(tmp_path: Path) -> None:
     _, states = closing_states(tmp_path / "crawl", tmp_path / "states")
-    done = tree(states[-1])
+    done = file_bytes(states[-1])
     for state in states:
         if state.name not in ("committed", "journal-renamed"):  # until both names are on disk, commits do name it
             recover(state, {})
-            assert tree(state) == done, state.name
+            assert file_bytes(state) == done, state.name
 
 
 def test_commits_name_a_closing_segment_until_its_final_names_are_on_disk(tmp_path: Path) -> None:
@@ -300,7 +296,7 @@ def test_a_damaged_journal_of_a_closed_segment_is_an_error_not_a_shorter_table(t
     os.truncate(journal, journal.stat().st_size - 5)
     with pytest.raises(JournalError):
         build_derived(tmp_path, name)
-    assert sorted({key.split("/")[0] for key in tree(tmp_path)}) == ["journal", "warc"]
+    assert sorted({key.split("/")[0] for key in file_bytes(tmp_path)}) == ["journal", "warc"]
     with pytest.raises(StoreDamaged):
         recover(tmp_path, lengths)
 
@@ -453,11 +449,11 @@ def test_a_closed_file_of_another_length_stops_the_start(tmp_path: Path, kind: s
     file = next((tmp_path / kind).iterdir())
     length = file.stat().st_size
     file.write_bytes((file.read_bytes() + b"x")[: length + by])
-    before = tree(tmp_path)
+    before = file_bytes(tmp_path)
     with pytest.raises(StoreDamaged) as caught:
         recover(tmp_path, {})
     assert (caught.value.path, caught.value.length, caught.value.committed) == (file, length + by, length)
-    assert tree(tmp_path) == before
+    assert file_bytes(tmp_path) == before
 
 
 def test_a_closed_file_that_was_taken_away_is_no_damage(tmp_path: Path) -> None:

@@ -17,7 +17,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from judging import are_balanced, asked, is_balanced, is_polite, new_folder, no_disallowed, outcomes, quick_config, stored_rows
+from judging import (
+    are_balanced,
+    asked,
+    file_bytes,
+    is_balanced,
+    is_polite,
+    new_folder,
+    no_disallowed,
+    outcomes,
+    quick_config,
+    stored_rows,
+)
 from lycosa.assembly import Assembled
 from lycosa.config import Config, FrontierSection, PolitenessSection, StoreSection
 from lycosa.inspect.audit import audit
@@ -231,11 +242,16 @@ def test_after_the_log_was_dropped_the_tables_hold_what_it_held(tmp_path: Path) 
 
 
 def test_one_seed_gives_one_history_crashes_included(tmp_path: Path) -> None:
-    told = []
+    told, files = [], []
     for attempt in range(2):
         (tmp_path / str(attempt)).mkdir()
         history = History(5, tmp_path / str(attempt))
         history.live()
         told.append((history.crashes, [(each.start, each.end, each.host, each.path, each.status) for each in history.crawl.log.exchanges]))
+        files.append(file_bytes(history.crawl.folder))
     assert told[0] == told[1]
     assert told[0][0]
+    assert files[0].keys() == files[1].keys()
+    differing = {name for name, content in files[0].items() if content != files[1][name]}
+    # Both begin with a number that is drawn, so that what an older file left behind is never taken for their own.
+    assert {name.split("-")[0] for name in differing} <= {"log/commit", "state/addresses"}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import uuid
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -93,10 +94,16 @@ class VirtualCrawl:
             if self._loop is not None:
                 self.now = self._loop.time()
 
+    def session(self) -> Session:
+        """The lock of this crawl's folder for one run. What the crawl is called comes from its seed: every segment begins with it, and
+        how well it compresses decides where a segment ends."""
+        crawl_id = str(uuid.UUID(int=random.Random(self.config.seed).getrandbits(128), version=4))
+        return Session(self.folder, self.config, self.open_table, self.clock, crawl_id)
+
     async def _main(self, seeds: list[str], faults: Faults | None, meanwhile: Meanwhile | None) -> VirtualRun:
         self._loop = asyncio.get_running_loop()
         began = self.clock.monotonic()
-        with Session(self.folder, self.config, self.open_table, self.clock) as session:
+        with self.session() as session:
             job = session.job(0, tuple(range(self.config.frontier.partitions)))
             assembled = assemble(msgspec.structs.replace(job, sinks=self.sinks), self._ports(faults))
             try:
