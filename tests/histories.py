@@ -236,6 +236,7 @@ class History:
         self.faults: Counter[str] = Counter()
         self.is_troubled = True
         self.told: list[str] = []
+        self._tables: list[RocksKeyValue] = []
         self._cache = SharedCache(64 << 20, 64 << 20)
         self.crawl = VirtualCrawl(new_folder(path / "crawl-0"), self.web, settings(seed), self._open)
         self.crawl.answers = IllHosts(self, self.web)
@@ -247,6 +248,7 @@ class History:
         table = RocksKeyValue(folder, self._cache)
         # A thread of a table that is dead must not change files while they are copied: in a real crash it dies as well.
         table._db.set_options({"disable_auto_compactions": "true"})
+        self._tables.append(table)
         return table
 
     def live(self, deaths: int = DEATHS) -> None:
@@ -290,7 +292,10 @@ class History:
 
     def _start_over(self, image: Path) -> None:
         self.disk.faults = None
-        shutil.rmtree(self.crawl.folder, ignore_errors=True)  # a thread of the dead tables may still be at it
+        for table in self._tables:  # closed before its files go: a flush that fails is tried again a second later, and others wait for it
+            table.close()
+        self._tables.clear()
+        shutil.rmtree(self.crawl.folder)
         self.crawl.folder = image
         self.crawl.now += self.chance.choice((0.0, 0.5, 20.0))
         if self.chance.random() < 0.3:

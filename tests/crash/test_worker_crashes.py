@@ -100,12 +100,21 @@ class Tables:
     def __init__(self, is_rocks: bool) -> None:
         self.stores = MemoryStores()
         self._cache = SharedCache(8 << 20, 4 << 20)
+        self._open: list[RocksKeyValue] = []
         self.is_rocks = is_rocks
+
+    def crash(self) -> None:
+        """Loses what is not flushed, after the folder was copied. RocksDB is closed before its files go, or it would try to flush for ever."""
+        self.stores.crash()
+        for table in self._open:
+            table.close()
+        self._open.clear()
 
     def __call__(self, folder: Path) -> KeyValue:
         folder.mkdir(parents=True, exist_ok=True)
         if self.is_rocks:
-            return RocksKeyValue(folder, self._cache)
+            self._open.append(RocksKeyValue(folder, self._cache))
+            return self._open[-1]
         return self.stores(Path(folder.name))  # the crawl's folder changes its place
 
 
@@ -157,9 +166,9 @@ class History:
         assert run.end is End.FINISHED
 
     def _start_over(self, image: Path) -> None:
+        self.tables.crash()
         shutil.rmtree(self.crawl.folder)
         self.crawl.folder = image
-        self.tables.stores.crash()
         if self.tables.is_rocks:
             _audit(image)
         self.crawl.now += self._chance.choice((0.0, 0.5, 20.0))
