@@ -104,7 +104,7 @@ class Tables:
         self.is_rocks = is_rocks
 
     def crash(self) -> None:
-        """Loses what is not flushed, after the folder was copied. RocksDB is closed before its files go, or it would try to flush for ever."""
+        """Loses what is not flushed, after the folder was copied. RocksDB is closed before its files go, or it tries to flush on and on."""
         self.stores.crash()
         for table in self._open:
             table.close()
