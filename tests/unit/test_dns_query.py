@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -132,6 +135,26 @@ async def test_an_unreadable_answer_fails_its_own_name_and_no_other(server: Name
 async def test_search_domains_are_never_tried(server: NameServer) -> None:
     await reason_of(AiodnsQuery(section_of(server)), "intranet")
     assert {name for name, _ in server.asked} <= {"intranet."}
+
+
+async def test_names_are_asked_for_when_freed_memory_is_overwritten(server: NameServer) -> None:
+    """Settings of a channel that are freed too early work by luck until something else lies there."""
+    program = (
+        "import asyncio, sys\n"
+        "from lycosa.config import DnsSection\n"
+        "from lycosa.fetch.dns_query import AiodnsQuery\n"
+        "async def main():\n"
+        "    query = AiodnsQuery(DnsSection(servers=(sys.argv[1],), timeout_s=20.0))\n"
+        "    print(sorted(address for address, _ in await query.ask('both.test')))\n"
+        "    await query.close()\n"
+        "asyncio.run(main())\n"
+    )
+    overwriting = {"GLIBC_TUNABLES": "glibc.malloc.perturb=170:glibc.malloc.tcache_count=0:glibc.malloc.mxfast=0"}
+    asking = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, server.where, env={**os.environ, **overwriting}, stdout=subprocess.PIPE
+    )
+    out, _ = await asking.communicate()
+    assert out.decode().strip() == "['192.0.2.1', '2001:db8::1']"
 
 
 async def test_the_hosts_file_is_honoured(server: NameServer) -> None:

@@ -1,4 +1,4 @@
-"""Asks name servers through c-ares: the hosts file first, then A and AAAA together, each answer with its TTL.
+"""Asks through c-ares: the hosts file and name servers in the order of nsswitch.conf, A and AAAA together, each answer with its TTL.
 
 There is one channel per process, made inside the running loop when the first name is asked: c-ares keeps a watch on the system's
 configuration for each channel, and the kernel gives few of those. Search domains are switched off, since a
@@ -6,6 +6,9 @@ link to ``intranet.example`` must never become a question about the crawler's ow
 
 c-ares fails all questions of a socket on which an answer comes that it cannot read, so that one hostile name could take down the
 others. Whoever is hit is asked for again on a channel of its own, where only its own answers count.
+
+The order is not set here (``lookups``): pycares 5 hands c-ares that string after freeing it, and a process where something else lay
+there by then asked nobody ("Could not contact DNS servers" for every name).
 """
 
 from __future__ import annotations
@@ -88,7 +91,6 @@ class AiodnsQuery:
             nameservers=list(section.servers) or None,
             timeout=section.timeout_s / (2**section.tries - 1),  # c-ares doubles the wait at each try, so the waits add up to the limit
             tries=section.tries,
-            lookups="fb",  # the hosts file first
             flags=_NO_SEARCH_WITH_EDNS,
         )
 
