@@ -144,7 +144,7 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
     reopen_allowed(partitions.values(), config.fetch.allow_addresses, clock.wall())
     frontier = Frontier(partitions.values(), Workbench(config.politeness.address_slots), config.frontier.workbench)
     frontier.hold_back(_recent_hosts(job, clock))
-    attempts = AttemptLog(attempts_folder(folder), job.number, clock.wall(), clock.monotonic())
+    attempts = AttemptLog(attempts_folder(folder), job.number, clock.wall(), clock.monotonic(), session=job.manifest.runs)
     settling = Settling(attempts_folder(folder), job.number)
     sender = Sender(ports.fetcher, ports.resolver, addresses, attempts, clock, limits_of(config.fetch))
     frontier.on_benched = sender.prefetch

@@ -85,6 +85,11 @@ class Pipeline:
         """Whether a visit could end in a capture, and the parser keeps up as far as memory asks for it."""
         return self._permits.may_take() and self.parsing < _MOST_PARSING and self._parsing_bytes < self._config.fetch.open_bytes // 2
 
+    @property
+    def has_answer(self) -> bool:
+        """Whether any host answered anything in this run."""
+        return self._stages.sender.has_answer
+
     # -- one visit ----------------------------------------------------------------------------------------------
 
     async def visit(self, visit: VisitState) -> None:

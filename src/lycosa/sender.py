@@ -40,6 +40,7 @@ class Sender:
         self._clock = clock
         self.limits = limits
         self.in_flight = 0
+        self.has_answer = False  # somebody answered, with whatever status
         self._taken: dict[str, float] = {}  # when slots were taken whose request has not begun
         self._looking_up: set[asyncio.Task[None]] = set()
 
@@ -106,6 +107,7 @@ class Sender:
         finally:
             self.in_flight -= 1
             self._addresses.release(request.address, clock.monotonic())
+        self.has_answer = self.has_answer or fetched.status > 0
         now, wall = clock.monotonic(), clock.wall()
         delay_s = rest(fetched, now, wall)
         self._attempts.end(number, fetched.reason, fetched.status, fetched.duration_s, now, wall, delay_s)

@@ -60,7 +60,7 @@ class Worker:
         self.expects_more = False  # seeds are still being given, so an empty frontier is not the end
         self.is_alone = True  # it ends by itself; with others, it is told when all have nothing left
         self.is_idle = False
-        self.reaches_nobody = False  # nothing was ever captured, and all that waits are hosts that could not be reached
+        self.reaches_nobody = False  # nothing was ever captured, nobody answered, and all that waits are hosts out of reach
         self._has_visited = False  # in this run
         self.lacks_room = False  # the disk has less than ``store.min_free_bytes``: nothing new is started until it has more
         self._most_running = config.fetch.slots
@@ -166,9 +166,11 @@ class Worker:
         return self.frontier.next_due() > wall + self._config.frontier.finish_wait_s
 
     def _reaches_anybody(self) -> bool:
-        """False when nothing was ever fetched and no host that waits could be reached: the operator should hear of that now. A run that
-        asked nobody yet knows nothing about that."""
-        if not self._has_visited or any(partition.counters.captures for partition in self.frontier.partitions.values()):
+        """False when nothing was ever fetched, nobody answered in this run and no host that waits could be reached: the operator should
+        hear of that now. A run that asked nobody yet knows nothing about that."""
+        if not self._has_visited or self._pipeline.has_answer:
+            return True
+        if any(partition.counters.captures for partition in self.frontier.partitions.values()):
             return True
         return not all(is_unreached(visit.record.last_error) for visit in self.frontier.workbench.hosts())
 

@@ -15,6 +15,7 @@ from lycosa.inspect.top_lists import host_line
 from lycosa.kv.records import prefix_end
 from lycosa.model.completed import UrlState
 from lycosa.politeness.robots_cache import RobotsRecord
+from lycosa.ports import ResolveError
 from lycosa.reasons import Reason
 from lycosa.synthetic.crawl import VirtualCrawl
 from lycosa.synthetic.fetcher import SyntheticFetcher
@@ -53,6 +54,22 @@ def test_a_crawl_that_reaches_nobody_ends_at_once_and_says_why(tmp_path: Path, r
     assert (why_host(host), host.last_error) == (told, reason)
     line = host_line(host, crawl.config, crawl.now)
     assert (line.reason, line.last_error) == (told, reason.label)
+
+
+class LosesOneAnswer(Names):
+    """The third question about any name is never answered: after those ahead of the visit and for robots.txt."""
+
+    async def resolve(self, name: str) -> Sequence[str]:
+        addresses = await super().resolve(name)
+        if self.asked[name] == 3:
+            raise ResolveError(name, Reason.DNS_TIMEOUT, "lost")
+        return addresses
+
+
+def test_a_crawl_that_reached_somebody_waits_for_him(tmp_path: Path) -> None:
+    crawl, _ = scripted_crawl(tmp_path / "c", {A: page("/x"), f"{A}x": page()}, names=LosesOneAnswer())
+    crawl.run([A])
+    assert asked(crawl.log) == [A, f"{A}x"]
 
 
 def test_an_answer_that_is_an_error_is_told_with_its_status(tmp_path: Path) -> None:

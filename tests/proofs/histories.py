@@ -22,6 +22,7 @@ from histories import PLANTS, Breach, live_and_judge
 
 _SEEDS, _SHORT, _MOST_TO_FIND = 2000, 6, 200
 _TOLD_S = 60.0
+_BATCH = 100
 
 
 class Lived(msgspec.Struct, frozen=True):
@@ -71,13 +72,15 @@ def prove(work: Path, short: bool, seeds: int = 0, first: int = 0) -> list[str]:
 def _all_of(work: Path, seeds: range) -> Iterator[Lived]:
     """The histories as they end, with a line of progress a minute."""
     done, last = 0, time.monotonic()
-    with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn"), max_tasks_per_child=50) as pool:
-        for future in as_completed([pool.submit(live, str(work), seed) for seed in seeds]):
-            done += 1
-            if time.monotonic() - last >= _TOLD_S:
-                last = time.monotonic()
-                print(f"{done} of {len(seeds)} histories", file=sys.stderr, flush=True)
-            yield future.result()
+    for batch in (seeds[at : at + _BATCH] for at in range(0, len(seeds), _BATCH)):
+        # Fresh processes for each batch, for their memory's sake. (A pool that replaces them by itself, max_tasks_per_child, hung.)
+        with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
+            for future in as_completed([pool.submit(live, str(work), seed) for seed in batch]):
+                done += 1
+                if time.monotonic() - last >= _TOLD_S:
+                    last = time.monotonic()
+                    print(f"{done} of {len(seeds)} histories", file=sys.stderr, flush=True)
+                yield future.result()
 
 
 def _found(work: Path, plant: str, first: int) -> str:

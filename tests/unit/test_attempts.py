@@ -292,6 +292,25 @@ def test_gaps_use_the_monotonic_clock_within_a_boot_and_the_wall_clock_across(tm
     assert [round(gap.gap_s, 6) for gap in gaps(read_attempts(tmp_path))] == [1.5, 99.0]
 
 
+def test_an_attempt_without_an_end_was_over_when_the_crawl_began_anew_without_its_worker(tmp_path: Path) -> None:
+    Writer(tmp_path, worker=0, now=10, session=1)
+    Writer(tmp_path, worker=1, now=10, session=1).begin(12)  # then all are killed, and one worker goes on
+    Writer(tmp_path, worker=0, now=30, session=2).fetch(40, 41)
+    Writer(tmp_path, worker=0, now=50, session=3)
+    Writer(tmp_path, worker=1, now=50, session=3).fetch(60, 61)
+    found = list(read_attempts(tmp_path))
+    assert [(attempt.started, attempt.ended) for attempt in found] == [(12, 30), (40, 41), (60, 61)]
+    assert [gap.gap_s for gap in gaps(found)] == [10, 19]
+
+
+def test_an_attempt_without_an_end_may_go_on_until_its_own_worker_is_started_again(tmp_path: Path) -> None:
+    Writer(tmp_path, worker=0, now=10, session=1)
+    Writer(tmp_path, worker=1, now=10, session=1).begin(12)
+    Writer(tmp_path, worker=0, now=30, session=1)  # the other one died
+    Writer(tmp_path, worker=1, now=35, session=1)
+    assert [attempt.ended for attempt in read_attempts(tmp_path)] == [35]
+
+
 def test_an_overlap_is_a_negative_gap_whichever_ends_first(tmp_path: Path) -> None:
     writer = Writer(tmp_path)
     outer = writer.begin(1)

@@ -29,7 +29,8 @@ class Attempt(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     ``started`` and ``ended`` are seconds on the monotonic clock of ``boot``, the ``_wall`` ones seconds since 1970. An attempt that
     never ended (``is_finished`` is false) carries as its end the latest moment at which it can still have been running, as far as the
-    log knows: the start of the worker's next run, else the last line of its own. ``delay_s`` is the effective delay decided at its end.
+    log knows: the start of the worker's next run or of the crawl's next session, else the last line of its own. ``delay_s`` is the
+    effective delay decided at its end.
     """
 
     worker: int

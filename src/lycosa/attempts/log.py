@@ -4,12 +4,13 @@ A line is handed to the kernel by one ``write`` before the call returns: it surv
 in a file; a worker's every start begins a new one, so a line that a kill cut in two is the last of its file. Lines are text,
 fields divided by tabs, times in whole microseconds:
 
-    R  version  boot  run  wall  monotonic                        head of each file
+    R  version  boot  run  wall  monotonic  session               head of each file
     B  number  monotonic  wall  kind  address  host  url          a request begins
     E  number  monotonic  wall  outcome  status  duration  delay  it ended; the host then rests for this delay
     S  monotonic  wall                                            the worker ended on purpose: what is unfinished did not crash
 
-``run`` tells the starts of one worker apart, ``boot`` the starts of the machine: monotonic times of two boots do not compare.
+``run`` tells the starts of one worker apart, ``boot`` the starts of the machine: monotonic times of two boots do not compare. ``session``
+is the number of the crawl's run: when one begins, every worker of those before is dead.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ _ESCAPES = str.maketrans({"\t": "%09", "\n": "%0A", "\r": "%0D"})
 class AttemptLog:
     """The log of one worker, open for writing: calls come from its loop and cost a few microseconds each.
 
-    ``wall`` and ``monotonic`` are the times of the start. ``boot`` is ``boot_id()`` unless a test says otherwise. Read what earlier runs
-    left (``unfinished``, ``last_contacts``) *before* opening: opening begins a new run.
+    ``wall`` and ``monotonic`` are the times of the start, ``session`` the number of the crawl's run, 0 when unknown. ``boot`` is
+    ``boot_id()`` unless a test says otherwise. Read what earlier runs left (``unfinished``, ``last_contacts``) *before* opening: opening
+    begins a new run.
     """
 
     def __init__(
@@ -42,11 +44,12 @@ class AttemptLog:
         wall: float,
         monotonic: float,
         *,
+        session: int = 0,
         boot: str | None = None,
         file_bytes: int = DEFAULT_FILE_BYTES,
         kept: int = DEFAULT_KEPT,
     ) -> None:
-        self._folder, self.worker, self._file_bytes, self._kept = folder, worker, file_bytes, kept
+        self._folder, self.worker, self._session, self._file_bytes, self._kept = folder, worker, session, file_bytes, kept
         folder.mkdir(parents=True, exist_ok=True)
         self.boot = boot_id() if boot is None else boot
         self.run = f"{_us(wall)}-{os.getpid()}-{self._next_file()}"  # unique even if the clock and the process ids begin anew
@@ -101,7 +104,7 @@ class AttemptLog:
         if self._fd >= 0:
             os.close(self._fd)
         self._fd, self._path, self._size = fd, path, 0
-        self._write(f"R\t{FORMAT}\t{self.boot}\t{self.run}\t{_us(wall)}\t{_us(monotonic)}\n")
+        self._write(f"R\t{FORMAT}\t{self.boot}\t{self.run}\t{_us(wall)}\t{_us(monotonic)}\t{self._session}\n")
 
     def _write(self, line: str) -> None:
         data = line.encode("utf-8", "backslashreplace")

@@ -42,6 +42,7 @@ class _Head(NamedTuple):
     boot: str
     wall: float
     monotonic: float
+    session: int  # 0: not known
 
 
 def _ignore(path: Path, line: int) -> None:
@@ -55,11 +56,14 @@ def read_attempts(folder: Path, on_damage: OnDamage = _ignore) -> Iterator[Attem
     """
     files = files_of(folder)
     offsets: dict[str, float] = {}  # wall minus monotonic time of each boot, when its first run began
+    sessions: dict[int, _Head] = {}  # the first start of each
     for paths in files.values():
         for head in map(_head, paths):
             if head is not None and head.boot:
                 offsets.setdefault(head.boot, head.wall - head.monotonic)
-    readers = (_Reader(worker, on_damage).attempts(paths) for worker, paths in files.items())
+            if head is not None and head.session:
+                sessions[head.session] = min(head, sessions.get(head.session, head), key=lambda each: each.monotonic)
+    readers = (_Reader(worker, on_damage, sessions).attempts(paths) for worker, paths in files.items())
     return heapq.merge(*readers, key=lambda attempt: _line_of_time(attempt, offsets))
 
 
@@ -124,9 +128,10 @@ def last_boots(folder: Path) -> set[str]:
 class _Reader:
     """Pairs the lines of one worker's files."""
 
-    def __init__(self, worker: int, on_damage: OnDamage) -> None:
+    def __init__(self, worker: int, on_damage: OnDamage, sessions: Mapping[int, _Head] | None = None) -> None:
         self._worker, self._on_damage = worker, on_damage
-        self._head = _Head("", "", 0.0, 0.0)
+        self._sessions = sorted((sessions or {}).items())
+        self._head = _Head("", "", 0.0, 0.0, 0)
         self._open: dict[int, Attempt] = {}
         self._last = (0.0, 0.0)  # monotonic and wall time of the last line
         self.is_over = False  # the run ended on purpose
@@ -141,7 +146,7 @@ class _Reader:
                         yield from self._line(line)
                     except (ValueError, IndexError, OverflowError):
                         self._on_damage(path, number)
-        yield from self._broken_off(*self._last)
+        yield from self._broken_off(*self._last_moment(None))
 
     def _line(self, line: bytes) -> Iterable[Attempt]:
         if not line.endswith(b"\n"):
@@ -167,12 +172,22 @@ class _Reader:
         head = _parse_head(fields)
         if head.run == self._head.run:
             return ()
-        same_boot = head.boot == self._head.boot and head.boot != ""
-        over = list(self._broken_off(head.monotonic if same_boot else self._last[0], head.wall))
+        over = list(self._broken_off(*self._last_moment(head)))
         self._head = head
         self.left.clear()
         self.is_over = False
         return over
+
+    def _last_moment(self, following: _Head | None) -> tuple[float, float]:
+        """Monotonic and wall time until which the run that is over may have gone on: the worker's next start, or that of a session
+        without it, whichever came first."""
+        own = self._head.session
+        later = next((first for number, first in self._sessions if number > own), None) if own else None
+        head = later if following is None or (later is not None and following.session > own) else following
+        if head is None:
+            return self._last
+        same_boot = head.boot == self._head.boot and head.boot != ""
+        return (head.monotonic if same_boot else self._last[0]), head.wall
 
     def _begin(self, fields: list[str]) -> None:
         _, number, monotonic, wall, kind, address, host, url = fields
@@ -270,10 +285,10 @@ def _head(path: Path) -> _Head | None:
 
 
 def _parse_head(fields: list[str]) -> _Head:
-    tag, version, boot, run, wall, monotonic = fields
+    tag, version, boot, run, wall, monotonic, *session = fields  # version 1 had no sessions at first
     if tag != "R" or int(version) != FORMAT or not monotonic:
         raise ValueError("not the head of an attempt log")
-    return _Head(run, boot, _s(wall), _s(monotonic))
+    return _Head(run, boot, _s(wall), _s(monotonic), int(session[0]) if session else 0)
 
 
 def _s(field: str) -> float:
