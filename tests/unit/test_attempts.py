@@ -12,6 +12,7 @@ from lycosa.attempts import (
     Attempt,
     AttemptLog,
     CrashCounts,
+    Keeping,
     Since,
     Suspicion,
     address_use,
@@ -30,8 +31,8 @@ from lycosa.reasons import Reason
 class Writer:
     """An attempt log with a clock: monotonic time ``now``, wall time a thousand seconds ahead."""
 
-    def __init__(self, folder: Path, worker: int = 0, now: float = 0.0, boot: str = "boot-a", **settings: int) -> None:
-        self.log = AttemptLog(folder, worker, now + 1000, now, boot=boot, **settings)
+    def __init__(self, folder: Path, worker: int = 0, now: float = 0.0, boot: str = "boot-a", session: int = 0, **keeping: int) -> None:
+        self.log = AttemptLog(folder, worker, now + 1000, now, session=session, boot=boot, keeping=Keeping(**keeping))
         self.now = now
 
     def begin(self, at: float, host: str = "a.test", url: str = "", address: str = "192.0.2.1") -> int:
@@ -206,7 +207,7 @@ def test_rotation_goes_on_in_a_new_file_and_pairs_lines_across_files(tmp_path: P
 
 
 def test_the_oldest_files_go_when_there_are_too_many(tmp_path: Path) -> None:
-    writer = Writer(tmp_path, kept=2)
+    writer = Writer(tmp_path, files=2)
     for round_ in range(5):
         writer.fetch(round_ * 10, round_ * 10 + 1)
         writer.log.rotate(round_ * 10 + 1002, round_ * 10 + 2)()

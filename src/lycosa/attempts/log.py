@@ -18,15 +18,24 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from lycosa.attempts.files import FORMAT, boot_id, files_of, number_of, tidy
 from lycosa.durable import named, write_all
 from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
 
-DEFAULT_FILE_BYTES = 64_000_000
-DEFAULT_KEPT = 64
 _ESCAPES = str.maketrans({"\t": "%09", "\n": "%0A", "\r": "%0D"})
+
+
+class Keeping(NamedTuple):
+    """At which size a file is full, and how many closed ones stay."""
+
+    file_bytes: int = 64_000_000
+    files: int = 64
+
+
+DEFAULT_KEEPING = Keeping()
 
 
 class AttemptLog:
@@ -46,10 +55,9 @@ class AttemptLog:
         *,
         session: int = 0,
         boot: str | None = None,
-        file_bytes: int = DEFAULT_FILE_BYTES,
-        kept: int = DEFAULT_KEPT,
+        keeping: Keeping = DEFAULT_KEEPING,
     ) -> None:
-        self._folder, self.worker, self._session, self._file_bytes, self._kept = folder, worker, session, file_bytes, kept
+        self._folder, self.worker, self._session, self._keeping = folder, worker, session, keeping
         folder.mkdir(parents=True, exist_ok=True)
         self.boot = boot_id() if boot is None else boot
         self.run = f"{_us(wall)}-{os.getpid()}-{self._next_file()}"  # unique even if the clock and the process ids begin anew
@@ -60,7 +68,7 @@ class AttemptLog:
     @property
     def is_full(self) -> bool:
         """Whether ``rotate`` should be called."""
-        return self._size >= self._file_bytes
+        return self._size >= self._keeping.file_bytes
 
     def begin(self, host: str, address: str, url: str, kind: FetchKind, monotonic: float, wall: float) -> int:
         """A request is about to be sent; gives the attempt's number. Raises ``DiskFull`` or ``OSError``: then do not send it."""
@@ -75,9 +83,9 @@ class AttemptLog:
         self._write(f"E\t{attempt}\t{times}\t{int(outcome)}\t{status}\t{int(duration_s * 1e6)}\t{int(delay_s * 1e6)}\n")
 
     def rotate(self, wall: float, monotonic: float) -> Callable[[], None]:
-        """Goes on in a new file; gives the blocking rest, for an executor: compressing, deleting what is beyond ``kept`` files."""
+        """Goes on in a new file; gives the blocking rest, for an executor: compressing, deleting what is beyond ``keeping.files``."""
         self._start_file(wall, monotonic)
-        current, folder, worker, kept = self._path, self._folder, self.worker, self._kept
+        current, folder, worker, kept = self._path, self._folder, self.worker, self._keeping.files
         return lambda: tidy(folder, worker, kept, current)
 
     def close(self, wall: float, monotonic: float) -> None:
