@@ -151,7 +151,8 @@ class DnsSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     pins: Annotated[tuple[str, ...], _m("NAME=ADDRESS, with * wildcards, asked before the name servers (--resolve).")] = ()
     min_ttl_s: Annotated[float, _m("Least time an answer is kept.", ge=0)] = 60.0
     max_ttl_s: Annotated[float, _m("Most time an answer is kept.", ge=1)] = 86400.0
-    negative_ttl_s: Annotated[float, _m("How long a failed name is remembered.", ge=0)] = 300.0
+    negative_ttl_s: Annotated[float, _m("How long it is remembered that there is no such name.", ge=0)] = 300.0
+    outage_s: Annotated[float, _m("While no name is answered, for so long no host is given up for it.", ge=0)] = 86400.0
     timeout_s: Annotated[float, _m("For one name.", ge=0.1)] = 10.0
     tries: Annotated[int, _m("Questions per name.", ge=1, le=10)] = 3
     concurrency: Annotated[int, _m("Names in question at once.", ge=1)] = 64

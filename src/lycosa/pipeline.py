@@ -203,11 +203,14 @@ class Pipeline:
         return ()
 
     def _unresolved(self, visit: VisitState, error: ResolveError) -> None:
-        """A name without address concerns all URLs of its host: a short schedule of its own, then the host is given up."""
+        """A name without address concerns all URLs of its host: a short schedule of its own, then the host is given up.
+        Unless no name has one just now: then it waits."""
         partition, retry = self._partition(visit), self._config.retry
-        visit.record.dns_failures += 1
+        visit.record.dns_failures += not error.is_outage
         visit.record.last_error = error.reason
-        if error.reason is Reason.DNS_NO_SUCH_NAME or visit.record.dns_failures >= retry.dns_tries:
+        if error.is_outage:
+            self._snooze(visit, self._clock.wall() + wait_s(0, retry), error.reason, f"{error}; nobody is answered, so it has to wait")
+        elif error.reason is Reason.DNS_NO_SUCH_NAME or visit.record.dns_failures >= retry.dns_tries:
             partition.retire(visit, error.reason, str(error))
         else:
             until = self._clock.wall() + wait_s(visit.record.dns_failures - 1, retry)

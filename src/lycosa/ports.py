@@ -55,8 +55,11 @@ class Parser(Protocol):
 
 
 class ResolveError(Exception):
-    """A name has no address; ``reason`` is one of the ``DNS_*`` reasons."""
+    """A name has no address; ``reason`` is one of the ``DNS_*`` reasons.
 
-    def __init__(self, name: str, reason: Reason, detail: str = "") -> None:
+    ``is_outage``: no other name has one either just now, so nothing is known about this one.
+    """
+
+    def __init__(self, name: str, reason: Reason, detail: str = "", is_outage: bool = False) -> None:
         super().__init__(f"{name}: {detail or reason.meaning}")
-        self.name, self.reason, self.detail = name, reason, detail
+        self.name, self.reason, self.detail, self.is_outage = name, reason, detail, is_outage

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from lycosa.config import DnsSection
-from lycosa.fetch.dns import STALE_RETRY_S, STALE_S, CachingResolver
+from lycosa.fetch.dns import FAILURE_S, STALE_RETRY_S, STALE_S, CachingResolver
 from lycosa.ports import ResolveError
 from lycosa.reasons import Reason
 
@@ -99,16 +99,70 @@ async def test_the_shortest_ttl_of_several_addresses_counts() -> None:
     assert len(query.asked) == 2
 
 
-@pytest.mark.parametrize("reason", [Reason.DNS_NO_SUCH_NAME, Reason.DNS_FAILED, Reason.DNS_TIMEOUT])
-async def test_each_kind_of_failure_is_told_and_remembered(reason: Reason) -> None:
+@pytest.mark.parametrize(
+    ("reason", "kept_s"), [(Reason.DNS_NO_SUCH_NAME, 300), (Reason.DNS_FAILED, FAILURE_S), (Reason.DNS_TIMEOUT, FAILURE_S)]
+)
+async def test_each_kind_of_failure_is_told_and_remembered(reason: Reason, kept_s: float) -> None:
     resolver, query, clock = make({"a.org": reason})
     assert await reason_of(resolver, "a.org") is reason
-    clock.now += 299
+    clock.now += kept_s - 0.5
     assert await reason_of(resolver, "a.org") is reason
     assert len(query.asked) == 1
-    clock.now += 2
+    clock.now += 1
     assert await reason_of(resolver, "a.org") is reason
     assert len(query.asked) == 2
+
+
+async def outage_of(resolver: CachingResolver, clock: JumpingClock, names: Sequence[str]) -> list[bool]:
+    """Of names that do not resolve, asked for a second and a half apart: whether each failure is said to be nobody's."""
+    told = []
+    for name in names:
+        with pytest.raises(ResolveError) as raised:
+            await resolver.resolve(name)
+        told.append(raised.value.is_outage)
+        clock.now += 1.5
+    return told
+
+
+DEAD: dict[str, Outcome] = {f"{number}.dead.org": Reason.DNS_TIMEOUT for number in range(40)}
+
+
+async def test_when_nobody_is_answered_no_name_is_to_blame() -> None:
+    resolver, _, clock = make({**DEAD, "a.org": [("1.1.1.1", 60.0)]})
+    assert await outage_of(resolver, clock, list(DEAD)[:20]) == [False] * 9 + [True] * 11
+    await resolver.resolve("a.org")
+    assert await outage_of(resolver, clock, list(DEAD)[20:25]) == [False] * 5
+
+
+async def test_one_name_alone_proves_no_outage_however_often_it_is_asked_for() -> None:
+    resolver, _, clock = make(DEAD)
+    assert await outage_of(resolver, clock, ["1.dead.org", "2.dead.org"] * 20) == [False] * 40
+
+
+async def test_that_there_is_no_such_name_is_an_answer() -> None:
+    resolver, _, clock = make(DEAD)
+    names = [name for number, dead in enumerate(DEAD) for name in (dead, f"{number}.none.org")]
+    assert await outage_of(resolver, clock, names) == [False] * 80
+
+
+async def test_a_name_that_was_answered_before_tells_dead_names_from_an_outage() -> None:
+    resolver, query, clock = make({**DEAD, "a.org": [("1.1.1.1", 60.0)]})
+    await resolver.resolve("a.org")
+    clock.now += 61
+    assert await outage_of(resolver, clock, list(DEAD)) == [False] * 40
+    assert 2 <= query.asked.count("a.org") <= 1 + 40 * 1.5 / 10
+
+
+async def test_a_name_whose_answer_a_cache_may_still_hold_tells_nothing() -> None:
+    resolver, query, clock = make({**DEAD, "a.org": [("1.1.1.1", 3600.0)]})
+    await resolver.resolve("a.org")
+    assert any(await outage_of(resolver, clock, list(DEAD)))
+    assert query.asked.count("a.org") == 1
+
+
+async def test_an_outage_is_believed_in_for_a_bounded_time() -> None:
+    resolver, _, clock = make(DEAD, outage_s=30.0)
+    assert await outage_of(resolver, clock, list(DEAD)) == [False] * 9 + [True] * 11 + [False] * 20
 
 
 async def test_ipv4_and_ipv6_come_in_turn() -> None:

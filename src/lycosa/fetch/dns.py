@@ -1,9 +1,10 @@
 """Names to addresses, asked seldom: a cache with the name servers' own TTL, which also remembers failures.
 
 A crawl asks for the same few names again and again, and for many that do not exist. So an answer is kept for its TTL within bounds,
-a failure for a while of its own, identical questions in flight become one, and when the name servers fail an answer that has run
-out is served again for a bounded time (RFC 8767). Literal addresses, ``localhost`` (RFC 6761 section 6.3) and the operator's pins
-never reach a name server. What kind of address may be connected to is not judged here but by the guard, on the address itself.
+that there is no such name for a while of its own, any other failure for a second (the next try should be one), identical questions in
+flight become one, and when the name servers fail an answer that has run out is served again for a bounded time (RFC 8767). Literal
+addresses, ``localhost`` (RFC 6761 section 6.3) and the operator's pins never reach a name server. What kind of address may be connected
+to is not judged here but by the guard, on the address itself.
 
 The cache has no timer of its own; the time limit belongs to the query.
 """
@@ -20,11 +21,14 @@ from itertools import chain, zip_longest
 from typing import Protocol
 
 from lycosa.config import DnsSection
+from lycosa.fetch.silence import Silence
 from lycosa.ports import Clock, ResolveError
 from lycosa.reasons import Reason
 
 STALE_S = 86_400.0  # RFC 8767 section 5 suggests one to three days
 STALE_RETRY_S = 30.0  # and to ask again after 30 seconds
+FAILURE_S = 1.0  # the least that RFC 9520 section 3.2 allows
+_WITNESS_S = 10.0  # between two looks whether anybody answers
 _PREFETCH_BACKLOG = 4  # prefetches are dropped when this many times the concurrency is already in question
 
 
@@ -47,6 +51,7 @@ class _Entry:
     stale_until: float
     reason: Reason = Reason.NONE
     detail: str = ""
+    is_outage: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,8 @@ class CachingResolver:
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._asking: dict[str, asyncio.Task[_Entry]] = {}
         self._turns = asyncio.Semaphore(section.concurrency)
+        self._silence = Silence(section.outage_s)
+        self._next_look = 0.0
         self._hits = self._questions = self._failures = self._stale = 0
 
     async def resolve(self, name: str) -> Sequence[str]:
@@ -84,7 +91,7 @@ class CachingResolver:
         else:
             self._hits += 1
         if entry.reason is not Reason.NONE:
-            raise ResolveError(name, entry.reason, entry.detail)
+            raise ResolveError(name, entry.reason, entry.detail, entry.is_outage)
         return entry.addresses
 
     def prefetch(self, name: str) -> None:
@@ -146,10 +153,31 @@ class CachingResolver:
                 answer = await self._query.ask(name)
             except ResolveError as error:
                 entry = self._failed(name, error)
+                if error.reason is Reason.DNS_NO_SUCH_NAME:
+                    self._silence.answered()
+                else:
+                    self._silence.unanswered(name, self._clock.monotonic())
+                    entry.is_outage = await self._is_outage()
             else:
                 entry = self._answered(answer)
+                self._silence.answered(name, entry.expires)
         self._remember(name, entry)
         return entry
+
+    async def _is_outage(self) -> bool:
+        """Whether nobody is answered just now."""
+        silence, now = self._silence, self._clock.monotonic()
+        if silence.is_suspected(now) and now >= self._next_look:
+            self._next_look = now + _WITNESS_S
+            for name in silence.witnesses(now):
+                try:
+                    await self._query.ask(name)
+                except ResolveError as error:
+                    if error.reason is not Reason.DNS_NO_SUCH_NAME:
+                        continue
+                silence.answered()
+                break
+        return silence.is_suspected(self._clock.monotonic())
 
     def _answered(self, answer: Sequence[tuple[str, float]]) -> _Entry:
         section, now = self._section, self._clock.monotonic()
@@ -165,7 +193,9 @@ class CachingResolver:
         if old and old.addresses and error.reason is not Reason.DNS_NO_SUCH_NAME and now < old.stale_until:
             self._stale += 1
             return _Entry(old.addresses, min(now + STALE_RETRY_S, old.stale_until), old.stale_until)
-        return _Entry((), now + self._section.negative_ttl_s, 0.0, error.reason, error.detail)
+        kept_s = self._section.negative_ttl_s
+        kept_s = kept_s if error.reason is Reason.DNS_NO_SUCH_NAME else min(kept_s, FAILURE_S)
+        return _Entry((), now + kept_s, 0.0, error.reason, error.detail)
 
     def _remember(self, name: str, entry: _Entry) -> None:
         self._entries[name] = entry

@@ -1,0 +1,60 @@
+"""Name servers that fail: for one host, and for everybody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from judging import asked, host_states, quick_config
+from lycosa.config import DnsSection, RetrySection
+from lycosa.fetch.dns import CachingResolver
+from lycosa.ports import Clock, ResolveError
+from lycosa.reasons import Reason
+from lycosa.synthetic.crawl import VirtualCrawl
+from scripted import page, scripted_crawl
+
+HOSTS = [f"h{number}.example" for number in range(30)]
+
+
+class FailingQuery:
+    """Answers for every name, an address each, unless ``fails`` says that nobody answers for this one at this time."""
+
+    def __init__(self, clock: Clock, fails: Callable[[str, float], bool]) -> None:
+        self._clock, self._fails = clock, fails
+
+    async def ask(self, name: str) -> Sequence[tuple[str, float]]:
+        if self._fails(name, self._clock.monotonic()):
+            await self._clock.sleep(10.0)
+            raise ResolveError(name, Reason.DNS_TIMEOUT, "no answer within the limit")
+        return [(f"198.18.2.{HOSTS.index(name)}", 60.0)]
+
+    async def close(self) -> None:
+        return None
+
+
+def crawl_with(folder: Path, fails: Callable[[str, float], bool]) -> VirtualCrawl:
+    pages = {f"http://{host}/": page() for host in HOSTS}
+    crawl, _ = scripted_crawl(folder, pages, quick_config(retry=RetrySection()))
+    crawl.resolver = CachingResolver(DnsSection(), crawl.clock, FailingQuery(crawl.clock, fails))
+    return crawl
+
+
+def test_while_nobody_is_answered_hosts_wait_and_none_is_given_up(tmp_path: Path) -> None:
+    crawl = crawl_with(tmp_path / "c", lambda name, now: now < 3600 and (name != HOSTS[0] or now > 5))
+    run = crawl.run([f"http://{host}/" for host in HOSTS])
+    assert sorted(asked(crawl.log)) == sorted(f"http://{host}/" for host in HOSTS)
+    assert 3600 < run.duration_s < 3600 + 300
+
+
+def test_a_name_that_fails_for_a_while_is_asked_for_again(tmp_path: Path) -> None:
+    crawl = crawl_with(tmp_path / "c", lambda name, now: name == HOSTS[3] and now < 15)
+    crawl.run([f"http://{host}/" for host in HOSTS])
+    assert sorted(asked(crawl.log)) == sorted(f"http://{host}/" for host in HOSTS)
+
+
+def test_names_that_nobody_answers_for_are_given_up_while_others_are_answered(tmp_path: Path) -> None:
+    crawl = crawl_with(tmp_path / "c", lambda name, now: name not in HOSTS[:2])
+    run = crawl.run([f"http://{host}/" for host in HOSTS])
+    states = host_states(crawl)
+    assert {states[host].reason for host in HOSTS[2:]} == {Reason.DNS_TIMEOUT}
+    assert len(asked(crawl.log)) == 2 and run.duration_s < 300
