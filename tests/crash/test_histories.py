@@ -9,8 +9,14 @@ import pytest
 from histories import LEAST_FAULTS, PLANTS, Breach, live_and_judge
 from judging import asked
 
+_FOUND = (
+    78,  # the crawl ended after one lost name although robots.txt had been answered
+    80,  # an attempt without an end was taken to go on through sessions in which its worker did not run, and audited as impolite
+    190,  # a segment of DNS answers alone
+)
 
-@pytest.mark.parametrize("seed", range(3), ids=lambda seed: f"seed-{seed}")
+
+@pytest.mark.parametrize("seed", [*range(3), *_FOUND], ids=lambda seed: f"seed-{seed}")
 def test_a_history_of_crashes_and_losses_breaks_no_promise(seed: int, tmp_path: Path) -> None:
     history = live_and_judge(seed, tmp_path)
     assert sum(history.faults.values()) >= LEAST_FAULTS
