@@ -160,6 +160,19 @@ async def test_a_name_whose_answer_a_cache_may_still_hold_tells_nothing() -> Non
     assert query.asked.count("a.org") == 1
 
 
+async def test_after_some_minutes_it_tells_that_somebody_answers() -> None:
+    resolver, query, clock = make({**DEAD, "a.org": [("1.1.1.1", 3600.0)]})
+    await resolver.resolve("a.org")
+    told = await outage_of(resolver, clock, list(DEAD) * 6)
+    assert any(told[:200]) and not any(told[210:]) and query.asked.count("a.org") >= 2
+
+
+async def test_where_no_name_was_ever_answered_an_outage_is_believed_in_for_some_minutes() -> None:
+    resolver, _, clock = make(DEAD)
+    told = await outage_of(resolver, clock, list(DEAD) * 6)
+    assert told == [False] * 9 + [True] * 191 + [False] * 40
+
+
 async def test_an_outage_is_believed_in_for_a_bounded_time() -> None:
     resolver, _, clock = make(DEAD, outage_s=30.0)
     assert await outage_of(resolver, clock, list(DEAD)) == [False] * 9 + [True] * 11 + [False] * 20
