@@ -20,6 +20,7 @@ import random
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 
 from judging import are_balanced, asked, is_balanced, is_polite, new_folder, no_disallowed, outcomes, quick_config, stored_rows
@@ -39,7 +40,7 @@ from lycosa.synthetic.clock import EPOCH
 from lycosa.synthetic.crawl import VirtualCrawl
 from several_workers import SlowExchange, run_workers
 
-HOSTS, PAGES, LEAST_FAULTS, DEATHS = 52, 46, 10, 6
+HOSTS, PAGES, LEAST_URLS, LEAST_FAULTS, DEATHS = 52, 46, 2000, 10, 6
 PLANTS = {
     "early": "a commit is told before its captures are on disk",
     "hasty": "a host is released without its delay",
@@ -66,13 +67,24 @@ class Breach(AssertionError):
     """A promise was broken; says by which history."""
 
 
-def web_of(seed: int, hosts: int = HOSTS, pages: int = PAGES) -> SyntheticWeb:
-    """At least two thousand URLs on fifty hosts, small pages, every kind of end."""
+def web_to_crawl(seed: int) -> tuple[SyntheticWeb, list[str]]:
+    """A web, and where to begin for at least ``LEAST_URLS`` to be requested: robots.txt may close much of it, or the first two hosts."""
+    for pages in count(PAGES, 6):
+        web = web_of(seed, pages)
+        for first in (0, 2):
+            seeds = [web.seed_url(first), web.seed_url(first + 1)]
+            if len(web.survey(seeds).requested) >= LEAST_URLS:
+                return web, seeds
+    raise AssertionError("pages without end")
+
+
+def web_of(seed: int, pages: int) -> SyntheticWeb:
+    """Some two thousand URLs on fifty hosts, small pages, every kind of end."""
     chance = random.Random(seed)
     return SyntheticWeb(
         WebPlan(
             seed=seed,
-            hosts=hosts,
+            hosts=HOSTS,
             pages=pages,
             distribution=chance.choice(("fixed", "fixed", "lognormal")),
             page_bytes=300,
@@ -228,11 +240,11 @@ class IllHosts:
 class History:
     """One crawl and everything that happens to it. All of it follows from the seed."""
 
-    def __init__(self, seed: int, path: Path, plant: str = "", hosts: int = HOSTS, pages: int = PAGES) -> None:
+    def __init__(self, seed: int, path: Path, plant: str = "") -> None:
         self.seed, self.plant, self._path = seed, plant, path
         self.chance = random.Random(f"history {seed}")
         self.disk = Disk(self.chance)
-        self.web = web_of(seed, hosts, pages)
+        self.web, self._seeds = web_to_crawl(seed)
         self.faults: Counter[str] = Counter()
         self.is_troubled = True
         self.told: list[str] = []
@@ -241,7 +253,6 @@ class History:
         self.crawl = VirtualCrawl(new_folder(path / "crawl-0"), self.web, settings(seed), self._open)
         self.crawl.answers = IllHosts(self, self.web)
         self.crawl.resolver = BadNames(self, SyntheticResolver(self.web.hosts, self.crawl.clock))
-        self._seeds = [self.web.seed_url(0), self.web.seed_url(1)]
 
     def _open(self, folder: Path) -> KeyValue:
         folder.mkdir(parents=True, exist_ok=True)
