@@ -105,7 +105,8 @@ def settings(seed: int) -> Config:
     """Short waits, so that whatever is lost is asked for again within the crawl; small segments."""
     return quick_config(
         seed=seed,
-        frontier=FrontierSection(partitions=3, bands=3, head=5, finish_wait_s=9000.0),  # the wall clock may be set back by an hour, twice
+        # The wall clock may be set back by an hour at each death: whoever waits by it waits so much longer.
+        frontier=FrontierSection(partitions=3, bands=3, head=5, finish_wait_s=DEATHS * 3600.0 + 1800.0),
         politeness=PolitenessSection(backoff_s=2.0, max_backoff_s=20.0, adaptive_factor=2.0),
         retry=RetrySection(tries=20, first_s=2.0, max_s=30.0, dns_tries=20, host_failures=10_000),
         robots=RobotsSection(retry_s=3.0),
