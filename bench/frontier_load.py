@@ -15,6 +15,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from bench.frontier_web import Web, host_name, target
 from rocksdict import SstFileWriter
@@ -24,8 +25,9 @@ from lycosa.frontier.back_queue import Lane
 from lycosa.frontier.counters import COUNTERS_KEY, Counters
 from lycosa.frontier.visit_state import HostState, VisitRecord
 from lycosa.kv import rocks
-from lycosa.kv.records import decode_url, due_key, encode, encode_url, front_key, host_key, queue_key, url_key
+from lycosa.kv.records import UrlRecord, decode_url, due_key, encode, encode_url, front_key, host_key, queue_key, url_key
 from lycosa.model.completed import History, UrlState
+from lycosa.model.discovered import LinkKind
 from lycosa.model.usage import Usage
 from lycosa.seen.urls_sorted import SortedSeenUrls
 from lycosa.url import Sites, hash8, partition_of
@@ -34,6 +36,9 @@ NOW = 1_750_000_000
 SECTION = FrontierSection()
 _BANDS = (3, 4)
 _FILE_BYTES = 64 << 20
+# Fields that the records got later, at their defaults: the rows below name the first ones only.
+_REST_OF_HISTORY: list[Any] = list(msgspec.structs.astuple(History())[15:])
+_REST_OF_RECORD: list[Any] = msgspec.to_builtins(UrlRecord(UrlState.QUEUED, False, "/", 0, 0, LinkKind.A, 0))[14:]
 
 
 def table_folder(folder: Path, number: int) -> Path:
@@ -72,7 +77,8 @@ def _stored(chance: random.Random, at: int) -> list[Any]:
     etag = f'"{number >> 20:x}-{number & 0xFFFFFFFFFFFF:x}"' if number % 5 == 0 else ""
     segment = f"8bdc4e89-w000-{at % 999:06d}-2025061512{at % 60:02d}10"
     simhash, offset = int.from_bytes(noise[28:36], "big"), int.from_bytes(noise[52:], "big") >> 2
-    return [1, at, 200, noise[8:28], simhash, etag, "", 0, 604_800, number % 1_000_000, noise[36:52], segment, offset, "", ""]
+    known = [1, at, 200, noise[8:28], simhash, etag, "", 0, 604_800, number % 1_000_000, noise[36:52], segment, offset, "", ""]
+    return known + _REST_OF_HISTORY
 
 
 def _row_ends(count: int) -> list[int]:
@@ -153,7 +159,7 @@ def load_partition(folder: Path, number: int, urls: int, hosts: int) -> tuple[in
                     at = NOW - chance.getrandbits(22)
                     due_at, past, state = at + 604_800 * 100, _stored(chance, at), 3
                     due.append(due_key(due_at, host8, url8))
-                row = encode([state, False, path, 3 + i % 3, 128 - i % 2 * 20, 10, found, via, 0, 0, "", 0, due_at, past])
+                row = encode([state, False, path, 3 + i % 3, 128 - i % 2 * 20, 10, found, via, 0, 0, "", 0, due_at, past, *_REST_OF_RECORD])
                 if i == 0:
                     assert encode_url(decode_url(row)) == row, "the form that the frontier writes"
                 rows.append((url_key(host8, url8), row))
