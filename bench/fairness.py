@@ -26,6 +26,7 @@ from pathlib import Path
 
 import numpy as np
 from bench.frontier import NOW, PARTITIONS, Crawl
+from bench.interpreter import described
 from numpy.typing import NDArray
 
 from lycosa.config import PolitenessSection, PrioritySection
@@ -253,6 +254,7 @@ def main() -> None:
     parser.add_argument("--slots", type=int, default=400, help="requests at once")
     parser.add_argument("--folder", type=Path, help="where the tables are made; removed at the end if not given")
     options = parser.parse_args()
+    print(described())
     gc.freeze()
     gc.set_threshold(20_000, 50, 100)
     with tempfile.TemporaryDirectory() as name:

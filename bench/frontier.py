@@ -28,6 +28,7 @@ import msgspec
 import numpy as np
 from bench.frontier_load import NOW, SECTION, history, load, seen_path, table_folder
 from bench.frontier_web import Web, pages
+from bench.interpreter import described
 
 from lycosa.admit.scope import Scope
 from lycosa.admit.traps import Traps
@@ -235,6 +236,7 @@ def main() -> None:
     if options.make:
         make(*map(int, options.make.split(",")))
         return
+    print(described())
     urls = int(options.millions * 1e6)
     hosts = int(urls / options.per_host)
     with tempfile.TemporaryDirectory() as name:

@@ -1,7 +1,8 @@
 """What a page costs: CPU seconds of all processes per HTML page, Lycosa with everything on against others on the same site.
 
 ``python -m bench.page_cost`` (or ``bench/page_cost``); see README.md beside this file. nginx's log says which pages each one fetched;
-those that not all of them fetched are printed, because a comparison is only fair between the same pages.
+those that not all of them fetched are printed, because a comparison is only fair between the same pages. The crawlers run in
+rounds of short runs, and a ratio is that of two runs of the same round.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ import shutil
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench import site
+from bench.interpreter import described
 from bench.large_pages import make_large_site
 from bench.measure import Cost, measure
 
@@ -27,6 +29,7 @@ LYCOSA = [
     *("--allow-address", "127.0.0.0/8"),
 ]
 _MOST_SHOWN = 10
+_PAGES = 1500  # some four seconds of Lycosa: load comes and goes in minutes, and a ratio of runs minutes apart moves by a third with it
 _NEEDS = {"scrapy": ("scrapy",), "aiohttp": ("aiohttp", "selectolax", "uvloop")}  # packages; a crawler without them is left out
 
 
@@ -37,7 +40,7 @@ class Contestant:
     name: str
     does: str
     command: Callable[[str, Path], list[str]]
-    costs: list[Cost] = field(default_factory=list)
+    costs: list[Cost] = field(default_factory=list)  # of each counted round, in order
     pages: set[str] = field(default_factory=set)
     requests: int = 0
     good_codes: tuple[int, ...] = (0,)
@@ -59,6 +62,17 @@ def lycosa_command(url: str, folder: Path) -> list[str]:
     return [str(Path(sys.executable).with_name("lycosa")), "crawl", url, "--dir", str(folder / "crawl"), *LYCOSA]
 
 
+def _checkout(root: Path) -> Callable[[str, Path], list[str]]:
+    """Lycosa of another checkout, in that checkout's own environment."""
+    program = root / ".venv" / "bin" / "lycosa"
+    if not program.exists():
+        raise SystemExit(f"{program} is not there: run script/setup in {root} first")
+    version = subprocess.run([program.with_name("python"), "-VV"], check=True, capture_output=True, text=True).stdout.strip()
+    if version != f"Python {sys.version}".replace("\n", ""):
+        print(f"note: the other checkout runs on another Python, which a ratio then measures too: {version}")
+    return lambda url, folder: [str(program), "crawl", url, "--dir", str(folder / "crawl"), *LYCOSA]
+
+
 def _floor(url: str, folder: Path) -> list[str]:
     return [sys.executable, "-m", "bench.crawlers.floor", str(folder.parent / "urls")]
 
@@ -71,7 +85,7 @@ def _wget2(url: str, folder: Path) -> list[str]:
     return [*command, url]
 
 
-def contestants(names: Iterable[str]) -> list[Contestant]:
+def contestants(names: Iterable[str], against: Path | None) -> list[Contestant]:
     """Those that were asked for and are installed, Lycosa first: the floor needs its list of pages."""
     known = [
         Contestant("lycosa", "everything on: robots, state, dedup, language, WARC, CDXJ, Parquet, WET", lycosa_command),
@@ -83,14 +97,16 @@ def contestants(names: Iterable[str]) -> list[Contestant]:
     if shutil.which("wget2"):
         # Its code 8 says that some URL was answered with an error, as broken links are.
         known.append(Contestant("wget2", "wget2 -r -l inf (C): follows links, writes files", _wget2, good_codes=(0, 8)))
+    if against is not None:
+        known.insert(1, Contestant("other", f"Lycosa of {against}", _checkout(against.resolve())))
     wanted = set(names)
     if unknown := wanted - {each.name for each in known}:
         raise SystemExit(f"not here: {', '.join(sorted(unknown))}; there are: {', '.join(each.name for each in known)}")
     return [each for each in known if not wanted or each.name in wanted]
 
 
-def run_once(each: Contestant, server: site.Nginx, folder: Path) -> None:
-    """One run of one crawler in a folder that is deleted afterwards."""
+def run_once(each: Contestant, server: site.Nginx, folder: Path, counts: bool = True) -> None:
+    """One run of one crawler in a folder that is deleted afterwards; a run that does not count warms the caches."""
     own = folder / each.name
     shutil.rmtree(own, ignore_errors=True)
     own.mkdir()
@@ -104,35 +120,54 @@ def run_once(each: Contestant, server: site.Nginx, folder: Path) -> None:
     if each.pages and pages != each.pages:
         print(f"note: {each.name} fetched {len(pages)} pages this time, {len(each.pages)} before")
     each.pages = pages
-    each.costs.append(cost)
+    if counts:
+        each.costs.append(cost)
     if each.name == "lycosa":
         (folder / "urls").write_text("\n".join(server.url.rstrip("/") + path for path in sorted(pages)))
     shutil.rmtree(own)
     resumed = f", {server.resumed} of {each.requests} TLS sessions resumed" if server.resumed else ""
-    print(f"  {each.name:8} {len(pages):6} pages {cost.cpu_s:7.2f} s CPU {cost.wall_s:7.2f} s{resumed}", flush=True)
+    remark = resumed if counts else f"{resumed}, not counted"
+    print(f"  {each.name:8} {len(pages):6} pages {cost.cpu_s:7.2f} s CPU {cost.wall_s:7.2f} s{remark}", flush=True)
+
+
+def run_rounds(runners: Sequence[Contestant], rounds: int, server: site.Nginx, folder: Path) -> None:
+    """Each crawler once a round, first in another one each time: what else the machine does then concerns all of them alike."""
+    for each in runners:
+        run_once(each, server, folder, counts=False)
+    for number in range(rounds):
+        first = number % len(runners)
+        for each in (*runners[first:], *runners[:first]):
+            run_once(each, server, folder)
+
+
+def ratios(each: Contestant, base: Contestant) -> list[float]:
+    """The cost of a page against that of ``base`` in the same round, round by round, in ascending order."""
+    return sorted(own / other for own, other in zip(each.page_ms(), base.page_ms(), strict=True))
 
 
 def print_table(runners: list[Contestant]) -> None:
-    """Costs and ratios."""
+    """Costs and ratios, medians of the rounds with the smallest and the largest."""
     base = next((each for each in runners if each.name == "lycosa"), runners[0])
     columns = ("", 8), ("pages", 6), ("requests", 8), ("user s", 7), ("sys s", 6), ("wall s", 7), ("procs", 5), ("ms/page", 8)
-    print("\n" + " ".join(f"{title:>{width}}" for title, width in (*columns, ("spread", 13), ("of lycosa", 9))))
+    print("\n" + " ".join(f"{title:>{width}}" for title, width in (*columns, ("spread", 13), (f"of {base.name}", 9), ("spread", 13))))
     for each in runners:
         cost = sorted(each.costs, key=lambda cost: cost.cpu_s)[len(each.costs) // 2]
         spread = f"{min(each.page_ms()):.2f} - {max(each.page_ms()):.2f}"
         used = f"{cost.user_s:7.2f} {cost.system_s:6.2f} {cost.wall_s:7.2f} {cost.processes:5}"
-        ratio = each.median_ms() / base.median_ms()
-        print(f"{each.name:8} {len(each.pages):6} {each.requests:8} {used} {each.median_ms():8.3f} {spread:>13} {ratio:9.2f}")
+        print(
+            f"{each.name:8} {len(each.pages):6} {each.requests:8} {used} {each.median_ms():8.3f} {spread:>13} {_told(ratios(each, base))}"
+        )
     for each in runners:
         print(f"  {each.name}: {each.does}")
-    for other, text in (
-        ("scrapy", "Scrapy / Lycosa: {:.2f} (wanted: at least 6, then 8)"),
-        ("floor", "Lycosa / floor: {:.2f} (wanted: at most 4)"),
-    ):
+    for other, text, wanted in (("scrapy", "Scrapy / Lycosa", "wanted: at least 8"), ("floor", "Lycosa / floor", "wanted: at most 4")):
         found = next((each for each in runners if each.name == other), None)
         if found is not None and base.name == "lycosa":
-            ratio = found.median_ms() / base.median_ms()
-            print(text.format(ratio if other == "scrapy" else 1 / ratio))
+            pair = (found, base) if other == "scrapy" else (base, found)
+            print(f"{text}:{_told(ratios(*pair))} ({wanted})")
+
+
+def _told(found: Sequence[float]) -> str:
+    return f"{statistics.median(found):9.2f} {f'{found[0]:.2f} - {found[-1]:.2f}':>13}"
 
 
 def print_differences(runners: list[Contestant]) -> None:
@@ -149,29 +184,30 @@ def print_differences(runners: list[Contestant]) -> None:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench/page_cost", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=1, help="runs of each, one after the other in turn [1]")
-    parser.add_argument("--pages", type=int, default=0, help="a made site of so many pages of 53 KB instead of the documentation")
+    parser.add_argument("--runs", type=int, default=5, metavar="N", help="rounds; in each, every crawler runs once [5]")
+    parser.add_argument("--pages", type=int, default=0, metavar="N", help=f"pages of a made site, of 53 KB each [{_PAGES}]")
     parser.add_argument("--size", type=int, default=0, metavar="KB", help="made pages so large, with markup and data as portals have them")
     parser.add_argument("--tls", action="store_true", help="over TLS with a certificate of its own, a new connection for each request")
-    parser.add_argument("--docs", default="", help="documentation to serve: java,python,pg [all that is installed]")
-    parser.add_argument("--only", default="", help="crawlers: lycosa,scrapy,aiohttp,floor,wget2 [all that are installed]")
+    parser.add_argument("--docs", default="", help="installed documentation instead of a made site: java,python,pg, or all")
+    parser.add_argument("--only", default="", help="crawlers: lycosa,scrapy,aiohttp,floor,wget2,other [all that are installed]")
+    parser.add_argument("--against", type=Path, metavar="DIR", help="another checkout of Lycosa as one more crawler, named 'other'")
     parser.add_argument("--no-gzip", action="store_true", help="nginx sends pages as they are")
     parser.add_argument("--stages", action="store_true", help="where Lycosa's time goes, by a sampling profiler; nothing else is run")
     return parser.parse_args()
 
 
 def make_site(root: Path, pages: int, size_kb: int, docs: str) -> None:
-    """The documentation that is installed or was named; else made pages."""
-    names = [name for name in docs.split(",") if name] or site.available_docs()
-    if size_kb:
-        make_large_site(root, pages or 2000, size_kb)
-        print(f"made site of {pages or 2000} pages of {size_kb} KB")
-    elif pages or not names:
-        site.make_pages_site(root, pages or 5000)
-        print(f"made site of {pages or 5000} pages")
-    else:
+    """The documentation that was named; else made pages."""
+    names = site.available_docs() if docs == "all" else [name for name in docs.split(",") if name]
+    if names:
         site.make_docs_site(root, names)
         print(f"documentation: {', '.join(names)}")
+    elif size_kb:
+        make_large_site(root, pages or _PAGES, size_kb)
+        print(f"made site of {pages or _PAGES} pages of {size_kb} KB")
+    else:
+        site.make_pages_site(root, pages or _PAGES)
+        print(f"made site of {pages or _PAGES} pages")
 
 
 def write_bytecode(runners: Iterable[Contestant]) -> None:
@@ -181,12 +217,14 @@ def write_bytecode(runners: Iterable[Contestant]) -> None:
     modules += [f"bench.crawlers.{each.name}_links" for each in runners if each.name in _NEEDS]
     modules += ["scrapy.crawler", "twisted.internet.asyncioreactor"] if any(each.name == "scrapy" for each in runners) else []
     subprocess.run([sys.executable, "-c", f"import {', '.join(modules)}"], check=True)
+    # "other" is run from its own checkout, whose bytecode its first run, which is not counted, writes.
 
 
 def main() -> None:
     options = arguments()
     os.chdir(Path(__file__).parents[1])
-    runners = contestants(filter(None, options.only.split(",")))
+    print(described())
+    runners = contestants(filter(None, options.only.split(",")), options.against)
     write_bytecode(runners)
     with TemporaryDirectory(prefix="page-cost-") as name:
         folder = Path(name)
@@ -200,9 +238,7 @@ def main() -> None:
 
                 print_stages(lycosa_command, server.url, folder)
                 return
-            for _ in range(options.runs):
-                for each in runners:
-                    run_once(each, server, folder)
+            run_rounds(runners, options.runs, server, folder)
     print_table(runners)
     print_differences(runners)
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+from bench.interpreter import described
 from bench.many_hosts import ManyHosts, make_hosts
 from bench.measure import measure
 from bench.page_cost import LYCOSA
@@ -73,6 +74,7 @@ def main() -> None:
         "--site", type=Path, metavar="DIR", help="keep the site here, or take the one that is here: --hosts and --pages as then"
     )
     asked = parser.parse_args()
+    print(described())
     hosts = [f"127.0.{1 + number // 200}.{1 + number % 200}" for number in range(asked.hosts)]
     counts = [int(word) for word in asked.workers.split(",")]
     with TemporaryDirectory(prefix="lycosa-bench-") as name:
