@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
 from lycosa.parse.language_model import LanguageModel
+from lycosa.parse.language_tables import load_tables
 
 SENTENCES = (
     "The quick brown fox jumps over the lazy dog, and nobody in the village was surprised to see it.",
@@ -33,8 +34,8 @@ def identifier() -> LanguageIdentifier:
 
 
 @pytest.fixture(scope="module")
-def model(identifier: LanguageIdentifier) -> LanguageModel:
-    return LanguageModel(identifier)
+def model() -> LanguageModel:
+    return LanguageModel(load_tables(None))
 
 
 @pytest.mark.parametrize("text", SENTENCES)

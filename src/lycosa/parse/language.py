@@ -4,9 +4,9 @@ The identifier (the model of py3langid) costs in proportion to the text, so it g
 which are sentences where menus are not. On real pages that gave the same answers as a thousand characters. On 93 of 100 pages the
 first 160 of them leave no doubt and give the same answer too (0 of 988 differed); there the rest is not looked at.
 
-The model costs half a second and a hundred megabytes, so the first text that needs it loads it; and its tables are larger than a
-processor's caches. English, which half of the web is in, is therefore told by its small words first. On 94 of 100 English pages they
-say enough: 0 of 2,959 pages differed from the model's answer, and 0 of 26,022 texts in a hundred other languages were taken for English.
+The first text that needs the model loads it (``language_tables``); and its tables are larger than a processor's caches. English, which
+half of the web is in, is therefore told by its small words first. On 94 of 100 English pages they say enough: 0 of 2,959 pages
+differed from the model's answer, and 0 of 26,022 texts in a hundred other languages were taken for English.
 
 What the page says of itself (``<html lang>``) decides only when the text is too short or the identifier unsure: on many pages the
 attribute is a template's default.
@@ -77,9 +77,8 @@ def _is_english(sample: str) -> bool:
 
 
 def _load() -> Identifier:
-    # Here and not above: the import alone reads the model's numbers, and most children of short crawls never need it.
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier
-
+    # Here and not above: most children of short crawls never need it.
     from lycosa.parse.language_model import LanguageModel
+    from lycosa.parse.language_tables import cache_folder, load_tables
 
-    return LanguageModel(LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True))
+    return LanguageModel(load_tables(cache_folder()))

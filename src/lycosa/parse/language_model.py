@@ -16,28 +16,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lycosa.parse.language_tables import Tables
+
 _LONGEST = 6  # bytes of a sequence: the depth of the model's automaton
 _HALF_TO_SINGLE = np.float32(2.0**112)  # IEEE 754: the difference of the two exponents' biases
 
 
 class LanguageModel:
-    """Tells languages apart. ``identifier`` is py3langid's, which has read the model; it is not needed afterwards."""
+    """Tells languages apart by py3langid's tables."""
 
-    def __init__(self, identifier: Any) -> None:
-        self._codes: list[str] = identifier.nb_classes
-        self._priors: NDArray[np.float32] = identifier.nb_pc
-        self._halves: NDArray[np.uint16] = identifier.nb_ptc.view(np.uint16)
-        assert int(self._halves.min()) >= 0x8000, "logarithms of probabilities are negative"
-        self._next = np.frombuffer(identifier.tk_nextmove, dtype=f"u{identifier.tk_nextmove.itemsize}")
-        self._row = np.asarray(identifier.tk_row, dtype=np.intp) << 8
-        self._feature = np.asarray(identifier.tk_output, dtype=np.int32)
-        self._same = [(self._codes.index(code), at) for at, code in enumerate(self._codes) if self._codes.index(code) != at]
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        codes = tables.codes
+        self._same = [(codes.index(code), at) for at, code in enumerate(codes) if codes.index(code) != at]
 
     def classify(self, text: str) -> tuple[str, float]:
         """The likeliest language of a text and its probability."""
         text = unicodedata.normalize("NFC", text.lower() if text.isupper() else text)
         data = np.frombuffer(text.encode("utf-8", "replace"), dtype=np.uint8)
-        features = self._feature[self._states(data)]
+        features = self._tables.feature[self._states(data)]
         found, counts = np.unique(features[features >= 0], return_counts=True)
         scores = self._scores(found, counts)
         # Longer texts give larger differences: scaled by the root of the length, probabilities mean the same for all.
@@ -48,27 +45,27 @@ class LanguageModel:
             odds[first] += odds[other]
             odds[other] = 0.0
         best = int(odds.argmax())
-        return self._codes[best], float(odds[best])
+        return self._tables.codes[best], float(odds[best])
 
     def _scores(self, found: NDArray[Any], counts: NDArray[Any]) -> NDArray[np.float32]:
         if not len(found):
-            return np.zeros_like(self._priors)  # nothing speaks for any: all alike, whatever is frequent elsewhere
-        scores: NDArray[np.float32] = np.log1p(counts.astype(np.float32)) @ self._logarithms(found) + self._priors
+            return np.zeros_like(self._tables.priors)  # nothing speaks for any: all alike, whatever is frequent elsewhere
+        scores: NDArray[np.float32] = np.log1p(counts.astype(np.float32)) @ self._logarithms(found) + self._tables.priors
         return scores
 
     def _states(self, data: NDArray[np.uint8]) -> NDArray[Any]:
         """The automaton's state behind every byte."""
-        size = len(data)
+        following, row, size = self._tables.next, self._tables.row, len(data)
         padded = np.zeros(size + _LONGEST, dtype=np.intp)
         padded[_LONGEST:] = data
         states: NDArray[Any] = np.zeros(size, dtype=np.intp)
         for step in range(1, _LONGEST + 1):
-            states = self._next[self._row[states] + padded[step : step + size]]
+            states = following[row[states] + padded[step : step + size]]
             states[: _LONGEST - step] = 0  # these places have not so many bytes before them
         return states
 
     def _logarithms(self, features: NDArray[Any]) -> NDArray[np.float32]:
         """Rows of the table, all of it negative, as single precision."""
-        wide = self._halves[features].astype(np.uint32)
+        wide = self._tables.logarithms[features].astype(np.uint32)
         single: NDArray[np.float32] = ((wide & 0x7FFF) << 13).view(np.float32)
         return single * -_HALF_TO_SINGLE
