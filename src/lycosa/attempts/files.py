@@ -22,6 +22,8 @@ else:
     from backports import zstd
 
 FORMAT = 1
+DAMAGED = (zstd.ZstdError, EOFError)
+"""What reading a compressed file raises when it is damaged."""
 
 
 class Attempt(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -90,8 +92,17 @@ def tidy(folder: Path, worker: int, kept: int, current: Path) -> None:
 
 
 def open_file(path: Path) -> BinaryIO:
-    """A file's plain bytes, whether it is compressed or not."""
-    return cast(BinaryIO, zstd.open(path, "rb")) if path.suffix == ".zst" else path.open("rb")
+    """A file's plain bytes, whether it is compressed or not.
+
+    Its worker may compress it at any time, so a plain file that is gone is looked for under its compressed name. Raises ``OSError``;
+    ``FileNotFoundError`` when it was dropped as one of the oldest.
+    """
+    if path.suffix != ".zst":
+        try:
+            return path.open("rb")
+        except FileNotFoundError:
+            path = path.with_name(path.name + ".zst")
+    return cast(BinaryIO, zstd.open(path, "rb"))
 
 
 def _compress(path: Path) -> None:

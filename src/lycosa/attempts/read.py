@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from lycosa.attempts.files import FORMAT, Attempt, files_of, open_file
+from lycosa.attempts.files import DAMAGED, FORMAT, Attempt, files_of, open_file
 from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
 
@@ -140,12 +140,19 @@ class _Reader:
     def attempts(self, paths: Iterable[Path]) -> Iterator[Attempt]:
         """The attempts of consecutive files; unfinished ones when their run is known to be over."""
         for path in paths:
-            with open_file(path) as file:
-                for number, line in enumerate(file, 1):
-                    try:
-                        yield from self._line(line)
-                    except (ValueError, IndexError, OverflowError):
-                        self._on_damage(path, number)
+            number = 0
+            try:
+                with open_file(path) as file:
+                    for number, line in enumerate(file, 1):
+                        try:
+                            yield from self._line(line)
+                        except (ValueError, IndexError, OverflowError):
+                            self._on_damage(path, number)
+            except FileNotFoundError:  # dropped by its worker since the folder was listed, as those before it
+                self._open.clear()
+            except DAMAGED:
+                for _ in range(2):  # more than the one line that a kill may tear
+                    self._on_damage(path, number + 1)
         yield from self._broken_off(*self._last_moment(None))
 
     def _line(self, line: bytes) -> Iterable[Attempt]:
@@ -280,7 +287,7 @@ def _head(path: Path) -> _Head | None:
     try:
         with open_file(path) as file:
             return _parse_head(file.readline().decode().split("\t"))
-    except ValueError:
+    except (ValueError, FileNotFoundError, *DAMAGED):
         return None
 
 

@@ -1,7 +1,7 @@
 """The exchange: moves discovered URLs to the partition that owns them."""
 
 from lycosa.exchange.local import InProcessExchange
-from lycosa.exchange.outbox import PARCEL_URLS, Inbox, Outbox, ParcelGap
+from lycosa.exchange.outbox import PARCEL_URLS, Inbox, Outbox, ParcelGap, waiting_urls
 from lycosa.exchange.port import Exchange, ExchangeError, Key, LookUp, Parcel, Receiver
 from lycosa.exchange.sender import Sender
 from lycosa.exchange.sockets import SocketExchange
@@ -20,4 +20,5 @@ __all__ = [
     "Receiver",
     "Sender",
     "SocketExchange",
+    "waiting_urls",
 ]

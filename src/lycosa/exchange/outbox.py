@@ -14,27 +14,17 @@ receiver could forget it after the sender did.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
-import msgspec
-
+from lycosa.exchange.parcel_rows import ParcelRow, decode_row, encode_row, urls_of
 from lycosa.exchange.port import ExchangeError, Parcel
 from lycosa.model.discovered import Discovered
 
 PARCEL_URLS = 500
 """Most URLs of a parcel: about 100 kB, a fraction of a commit."""
 
-_ENCODER = msgspec.msgpack.Encoder()
-
-
-class _Contents(msgspec.Struct):
-    """A parcel of rows of content-seen: a map, where one of URLs is an array."""
-
-    contents: list[tuple[bytes, bytes]]
-
-
-_DECODER: msgspec.msgpack.Decoder[list[Discovered] | _Contents] = msgspec.msgpack.Decoder(list[Discovered] | _Contents)
+_OUTBOXES, _OUTBOXES_END = b"O", b"P"
 
 
 class Table(Protocol):
@@ -65,17 +55,19 @@ class Outbox:
 
     def enqueue(self, destination: int, discovered: Sequence[Discovered]) -> None:
         """Puts URLs for another partition into the open commit, as one or more parcels."""
-        self._add(destination, [discovered[start : start + PARCEL_URLS] for start in range(0, len(discovered), PARCEL_URLS)])
+        self._add(
+            destination, [ParcelRow(list(discovered[start : start + PARCEL_URLS]), []) for start in range(0, len(discovered), PARCEL_URLS)]
+        )
 
     def enqueue_contents(self, destination: int, rows: list[tuple[bytes, bytes]]) -> None:
         """Puts rows of content-seen for another partition into the open commit, as one or more parcels."""
-        self._add(destination, [_Contents(rows[start : start + PARCEL_URLS]) for start in range(0, len(rows), PARCEL_URLS)])
+        self._add(destination, [ParcelRow([], rows[start : start + PARCEL_URLS]) for start in range(0, len(rows), PARCEL_URLS)])
 
     def pending(self, destination: int, limit: int, after: int = 0) -> list[Parcel]:
         """Committed parcels for a partition that are not acknowledged, in order, with a number greater than ``after``."""
         start = max(after, self._acknowledged.get(destination, 0)) + 1
         rows = self._committed.scan(_row_key(destination, start), _made_key(destination + 1), limit)
-        parcels = [self._parcel(destination, _number(key[5:]), _DECODER.decode(value)) for key, value in rows]
+        parcels = [self._parcel(destination, _number(key[5:]), decode_row(value)) for key, value in rows]
         if parcels and not after:
             self._acknowledged.setdefault(destination, parcels[0].sequence - 1)
         return parcels
@@ -83,7 +75,7 @@ class Outbox:
     def destinations(self) -> list[int]:
         """Partitions with committed parcels that are not acknowledged. One look-up per partition that was ever sent to."""
         found, destination = [], 0
-        while pairs := list(self._committed.scan(_made_key(destination), b"P", 1)):
+        while pairs := list(self._committed.scan(_made_key(destination), _OUTBOXES_END, 1)):
             destination = int.from_bytes(pairs[0][0][1:5])
             if self.pending(destination, 1):
                 found.append(destination)
@@ -97,17 +89,15 @@ class Outbox:
             self._table.delete(_row_key(destination, number))
         self._acknowledged[destination] = max(known, sequence)
 
-    def _add(self, destination: int, parcels: Sequence[Sequence[Discovered] | _Contents]) -> None:
+    def _add(self, destination: int, parcels: Sequence[ParcelRow]) -> None:
         sequence = _number(self._table.get(_made_key(destination)))
         for number, parcel in enumerate(parcels, sequence + 1):
-            self._table.put(_row_key(destination, number), _ENCODER.encode(parcel))
+            self._table.put(_row_key(destination, number), encode_row(parcel))
         if parcels:
             self._table.put(_made_key(destination), _packed(sequence + len(parcels)))
 
-    def _parcel(self, destination: int, sequence: int, row: list[Discovered] | _Contents) -> Parcel:
-        if isinstance(row, _Contents):
-            return Parcel(self._source, destination, sequence, [], row.contents)
-        return Parcel(self._source, destination, sequence, row)
+    def _parcel(self, destination: int, sequence: int, row: ParcelRow) -> Parcel:
+        return Parcel(self._source, destination, sequence, row.discovered, row.contents)
 
     def __repr__(self) -> str:
         return f"Outbox(source={self._source}, acknowledged={self._acknowledged})"
@@ -133,6 +123,13 @@ class Inbox:
     def is_committed(self, source: int, sequence: int) -> bool:
         """Whether the commit that took this parcel is on disk, so that it may be acknowledged without waiting for the next one."""
         return sequence <= _number(self._committed.get(_taken_key(source)))
+
+
+def waiting_urls(scan: Callable[[bytes, bytes], Iterable[tuple[bytes, bytes]]]) -> Iterator[Discovered]:
+    """The URLs in all parcels of one partition's outboxes that are not acknowledged. ``scan`` gives its rows between two keys, in order."""
+    for key, value in scan(_OUTBOXES, _OUTBOXES_END):
+        if len(key) > len(_made_key(0)):
+            yield from urls_of(value)
 
 
 def _made_key(destination: int) -> bytes:

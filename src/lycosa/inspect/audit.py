@@ -3,8 +3,12 @@
 Five questions, each answered from another side than the one that wrote the state: do the records, queues and counters agree; does
 every link of the stored pages have a record; was any host or address pressed; would the stored robots.txt files decide the same
 again; do WARC, journal and the files derived from it hold the same captures, each once. Nothing is written, and only what is committed
-is looked at, so a crawl that was killed is audited as it lies. Beside a running crawl what only holds at rest is left out or
-allowed to be a moment ahead.
+is looked at, so a crawl that was killed is audited as it lies.
+
+**Beside a running crawl** the logs and tables of several workers are read one after the other, so a later one may be ahead of an
+earlier one. What only holds at rest is left out; segments and requests that began after the audit did are not looked at; a link that
+has no record is looked for once more at the end, because its parcel may have been between two workers. When a crawl starts while its
+folder is audited at rest, the audit begins again.
 
 Memory is bounded by 16 bytes a capture, 16 an attempt and 8 for each URL waiting at one host; everything else streams.
 """
@@ -33,6 +37,7 @@ from lycosa.inspect.reader import CrawlReader, TableView
 from lycosa.inspect.running import is_running
 from lycosa.inspect.saved import load_saved
 from lycosa.model.fetched import FetchKind
+from lycosa.store import layout
 from lycosa.store.journal import JournalError
 from lycosa.store.layout import warc_name
 from lycosa.store.rows import Row
@@ -57,24 +62,39 @@ def audit(folder: Path, options: AuditOptions = _DEFAULTS, progress: Progress = 
     Raises what ``CrawlReader`` and ``load_saved`` raise when the folder cannot be looked at at all; all else becomes a breach.
     """
     started = time.monotonic()
-    with _Audit(folder, options, progress) as run:
+    is_live = is_running(folder)
+    while True:
+        try:
+            report = _audit(folder, is_live, options, progress)
+        except Exception:
+            if is_live or not is_running(folder):
+                raise
+        else:
+            if is_live or not is_running(folder):
+                report.elapsed_s = time.monotonic() - started
+                return report
+        is_live = True  # it started meanwhile, so what was found may be half of what it was doing
+
+
+def _audit(folder: Path, is_live: bool, options: AuditOptions, progress: Progress) -> Report:
+    with _Audit(folder, is_live, options, progress) as run:
         run.captures()
         run.state()
         run.politeness()
-        run.report.elapsed_s = time.monotonic() - started
         return run.report
 
 
 class _Audit:
     """One audit under way: the views of all partitions stay open for its duration."""
 
-    def __init__(self, folder: Path, options: AuditOptions, progress: Progress) -> None:
+    def __init__(self, folder: Path, is_live: bool, options: AuditOptions, progress: Progress) -> None:
+        self._began = time.time()
+        self._closed = set(layout.closed_segments(folder)) if is_live else None  # before the logs are read
         self._reader = CrawlReader(folder)
         self._saved = load_saved(self._reader)
         self._options, self._progress = options, progress
         self._open = contextlib.ExitStack()
         self._views: dict[int, TableView] = {}
-        is_live = is_running(folder)
         self.report = Report(folder=str(folder), crawl=self._reader.manifest.crawl, is_running=is_live, share=1.0)
         self._index = CaptureIndex()
         self._segments: list[Segment] = []
@@ -98,9 +118,9 @@ class _Audit:
         """Every segment: rows, records, derived files; and from them links and robots decisions."""
         records = RecordChecks(Check("warc", "WARC records against the journal: place, names, dates, digests computed anew"))
         once = Check("once", "captures: no URL has the same fetch twice")
-        derived, robots = DerivedChecks(), RobotsCheck(self._reader, self._saved.config)
+        derived, robots = DerivedChecks(), RobotsCheck(self._reader, self._saved.config, self.report.is_running)
         links = LinkCheck(self._reader, self._saved, self._views)
-        self._segments = segments(self._reader.folder, self._reader.lengths, records.check)
+        self._segments = segments(self._reader.folder, self._reader.lengths, records.check, self._closed)
         done = 0
         for segment in self._segments:
             records.begin(segment)
@@ -120,11 +140,16 @@ class _Audit:
             records.end()
             derived.end()
         robots.finish()
+        links.finish(self._again if self.report.is_running else None)
         self._once(once)
         links.check.note(f"{links.pages} pages parsed again")
         if not self._saved.is_recorded:
             links.check.note("the folder has no settings.json, so the default settings were judged by")
         self.report.checks += [links.check, robots.check, records.check, once, *derived.all()]
+
+    def _again(self) -> CrawlReader:
+        """The crawl as it is committed now."""
+        return CrawlReader(self._reader.folder)
 
     def _rows(self, segment: Segment, check: Check) -> Iterator[Row]:
         try:
@@ -170,7 +195,9 @@ class _Audit:
 
     def politeness(self) -> None:
         """The attempt logs."""
-        checks = PolitenessChecks(self._saved.config.politeness, self._options.hosts, self._progress)
+        checks = PolitenessChecks(
+            self._saved.config.politeness, self._options.hosts, self._progress, self._began if self.report.is_running else None
+        )
         checks.run(self._reader.folder)
         self.report.checks += checks.all()
         self.report.hosts = sorted(checks.paces.values(), key=lambda pace: pace.margin_s)

@@ -2,22 +2,25 @@
 
 The frontier's counts can balance although a link was never handed to it; this looks from the other end. A link without a record
 is judged by the saved settings with the seeds of that time; only one that would be admitted is a breach. What still waits in an outbox
-for its owner counts as known. Documents that the parse child did not survive are not parsed here, where nobody would kill us.
+for its owner counts as known. Beside a running crawl a parcel may have left the sender's table and not yet be in the receiver's, as
+they were read one after the other: what has no record is looked for in a second reading, by which it has arrived. Documents that the
+parse child did not survive are not parsed here, where nobody would kill us.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
 from lycosa.admit.submission import may_list
+from lycosa.exchange import waiting_urls
 from lycosa.inspect.audit_report import Check
 from lycosa.inspect.reader import CrawlReader, TableView
 from lycosa.inspect.saved import PureRules, Saved
-from lycosa.kv.records import prefix_end, url_key
+from lycosa.kv.records import url_key
 from lycosa.model.capture import Location, Original
-from lycosa.model.discovered import Discovered, LinkKind
+from lycosa.model.discovered import LinkKind
 from lycosa.model.fetched import Fetched, FetchKind
 from lycosa.model.parsed import Document, Link
 from lycosa.parse.inline import build_parser
@@ -32,8 +35,7 @@ _KNOWN = 300_000  # keys remembered as present: a site's pages link to the same 
 _OWNERS = 100_000
 _NOT_PARSED = frozenset({Reason.PARSE_KILLED, Reason.PARSE_TIMEOUT, Reason.INTERNAL})
 _PROBES = (1 << 18, 1 << 25)  # a record's length is not in the URL's record; reading beyond its end does no harm
-_PARCEL_KEY = 13
-_PARCEL = msgspec.msgpack.Decoder(list[Discovered])
+_MOST_DOUBTFUL = 100_000
 
 
 class LinkCheck:
@@ -48,6 +50,7 @@ class LinkCheck:
         self._known: set[bytes] = set()
         self._owners: dict[bytes, int] = {}
         self._under_way: set[bytes] | None = None
+        self._doubtful: dict[bytes, tuple[str, str]] = {}  # links without a record, by key: the URL, and what is to be said
         self.pages = 0
 
     def row(self, row: Row, record: StoredRecord) -> None:
@@ -100,7 +103,22 @@ class LinkCheck:
             return
         if self._rules.judge_then(link.url, link.kind, depth, wall, link.nofollow) is not None or key in self._outboxes():
             return
-        self.check.breach(f"{link.url} ({link.kind.name.lower()} at depth {depth}) was found on {row.url} and has no record")
+        told = f"{link.url} ({link.kind.name.lower()} at depth {depth}) was found on {row.url} and has no record"
+        if len(self._doubtful) < _MOST_DOUBTFUL:
+            self._doubtful.setdefault(key, (link.url, told))
+        else:
+            self.check.breach(told)
+
+    def finish(self, again: Callable[[], CrawlReader] | None) -> None:
+        """After the last row. ``again`` reads the crawl once more, if it is running."""
+        if again is not None and self._doubtful:
+            reader = again()
+            waiting = _waiting(reader.views())
+            for key, (url, _) in list(self._doubtful.items()):
+                if key in waiting or reader.find(url) is not None:
+                    del self._doubtful[key]
+        for _, told in self._doubtful.values():
+            self.check.breach(told)
 
     def _is_known(self, link: Link) -> bool:
         return self._views[self._owner(link.host8, host_of(link.url))].get(url_key(link.host8, link.url8)) is not None
@@ -116,11 +134,7 @@ class LinkCheck:
     def _outboxes(self) -> set[bytes]:
         """What was found and is on its way to its owner."""
         if self._under_way is None:
-            self._under_way = set()
-            for view in self._views.values():
-                for key, value in view.scan(b"O", prefix_end(b"O")):
-                    if len(key) == _PARCEL_KEY:
-                        self._under_way.update(found.host8 + found.url8 for found in _PARCEL.decode(value))
+            self._under_way = _waiting(self._views.values())
         return self._under_way
 
     def _body_of(self, original: Original | None) -> bytes | None:
@@ -139,3 +153,8 @@ class LinkCheck:
                 continue  # longer than the probe, or damaged: another check says so
             return stored.body if stored.fields.get("WARC-Type") == "response" else None
         return None
+
+
+def _waiting(views: Iterable[TableView]) -> set[bytes]:
+    """Keys of the URLs in the outboxes of all partitions."""
+    return {found.host8 + found.url8 for view in views for found in waiting_urls(view.scan)}

@@ -23,15 +23,19 @@ _STEP = 20_000
 
 
 class PolitenessChecks:
-    """The checks of the attempt log; ``run`` reads it once. Memory: 16 bytes an attempt, and one attempt a host."""
+    """The checks of the attempt log; ``run`` reads it once. Memory: 16 bytes an attempt, and one attempt a host.
 
-    def __init__(self, section: PolitenessSection, want_hosts: bool, progress: Progress) -> None:
+    Of a running crawl ``until`` bounds what is judged to requests that began before that wall time (seconds): the logs of its workers are
+    read one after the other, and a request that is open in one may have ended before the last of another began.
+    """
+
+    def __init__(self, section: PolitenessSection, want_hosts: bool, progress: Progress, until: float | None = None) -> None:
         self.hosts = Check("host pauses", "pauses between two requests to one host, against the delay that the host was owed")
         self.addresses = Check("addresses", "addresses: least time between two starts, requests at once, against the settings")
         self.paces: dict[str, HostPace] = {}
         self._section = section
         self._want_hosts = want_hosts
-        self._progress = progress
+        self._progress, self._until = progress, until
         self._read = 0
         self._second_addresses = 0
         self._damaged: dict[str, int] = {}
@@ -41,7 +45,9 @@ class PolitenessChecks:
 
     def run(self, folder: Path) -> None:
         """Reads all attempt logs of a crawl folder."""
-        attempts = read_attempts(attempts_folder(folder), self._note_damage)
+        attempts: Iterable[Attempt] = read_attempts(attempts_folder(folder), self._note_damage)
+        if self._until is not None:
+            attempts = (attempt for attempt in attempts if attempt.started_wall < self._until)
         uses = address_use(self._each(attempts))
         for use in uses:
             told = f"{use.address}, {use.requests} requests"

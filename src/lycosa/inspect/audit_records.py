@@ -60,7 +60,7 @@ class RecordChecks:
         return record
 
     def _is_filled(self, start: int, end: int) -> bool:
-        with self._segment.warc.open("rb") as file:
+        with layout.open_segment_file(self._segment.warc) as file:
             file.seek(start)
             return is_records(file.read(end - start))
 

@@ -6,8 +6,9 @@ has lost something.
 
 from __future__ import annotations
 
+import os
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 
 import msgspec
@@ -22,7 +23,11 @@ _CHUNK = 1 << 20
 
 
 class Segment(msgspec.Struct, frozen=True):
-    """One segment: committed lengths of its WARC and journal, ``None`` for the whole file; ``is_closed`` when it has its final names."""
+    """One segment: committed lengths of its WARC and journal, ``None`` for the whole file.
+
+    ``is_closed`` says that it has its final names and that all of it is looked at, so that its derived files can be compared. ``warc`` and
+    ``journal`` are to be opened by ``layout.open_segment_file``: a running crawl may close the segment at any time.
+    """
 
     name: str
     is_closed: bool
@@ -37,10 +42,15 @@ class Segment(msgspec.Struct, frozen=True):
         return read_rows(self.journal, self.journal_length)
 
 
-def segments(folder: Path, lengths: Mapping[str, int], check: Check) -> list[Segment]:
-    """All segments with committed captures, oldest first. Files that lack what was committed are breaches of ``check``."""
-    names = {layout.stem_of(path) for kind in (layout.WARC, layout.JOURNAL) for path in (folder / kind).glob("*-w*")}
-    names |= {layout.stem_of(name) for name in lengths}
+def segments(folder: Path, lengths: Mapping[str, int], check: Check, closed: Set[str] | None = None) -> list[Segment]:
+    """All segments with committed captures, oldest first. Files that lack what was committed are breaches of ``check``.
+
+    ``lengths`` are those of the last commit that was read. For a running crawl ``closed`` names the segments that were closed *before* the
+    commit logs were read. Of the others only those that ``lengths`` names are looked at: one that began since holds captures
+    that the state, as it was read, does not know, and would look like a breach.
+    """
+    committed = {layout.stem_of(name) for name in lengths}
+    names = committed | (layout.segment_names(folder, layout.WARC, layout.JOURNAL) if closed is None else closed)
     found = [segment for name in names if (segment := _segment(folder, name, lengths, check)) is not None]
     return sorted(found, key=lambda segment: (segment.header.created_us, segment.name))
 
@@ -55,25 +65,27 @@ def _segment(folder: Path, name: str, lengths: Mapping[str, int], check: Check) 
     is_closed = (folder / layout.file_name(layout.WARC, name)).exists()
     is_closing = (folder / layout.file_name(layout.JOURNAL, name)).exists()
     for kind in (layout.WARC, layout.JOURNAL):
-        path = layout.existing(folder, kind, name)
+        path = folder / layout.file_name(kind, name)
         committed = lengths.get(layout.file_name(kind, name) + layout.OPEN)
         if committed is None and not (is_closed or is_closing):
             return None  # made for a commit that never came
-        if not path.exists():
+        try:
+            with layout.open_segment_file(path) as file:
+                size = os.fstat(file.fileno()).st_size
+        except FileNotFoundError:
             check.expect(False, f"{path.relative_to(folder)} is missing{f', {committed} bytes of it were committed' if committed else ''}")
             return None
-        size = path.stat().st_size
         if committed is not None and size < committed:
             check.expect(False, f"{path.relative_to(folder)} has {size} bytes, {committed} were committed")
         paths[kind] = path
         known[kind] = size if committed is None else min(size, committed)
+        is_closed = is_closed and known[kind] == size
     try:
         header = read_header(paths[layout.JOURNAL])
     except JournalError as error:
         check.expect(False, str(error))
         return None
-    is_whole = paths[layout.JOURNAL].stat().st_size == known[layout.JOURNAL]
-    length = None if is_whole and is_closed else known[layout.JOURNAL]
+    length = None if is_closed else known[layout.JOURNAL]
     return Segment(name, is_closed, header, paths[layout.WARC], known[layout.WARC], paths[layout.JOURNAL], length)
 
 

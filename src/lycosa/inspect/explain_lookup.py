@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from lycosa.attempts.files import files_of, open_file
+from lycosa.attempts.files import DAMAGED, files_of, open_file
 from lycosa.folder import attempts_folder
 from lycosa.inspect.reader import CrawlReader, TableView
 from lycosa.kv.records import PARKED_BAND, row_urls
@@ -73,7 +74,7 @@ class Place(msgspec.Struct, frozen=True):
 
 def stored_capture(folder: Path, segment: str, offset: int) -> Stored | None:
     """The capture at a place, or ``None`` when its file or record is gone."""
-    path = layout.existing(folder, layout.WARC, layout.stem_of(segment))
+    path = folder / layout.file_name(layout.WARC, layout.stem_of(segment))
     try:
         length = _member_length(path, offset)
         record = read_record(folder, Location(segment, offset, length, ""))
@@ -83,6 +84,7 @@ def stored_capture(folder: Path, segment: str, offset: int) -> Stored | None:
         return None
     is_its_own = beside.fields.get("WARC-Concurrent-To") == record.fields.get("WARC-Record-ID")
     metadata = _fields(beside.body) if is_its_own and beside.fields.get("WARC-Type") == "metadata" else {}
+    path = layout.existing(folder, layout.WARC, layout.stem_of(segment))
     return Stored(str(path.relative_to(folder)), offset, length, record, metadata)
 
 
@@ -93,12 +95,13 @@ def tries_of(folder: Path, url: str) -> list[Tried]:
     for worker, paths in files_of(attempts_folder(folder)).items():
         waiting: dict[bytes, tuple[int, str, int]] = {}
         for path in paths:
-            with open_file(path) as file:
+            with suppress(FileNotFoundError, *DAMAGED), open_file(path) as file:  # dropped meanwhile; the audit tells of damage
                 for line in file:
-                    if line.startswith(b"B\t") and line.endswith(tail):
-                        _begun(worker, path, line, found, waiting)
-                    elif waiting and line.startswith(b"E\t"):
-                        _ended(line, found, waiting)
+                    with suppress(ValueError, IndexError):  # a line that a kill tore
+                        if line.startswith(b"B\t") and line.endswith(tail):
+                            _begun(worker, path, line, found, waiting)
+                        elif waiting and line.startswith(b"E\t"):
+                            _ended(line, found, waiting)
     return sorted(found.values(), key=lambda tried: tried.began)[-_SHOWN:]
 
 
@@ -113,14 +116,12 @@ def found_on(reader: CrawlReader, url: str) -> Search:
         searched.add(layout.stem_of(path))
         if link is not None:
             return Search(link)
-    for path in sorted((reader.folder / layout.JOURNAL).glob("*.jsonl.zst*")):
-        if layout.stem_of(path) in searched:
-            continue
+    for name in sorted(layout.segment_names(reader.folder, layout.JOURNAL) - searched):
         try:
-            link = _in_journal(path, reader.lengths, url)
+            link = _in_journal(layout.existing(reader.folder, layout.JOURNAL, name), reader.lengths, url)
         except (JournalError, OSError):
             continue
-        searched.add(layout.stem_of(path))
+        searched.add(name)
         if link is not None:
             return Search(link)
     unread = [segment for segment in layout.closed_segments(reader.folder) if segment not in searched]
@@ -180,7 +181,7 @@ def _member_length(path: Path, offset: int) -> int:
     """The packed length of the gzip member that begins at an offset."""
     unpacker = zlib.decompressobj(_GZIP)
     length = 0
-    with path.open("rb") as file:
+    with layout.open_segment_file(path) as file:
         file.seek(offset)
         while not unpacker.eof:
             chunk = file.read(_CHUNK)

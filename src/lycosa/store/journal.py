@@ -10,9 +10,11 @@ import io
 import sys
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
+from lycosa.store import layout
 from lycosa.store.rows import FORMAT, Row, SegmentHeader
 from lycosa.wire import UNREADABLE
 
@@ -88,7 +90,7 @@ def _check(path: Path, line: bytes) -> SegmentHeader:
 
 def _lines(path: Path, length: int | None) -> Generator[bytes, None, None]:
     may_be_torn = path.name.endswith(".open") and length is None
-    with path.open("rb") as file:
+    with layout.open_segment_file(path) as file:
         source = file if length is None else _Head(file, length)
         stream = zstd.ZstdFile(source)
         try:
@@ -101,7 +103,7 @@ def _lines(path: Path, length: int | None) -> Generator[bytes, None, None]:
 class _Head(io.RawIOBase):
     """The first bytes of a file."""
 
-    def __init__(self, file: io.BufferedReader, length: int) -> None:
+    def __init__(self, file: BinaryIO, length: int) -> None:
         self._file, self._left = file, length
 
     def readable(self) -> bool:

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import BinaryIO
 
 OPEN = ".open"
 WARC, JOURNAL, CDXJ, PAGES, LINKS, TEXT = "warc", "journal", "cdxj", "pages", "links", "text"
@@ -64,6 +66,30 @@ def existing(folder: Path, kind: str, name: str) -> Path:
     """The closed file if it is there, else its open form (which may be absent)."""
     closed = folder / file_name(kind, name)
     return closed if closed.exists() else closed.with_name(closed.name + OPEN)
+
+
+def open_segment_file(path: Path) -> BinaryIO:
+    """Opens a WARC or journal by its open or closed name, while its worker may be closing the segment.
+
+    Closing only takes ``.open`` off the name, so whoever does not find the open form finds the closed one. Raises ``OSError`` when
+    neither is there.
+    """
+    closed = path.with_name(path.name.removesuffix(OPEN))
+    for each in (closed, closed.with_name(closed.name + OPEN)):
+        with suppress(FileNotFoundError):
+            return each.open("rb")
+    return closed.open("rb")  # it was closed between the two looks, or it is gone
+
+
+def segment_names(folder: Path, *kinds: str) -> set[str]:
+    """The segments that have a file of one of these kinds, open or closed.
+
+    A large folder is listed in parts, and a file that is renamed in between may be missed by one listing, so there are two.
+    """
+    found = set()
+    for _ in range(2):
+        found |= {stem_of(path) for kind in kinds for path in (folder / kind).glob(f"[!.]*{_SUFFIX[kind]}*")}
+    return found
 
 
 def closed_segments(folder: Path) -> Iterator[str]:

@@ -38,8 +38,8 @@ def read_record(folder: Path, location: Location) -> StoredRecord:
 
     Raises ``RecordError``, or ``FileNotFoundError`` when the segment is gone.
     """
-    path = layout.existing(folder, layout.WARC, layout.stem_of(location.segment))
-    with path.open("rb") as file:
+    path = folder / layout.file_name(layout.WARC, layout.stem_of(location.segment))
+    with layout.open_segment_file(path) as file:
         file.seek(location.offset)
         packed = file.read(location.length)
     gzip = zlib.decompressobj(_GZIP)
@@ -94,14 +94,11 @@ def committed_rows(path: Path, lengths: Mapping[str, int], having: bytes = b"") 
             return  # begun after the last commit that was read
     if closed.exists():
         path, length = closed, None
-    try:
-        yield from journal.read_rows(path, length, having)
-    except FileNotFoundError:  # closed between the look and the opening: it is whole now
-        yield from journal.read_rows(closed, None, having)
+    yield from journal.read_rows(path, length, having)
 
 
 def crawl_rows(folder: Path, lengths: Mapping[str, int] | None = None) -> Iterator[Row]:
     """The rows of all journals of a crawl, segment by segment. ``lengths``, if given, bounds the open ones to what is committed."""
-    for path in sorted((folder / layout.JOURNAL).glob("*.jsonl.zst*")):
-        name = f"{layout.JOURNAL}/{path.name}"
-        yield from journal.read_rows(path, None if lengths is None else lengths.get(name))
+    for name in sorted(layout.segment_names(folder, layout.JOURNAL)):
+        path = layout.existing(folder, layout.JOURNAL, name)
+        yield from journal.read_rows(path) if lengths is None else committed_rows(path, lengths)

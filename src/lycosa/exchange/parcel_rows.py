@@ -1,0 +1,56 @@
+"""The rows of an outbox as bytes: the one place that knows their forms.
+
+==========================  ======================================================================
+a parcel of                 its row, in MessagePack
+==========================  ======================================================================
+discovered URLs             an array of ``Discovered``
+anything else               a map with a field for each kind: ``contents``, rows of content-seen
+==========================  ======================================================================
+
+A new kind of parcel is a new field of ``_Map``, with a default. A program that does not know a field must not send such a row:
+the receiver would acknowledge a parcel of which a part is lost, so ``decode_row`` raises. ``urls_of``, which only reads which URLs wait,
+ignores fields that it does not know.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from lycosa.model.discovered import Discovered
+
+
+class ParcelRow(NamedTuple):
+    """What a row holds; a parcel is of one kind, so the other is empty."""
+
+    discovered: list[Discovered]
+    contents: list[tuple[bytes, bytes]]
+
+
+class _Map(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    contents: list[tuple[bytes, bytes]] = []
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER: msgspec.msgpack.Decoder[list[Discovered] | _Map] = msgspec.msgpack.Decoder(list[Discovered] | _Map)
+_URLS: msgspec.msgpack.Decoder[list[Discovered] | dict[str, msgspec.Raw]] = msgspec.msgpack.Decoder(
+    list[Discovered] | dict[str, msgspec.Raw]
+)
+
+
+def encode_row(row: ParcelRow) -> bytes:
+    """The bytes of a row."""
+    return _ENCODER.encode(_Map(row.contents) if row.contents else row.discovered)
+
+
+def decode_row(value: bytes) -> ParcelRow:
+    """All that a row holds. Raises ``msgspec.DecodeError`` for one of a kind that this program does not know."""
+    decoded = _DECODER.decode(value)
+    return ParcelRow(decoded, []) if isinstance(decoded, list) else ParcelRow([], decoded.contents)
+
+
+def urls_of(value: bytes) -> list[Discovered]:
+    """The URLs that a row carries to their owner; none for every other kind of parcel, known or not."""
+    decoded = _URLS.decode(value)
+    return decoded if isinstance(decoded, list) else []
