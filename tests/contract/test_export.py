@@ -292,7 +292,7 @@ def test_a_question_reads_no_other_files(still: SampleCrawl, tmp_path: Path, cap
     secret = tmp_path / "secret.csv"
     secret.write_text("a\n1\n")
     code, out, err = run(capsys, "sql", still.folder, statement.format(secret))
-    assert (code, out) == (ExitCode.USAGE, "") and "Permission Error" in err
+    assert (code, out) == (ExitCode.USAGE, "") and "is not allowed here" in err
     for form in ("jsonl", "parquet"):
         condition = f"EXISTS ({statement.format(secret)})"
         code, _, err = run(capsys, "export", still.folder, "urls", "--where", condition, "--format", form, "-o", tmp_path / "out" / "x")

@@ -32,7 +32,8 @@ Tables:
   urls     one row per known URL: state, reason, history (read from the crawl's state when named)
   hosts    one row per known host (likewise)
 
-The dialect is DuckDB's. Nothing is changed, no other files are read, and the crawl may be running. Times are UTC. Whoever reads the
+The dialect is DuckDB's. Only statements that read are answered (SELECT, WITH, FROM, VALUES, DESCRIBE, SHOW, SUMMARIZE, and EXPLAIN of
+these), no other files are read or written, and the crawl may be running. Times are UTC. Whoever reads the
 output may stop early (| head): that is no error.
 """
 _MOST_SHOWN = 1000
@@ -53,13 +54,14 @@ def run(folder: Path, statement: str, form: str, memory: str) -> ExitCode:
     """Answers one question."""
     from lycosa.config_units import read_bytes
     from lycosa.inspect.reader import CrawlReader
-    from lycosa.inspect.sql import ask, wanted_tables
+    from lycosa.inspect.sql import ask, refuse_writes, wanted_tables
     from lycosa.inspect.tables import CrawlTables
 
     try:
         memory_mb = max(read_bytes(memory) // 1_000_000, 64)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--memory") from None
+    refuse_writes(statement)
     with CrawlTables(CrawlReader(folder), wanted_tables(statement), memory_mb) as tables:
         names, rows = ask(tables, statement)
         if form == "json":

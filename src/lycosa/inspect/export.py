@@ -20,7 +20,7 @@ from typing import Any, TextIO
 import duckdb
 
 from lycosa.inspect.reader import CrawlReader
-from lycosa.inspect.sql import SqlError, explained, fetched
+from lycosa.inspect.sql import explained, fetched, refuse_writes
 from lycosa.inspect.state_rows import COLUMNS, state_rows, write_state
 from lycosa.inspect.tables import STATE, CrawlTables
 
@@ -107,8 +107,7 @@ def _select(tables: CrawlTables, kind: str, where: str) -> duckdb.DuckDBPyConnec
     """Rows by a condition. The parentheses keep it one, and a statement with a second one in it is refused."""
     statement = f"SELECT * FROM {kind}" + (f" WHERE ({where}\n)" if where else "")
     try:
-        if len(tables.connection.extract_statements(statement)) != 1:
-            raise SqlError(f"--where takes a condition, not {where!r}")
+        refuse_writes(statement)
         return tables.connection.execute(statement)
     except duckdb.Error as error:
         raise explained(tables, error, statement) from error
@@ -121,11 +120,13 @@ def _write_parquet(reader: CrawlReader, kind: str, where: str, path: Path) -> in
         counted = duckdb.connect(":memory:").execute("SELECT count(*) FROM read_parquet(?)", [str(path)]).fetchone()
         return int(counted[0]) if counted else 0
     with CrawlTables(reader, [kind]) as tables:
-        tables.lock(path.parent)
+        tables.lock(path)
         _select(tables, kind, f"({where}\n) AND false" if where else "false")  # a wrong condition is told as it is, not as part of COPY
         target = str(path).replace("'", "''")
         select = f"SELECT * FROM {kind}" + (f" WHERE ({where}\n)" if where else "")
-        copied = tables.connection.execute(f"COPY ({select}) TO '{target}' (FORMAT parquet, COMPRESSION zstd)").fetchone()
+        copied = tables.connection.execute(
+            f"COPY ({select}) TO '{target}' (FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false)"
+        ).fetchone()
         return int(copied[0]) if copied else 0
 
 

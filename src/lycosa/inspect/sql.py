@@ -11,10 +11,10 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from lycosa.inspect.sql_gate import NotAQuestion, check_reads_only
 from lycosa.inspect.tables import TABLES, CrawlTables
 
 _ROWS = 1000
-_ASKING = frozenset({"SELECT", "EXPLAIN"})  # DESCRIBE, SHOW, SUMMARIZE and VALUES are SELECT to DuckDB
 _COLUMNS_ONLY = re.compile(r"\s*(?:DESCRIBE|DESC|SHOW)\b(?!\s*\()", re.IGNORECASE)
 _NO_TABLE = re.compile(r"Table with name (.+?) does not exist")
 _NO_COLUMN = re.compile(r'(?:Referenced column|does not have a column named) "(.+?)"')
@@ -32,25 +32,29 @@ def wanted_tables(statement: str) -> list[str]:
 
 def ask(tables: CrawlTables, statement: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
     """The columns and the rows of an answer; rows stream. Raises ``SqlError``, later ones while rows are taken."""
-    connection = tables.connection
+    refuse_writes(statement)
     tables.lock()
     try:
-        parsed = connection.extract_statements(statement)
-        if len(parsed) != 1:
-            raise SqlError(f"one statement at a time, this is {len(parsed)}")
-        kind = str(parsed[0].type).rpartition(".")[2]
-        if kind not in _ASKING:
-            raise SqlError(f"{kind} is not a question; only SELECT, WITH, DESCRIBE, SUMMARIZE and EXPLAIN are answered")
-        cursor = connection.execute(parsed[0])
+        cursor = tables.connection.execute(statement)
         described = cursor.description or ()
     except duckdb.Error as error:
         raise explained(tables, error, statement) from error
     return [column[0] for column in described], fetched(tables, cursor, statement)
 
 
+def refuse_writes(statement: str) -> None:
+    """Raises ``SqlError`` for anything but one statement that only reads."""
+    try:
+        check_reads_only(statement)
+    except NotAQuestion as error:
+        raise SqlError(str(error)) from None
+    except duckdb.Error as error:
+        raise SqlError(_first_line(error)) from error
+
+
 def explained(tables: CrawlTables, error: duckdb.Error, statement: str) -> SqlError:
     """DuckDB's error in one line; when a name is unknown, with the nearest, and with those there are."""
-    text = str(error).split("\n", 1)[0].strip()
+    text = _first_line(error)
     if found := _NO_TABLE.search(text):
         return SqlError(
             f"there is no table {found[1]!r}{_near(found[1], TABLES)}; there are {', '.join(sorted(TABLES))}".replace("?;", "?")
@@ -63,6 +67,10 @@ def explained(tables: CrawlTables, error: duckdb.Error, statement: str) -> SqlEr
             listed = [f"table {name}: {', '.join(columns[name])}" for name in named]
             return SqlError("\n".join([f"there is no column {found[1]!r}{_near(found[1], known)}", *listed]))
     return SqlError(text)
+
+
+def _first_line(error: duckdb.Error) -> str:
+    return str(error).split("\n", 1)[0].strip()
 
 
 def _near(name: str, known: Iterable[str]) -> str:

@@ -45,6 +45,7 @@ class CrawlTables:
 
     def __init__(self, reader: CrawlReader, wanted: Sequence[str] = TABLES, memory_mb: int = MEMORY_MB) -> None:
         self._reader = reader
+        self._files: list[Path] = []
         self._stack = ExitStack()
         try:
             self._folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="lycosa-tables-")))
@@ -63,12 +64,15 @@ class CrawlTables:
             self._stack.close()
             raise
 
-    def lock(self, *folders: Path) -> None:
-        """From here on the connection reaches the files of its tables and of ``folders``, and no others: a question that somebody else
-        wrote cannot read or write what it likes."""
-        places = [self._folder, *(self._reader.folder / kind for kind in CAPTURES), *folders]
-        listed = ", ".join(_quoted(place) for place in places)
-        self.connection.execute(f"SET allowed_directories = [{listed}]")
+    def lock(self, *files: Path) -> None:
+        """From here on the connection reaches the files of its tables and ``files``, by their exact names, and no others (what it spills to
+        disk apart). No file can be made, and no setting changed.
+
+        DuckDB knows no permission to read alone, so this does not keep a statement from overwriting a table's file: only statements that
+        ``sql_gate`` lets pass may follow.
+        """
+        listed = ", ".join(_quoted(path) for path in [*self._files, *files])
+        self.connection.execute(f"SET allowed_paths = [{listed}]")
         self.connection.execute("SET enable_external_access = false")
         self.connection.execute("SET lock_configuration = true")
 
@@ -107,10 +111,9 @@ class CrawlTables:
         ready = {kind: {layout.stem_of(path) for path in paths} for kind, paths in files.items()}
         for kind in CAPTURES:  # an empty file, so that a table has its columns before there is a capture
             files[kind].append(self._build(kind, "", ()))
-        for path in sorted((self._reader.folder / layout.JOURNAL).glob("*.jsonl.zst*")):
-            segment = layout.stem_of(path)
+        for segment in sorted(layout.segment_names(self._reader.folder, layout.JOURNAL)):
+            path = layout.existing(self._reader.folder, layout.JOURNAL, segment)
             for kind in [kind for kind in kinds if segment not in ready[kind]]:
-                ready[kind].add(segment)  # both of its names may have been seen, if it was closed meanwhile
                 files[kind].append(self._build(kind, segment, committed_rows(path, self._reader.lengths)))
         for kind, paths in files.items():
             self._view(FETCHES if kind == layout.PAGES else kind, paths)
@@ -130,6 +133,7 @@ class CrawlTables:
         return path
 
     def _view(self, name: str, paths: Sequence[Path]) -> None:
+        self._files += paths
         files = ", ".join(map(_quoted, paths))
         # By name: files of an earlier version may lack the newest columns.
         self.connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet([{files}], union_by_name = true)")
