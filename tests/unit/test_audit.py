@@ -310,6 +310,49 @@ def test_a_row_of_a_table_that_is_missing_too_much_or_changed_is_found(take: Cal
     assert "elsewhere.test" in breached(folder)[kind][0]
 
 
+@pytest.mark.parametrize(("kind", "last"), [("pages", 3), ("links", 1)])
+def test_a_table_from_before_its_last_columns_were_added_is_no_breach(take: Callable[[str], Path], kind: str, last: int) -> None:
+    folder = take("finished")
+    path = only(folder, f"{kind}/*.parquet")
+    table = pq.read_table(path)
+    names = table.column_names
+    pq.write_table(table.select(names[:-last]), path)
+    report = run(folder)
+    assert report.first_breaches() == []
+    notes = next(check.notes for check in report.checks if check.name == kind)
+    assert any(f"lacks {', '.join(names[-last:])}: it was written before" in note for note in notes)
+    pq.write_table(table.drop_columns([names[1]]), path)
+    assert breached(folder) == {kind: [f"{kind}/{path.name}: has no column {names[1]}"]}
+
+
+@pytest.mark.parametrize("kind", ["pages", "links"])
+def test_a_table_of_another_origin_in_the_place_of_a_segments_own_is_found(take: Callable[[str], Path], kind: str) -> None:
+    folder = take("finished")
+    path = only(folder, f"{kind}/*.parquet")
+    own = pq.read_table(path)
+    label = {"pages": "url", "links": "target_url"}[kind]
+    at = own.column_names.index(label)
+    for other in (
+        pa.table({"x": [1]}),
+        pa.table({label: [1] * own.num_rows}),
+        own.set_column(at, label, pa.array(range(own.num_rows))),
+        own.slice(0, own.num_rows - 1),
+        own.slice(0, 0),
+    ):
+        pq.write_table(other, path)
+        assert set(breached(folder)) == {kind}, other.schema
+    path.write_bytes(b"not Parquet")
+    assert "cannot be read" in breached(folder)[kind][0]
+
+
+@pytest.mark.parametrize("name", ["pages/evil.parquet", "links/x.parquet", "cdxj/other.cdxj", "text/x.warc.wet.gz", "pages/notes.txt"])
+def test_a_file_that_belongs_to_no_segment_is_found(take: Callable[[str], Path], name: str) -> None:
+    folder = take("finished")
+    (folder / name).write_bytes(b"")
+    kind = name.split("/")[0]
+    assert breached(folder) == {kind: [f"{name} belongs to no segment of this crawl; move it elsewhere"]}
+
+
 def test_a_changed_text_record_is_found(take: Callable[[str], Path]) -> None:
     folder = take("finished")
     path = only(folder, "text/*.warc.wet.gz")

@@ -139,6 +139,7 @@ class _Audit:
                     links.row(row, record)
             records.end()
             derived.end()
+        derived.strangers(self._reader.folder, self._segments)
         robots.finish()
         links.finish(self._again if self.report.is_running else None)
         self._once(once)

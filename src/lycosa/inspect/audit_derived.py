@@ -12,16 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from lycosa.inspect.audit_report import Check
 from lycosa.inspect.audit_segments import Segment, members
+from lycosa.inspect.audit_tables import BATCH_ROWS, TableCheck
 from lycosa.store import cdxj, layout, links, pages, wet
-from lycosa.store.closing import missing_files
+from lycosa.store.closing import missing_files, wanted_kinds
 from lycosa.store.rows import Row
 
 _ROWS = 500
-_LINKS = 50_000
+_PAGES_NEEDED = len(pages.COMMON_CRAWL) + 1
+_LINKS_NEEDED = 3
 
 
 class DerivedChecks:
@@ -33,6 +34,9 @@ class DerivedChecks:
         self.links = Check("links", "rows of links/ against the journal, every column")
         self.text = Check("text", "text records against the journal")
         self._segment: Segment | None = None
+        self._pages: TableCheck | None = None
+        self._links: TableCheck | None = None
+        self._text: Iterator[bytes] | None = None
 
     def all(self) -> list[Check]:
         return [self.cdxj, self.pages, self.links, self.text]
@@ -47,10 +51,15 @@ class DerivedChecks:
             self._check_of(path.parent.name).note(f"{path.parent.name}/{path.name} is not built yet; the next start builds it")
         self._lines: list[bytes] | None = None if layout.CDXJ in missing else []
         self._cdxj_path = folder / layout.file_name(layout.CDXJ, segment.name)
-        has = segment.header
-        self._pages = None if layout.PAGES in missing else _Table(folder / layout.file_name(layout.PAGES, segment.name))
-        self._links = None if layout.LINKS in missing or not has.links else _Table(folder / layout.file_name(layout.LINKS, segment.name))
-        self._text = None if layout.TEXT in missing or not has.text else members(folder / layout.file_name(layout.TEXT, segment.name))
+        self._pages = self._links = self._text = None
+        wanted = set(wanted_kinds(segment.header)) - set(missing)
+        paths = {kind: folder / layout.file_name(kind, segment.name) for kind in wanted}
+        if layout.PAGES in wanted:
+            self._pages = TableCheck(self.pages, paths[layout.PAGES], _PAGES_NEEDED)
+        if layout.LINKS in wanted:
+            self._links = TableCheck(self.links, paths[layout.LINKS], _LINKS_NEEDED)
+        if layout.TEXT in wanted:
+            self._text = members(paths[layout.TEXT])
         if self._text is not None:
             self._next_text(self._text)  # the warcinfo record
         self._rows: list[Row] = []
@@ -70,7 +79,7 @@ class DerivedChecks:
         if self._links is not None and row.links.urls:
             self._rows.append(row)
             self._link_count += len(row.links.urls)
-            if self._link_count >= _LINKS:
+            if self._link_count >= BATCH_ROWS:
                 self._compare_links(self._links)
         if self._text is not None and wet.has_text(row):
             self._compare_text(self._text, row)
@@ -83,20 +92,36 @@ class DerivedChecks:
             self._compare_lines(sorted(self._lines))
         if self._pages is not None:
             self._compare_pages(self._pages)
-            self._end_table(self.pages, self._pages)
+            self._pages.end()
         if self._links is not None:
             self._compare_links(self._links)
-            self._end_table(self.links, self._links)
+            self._links.end()
         if self._text is not None:
             left = self._next_text(self._text)
             self.text.expect(left is None, f"{self._segment.name}: text records that no row has")
 
+    def strangers(self, folder: Path, found: list[Segment]) -> None:
+        """Files that belong to no segment, or to one that has no such file: readers of the folder would take their rows for captures.
+
+        The segments are listed after the files: a file is derived when its segment has its final names, so a running crawl has none that
+        is missing there.
+        """
+        headers = {segment.name: segment.header for segment in found}
+        for kind in layout.DERIVED:
+            paths = sorted((folder / kind).glob("[!.]*"))
+            known = layout.segment_names(folder, layout.WARC, layout.JOURNAL)
+            for path in paths:
+                name, check = layout.stem_of(path), self._check_of(kind)
+                header = headers.get(name)
+                if path != folder / layout.file_name(kind, name) or name not in known:
+                    check.breach(f"{kind}/{path.name} belongs to no segment of this crawl; move it elsewhere")
+                elif header is not None and kind not in wanted_kinds(header):
+                    check.breach(
+                        f"{kind}/{path.name}: its segment was stored without {kind}/, so this crawl did not make it; move it elsewhere"
+                    )
+
     def _check_of(self, kind: str) -> Check:
         return {layout.CDXJ: self.cdxj, layout.PAGES: self.pages, layout.LINKS: self.links, layout.TEXT: self.text}[kind]
-
-    def _end_table(self, check: Check, table: _Table) -> None:
-        left = table.left()
-        check.expect(left == 0, f"{table.path.parent.name}/{table.path.name} has {left} rows more than the journal")
 
     def _compare_lines(self, wanted: list[bytes]) -> None:
         self.cdxj.checked += len(wanted)
@@ -111,37 +136,18 @@ class DerivedChecks:
             self.cdxj.breach(f"{self._cdxj_path.name} ends after {at} lines of {len(wanted)}")
         return None
 
-    def _compare_pages(self, table: _Table) -> None:
+    def _compare_pages(self, table: TableCheck) -> None:
         if self._values:
             columns = [pa.array(column, field.type) for column, field in zip(zip(*self._values, strict=True), pages.SCHEMA, strict=True)]
-            self._compare(self.pages, table, pa.table(columns, schema=pages.SCHEMA), "url")
+            table.compare(pa.table(columns, schema=pages.SCHEMA), "url")
             self._values.clear()
 
-    def _compare_links(self, table: _Table) -> None:
+    def _compare_links(self, table: TableCheck) -> None:
         if self._rows:
             assert self._segment is not None
             wanted = pa.Table.from_batches([links.batch(self._rows, self._segment.name)])
-            self._compare(self.links, table, wanted, "source_url")
+            table.compare(wanted, "source_url")
             self._rows, self._link_count = [], 0
-
-    def _compare(self, check: Check, table: _Table, wanted: pa.Table, label: str) -> None:
-        check.checked += wanted.num_rows
-        try:
-            found = table.take(wanted.num_rows)
-        except (pa.ArrowException, OSError) as error:
-            return check.breach(f"{table.path.parent.name}/{table.path.name}: {error}")
-        name = f"{table.path.parent.name}/{table.path.name}"
-        if found.num_rows < wanted.num_rows:
-            return check.breach(f"{name} ends {wanted.num_rows - found.num_rows} rows before the journal")
-        for column in wanted.column_names:
-            if column not in found.column_names:
-                check.breach(f"{name} has no column {column}")
-                continue
-            one, other = _plain(wanted[column]), _plain(found[column])
-            if not one.equals(other.cast(one.type)):
-                at = next(at for at, pair in enumerate(zip(one.to_pylist(), other.to_pylist(), strict=True)) if pair[0] != pair[1])
-                check.breach(f"{name}: {column} of {wanted[label][at]} is {other[at]}, by the journal {one[at]}")
-        return None
 
     def _next_text(self, stream: Iterator[bytes]) -> bytes | None:
         try:
@@ -155,42 +161,3 @@ class DerivedChecks:
         head, _, rest = found.partition(b"\r\n\r\n") if found else (b"", b"", b"")
         is_same = f"WARC-Target-URI: {row.url}\r\n".encode() in head and rest == row.text.encode("utf-8", "replace") + b"\r\n\r\n"
         self.text.expect(is_same, f"the text record of {row.url} is missing or another")
-
-
-class _Table:
-    """A Parquet file read from its beginning, a number of rows at a time."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._batches: Iterator[pa.RecordBatch] | None = None
-        self._waiting: pa.Table | None = None
-
-    def take(self, rows: int) -> pa.Table:
-        """The next rows; fewer at the end."""
-        if self._batches is None:
-            file = pq.ParquetFile(self.path)
-            self._batches = file.iter_batches(batch_size=_LINKS)
-            self._waiting = file.schema_arrow.empty_table()
-        assert self._waiting is not None
-        while self._waiting.num_rows < rows and (batch := next(self._batches, None)) is not None:
-            self._waiting = pa.concat_tables([self._waiting, pa.Table.from_batches([batch])])
-        taken, self._waiting = self._waiting.slice(0, rows), self._waiting.slice(rows)
-        return taken
-
-    def left(self) -> int:
-        """Rows that were not taken."""
-        try:
-            total = 0
-            while (rows := int(self.take(_LINKS).num_rows)) > 0:
-                total += rows
-            return total
-        except (pa.ArrowException, OSError):
-            return 0
-
-
-def _plain(column: pa.ChunkedArray) -> pa.Array:
-    """One array, dictionaries decoded."""
-    array = column.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):
-        array = array.chunk(0) if array.num_chunks else pa.array([], array.type)
-    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array

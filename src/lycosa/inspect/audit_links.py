@@ -50,7 +50,7 @@ class LinkCheck:
         self._known: set[bytes] = set()
         self._owners: dict[bytes, int] = {}
         self._under_way: set[bytes] | None = None
-        self._doubtful: dict[bytes, tuple[str, str]] = {}  # links without a record, by key: the URL, and what is to be said
+        self._doubtful: list[tuple[bytes, str, str]] = []  # links without a record: key, URL, what is to be said
         self.pages = 0
 
     def row(self, row: Row, record: StoredRecord) -> None:
@@ -105,7 +105,7 @@ class LinkCheck:
             return
         told = f"{link.url} ({link.kind.name.lower()} at depth {depth}) was found on {row.url} and has no record"
         if len(self._doubtful) < _MOST_DOUBTFUL:
-            self._doubtful.setdefault(key, (link.url, told))
+            self._doubtful.append((key, link.url, told))
         else:
             self.check.breach(told)
 
@@ -114,10 +114,8 @@ class LinkCheck:
         if again is not None and self._doubtful:
             reader = again()
             waiting = _waiting(reader.views())
-            for key, (url, _) in list(self._doubtful.items()):
-                if key in waiting or reader.find(url) is not None:
-                    del self._doubtful[key]
-        for _, told in self._doubtful.values():
+            self._doubtful = [each for each in self._doubtful if each[0] not in waiting and reader.find(each[1]) is None]
+        for _, _, told in self._doubtful:
             self.check.breach(told)
 
     def _is_known(self, link: Link) -> bool:

@@ -53,12 +53,15 @@ def give_final_names(folder: Path, name: str) -> bool:
     return renamed
 
 
+def wanted_kinds(header: SegmentHeader) -> list[str]:
+    """The kinds of derived files that a segment has when it is closed."""
+    unwanted = {layout.LINKS: not header.links, layout.TEXT: not header.text}
+    return [kind for kind in layout.DERIVED if not unwanted.get(kind, False)]
+
+
 def missing_files(folder: Path, header: SegmentHeader) -> dict[str, Path]:
     """The derived files that a closed segment should have and has not, by kind."""
-    wanted = [layout.CDXJ, layout.PAGES]
-    wanted += [layout.LINKS] if header.links else []
-    wanted += [layout.TEXT] if header.text else []
-    paths = {kind: folder / layout.file_name(kind, header.segment) for kind in wanted}
+    paths = {kind: folder / layout.file_name(kind, header.segment) for kind in wanted_kinds(header)}
     return {kind: path for kind, path in paths.items() if not path.exists()}
 
 

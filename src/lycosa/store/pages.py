@@ -116,6 +116,7 @@ COMMON_CRAWL: list[Column] = [
     ("subset", _TEXT, False, lambda v: subset(v.row)),
 ]
 
+# New ones at the end only: a table without the last ones is one of an earlier version, one that lacks another column is damaged.
 OURS: list[Column] = [
     ("kind", _TEXT, False, lambda v: v.row.kind.name.lower()),
     ("site", _TEXT, False, lambda v: v.row.site),
