@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,9 +13,11 @@ from lycosa.config import SeenSection
 from lycosa.config import SeenUrls as SeenChoice
 from lycosa.kv.port import KeyValue
 from lycosa.kv.records import known_key, prefix_end
+from lycosa.manifest import DamagedFile
 from lycosa.seen.port import Hashes, Mask, SeenUrls, hashes_of
 from lycosa.seen.urls_bloom import BloomSeenUrls
 from lycosa.seen.urls_sorted import SortedSeenUrls
+from lycosa.url import BUNDLED_LIST, Sites
 
 _REBUILD_BATCH = 100_000
 
@@ -47,6 +50,29 @@ def addresses_path(folder: Path) -> Path:
 def suffix_list(folder: Path) -> Path:
     """The crawl's own copy of the public suffix list: a newer release of the library must not move sites to other partitions."""
     return folder / "public_suffix_list.dat"
+
+
+def crawl_sites(folder: Path, version: str) -> Sites:
+    """Sites by the crawl's own list, which must be the ``version`` that its manifest names (empty: any, or the program's own).
+
+    Nobody can ask for another list, so one that differs is damage. Raises ``DamagedFile`` and ``OSError``.
+    """
+    path = suffix_list(folder)
+    try:
+        sites = Sites(path)
+        if version in ("", sites.version):
+            return sites
+        what = f"is not the list that the crawl began with (it was {version}, this is {sites.version})"
+    except FileNotFoundError:
+        if not version:
+            return Sites()
+        what = "is missing"
+    except UnicodeDecodeError as error:
+        what = f"is damaged ({error.reason} at byte {error.start})"
+    advice = "restore it from a copy"
+    if Sites().version == version:
+        advice = f"the list that came with this program is the same: cp {shlex.quote(str(BUNDLED_LIST))} {shlex.quote(str(path))}"
+    raise DamagedFile(f"{path} {what}, and stored URLs would be looked for in other partitions; {advice}")
 
 
 def spool_folder(folder: Path) -> Path:

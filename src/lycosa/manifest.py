@@ -7,6 +7,7 @@ is replaced whole and synced, and it is the first file written: a folder without
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shlex
 import uuid
@@ -47,7 +48,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """The content of ``crawl.json``.
 
     ``created`` and ``started`` (the last start) are ISO 8601 in UTC; ``software`` is the version that wrote the file last; ``runs``
-    counts starts and is the epoch of the commits of the run; ``seeds`` counts the seeds given so far.
+    counts starts and is the epoch of the commits of the run; ``seeds`` counts the seeds given so far. ``identity_digest`` tells a damaged
+    ``identity`` from settings that were asked to change; empty in folders that were written before there was one.
     """
 
     kind: str = _KIND
@@ -59,6 +61,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     runs: int = 0
     seeds: int = 0
     identity: Identity
+    identity_digest: str = ""
 
 
 class Change(NamedTuple):
@@ -83,7 +86,11 @@ class NewerFormat(ManifestError):
 
 
 class DamagedManifest(ManifestError):
-    """``crawl.json`` cannot be read."""
+    """``crawl.json`` cannot be read, or is not what was written."""
+
+
+class DamagedFile(ManifestError):
+    """Another file that the crawl was frozen with is missing or is not what it was; the message names it and says what to do."""
 
 
 class FolderUnusable(ManifestError):
@@ -108,8 +115,7 @@ def create(folder: Path, identity: Identity, software: str, wall: float, crawl: 
     """
     prepare(folder)
     manifest = Manifest(crawl=crawl or str(uuid.uuid4()), created=_iso(wall), software=software, identity=identity)
-    save(folder, manifest)
-    return manifest
+    return save(folder, manifest)
 
 
 def prepare(folder: Path) -> None:
@@ -148,8 +154,10 @@ def exists(folder: Path) -> bool:
     return (folder / NAME).exists()
 
 
-def save(folder: Path, manifest: Manifest) -> None:
-    """Replaces the manifest, whole and synced. Raises ``FolderUnusable``, ``DiskFull`` or ``OSError``; the old one then stays."""
+def save(folder: Path, manifest: Manifest) -> Manifest:
+    """Replaces the manifest, whole and synced; gives it with its digest. Raises ``FolderUnusable``, ``DiskFull`` or ``OSError``; the old
+    one then stays."""
+    manifest = msgspec.structs.replace(manifest, identity_digest=_digest(msgspec.json.encode(manifest.identity)))
     text = msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
     try:
         replace_file(folder / NAME, text)
@@ -157,13 +165,13 @@ def save(folder: Path, manifest: Manifest) -> None:
         raise FolderUnusable(
             f"{folder} may not be written to ({error.strerror}); give another folder, or change its permissions"
         ) from error
+    return manifest
 
 
 def begin_run(folder: Path, manifest: Manifest, software: str, wall: float, seeds: int = 0) -> Manifest:
     """Counts a start and writes it: ``runs`` is then the epoch of this run's commits. Call it under the lock, before the first commit."""
     begun = msgspec.structs.replace(manifest, started=_iso(wall), software=software, runs=manifest.runs + 1, seeds=manifest.seeds + seeds)
-    save(folder, begun)
-    return begun
+    return save(folder, begun)
 
 
 def check_identity(manifest: Manifest, wanted: Identity) -> None:
@@ -206,6 +214,19 @@ class _Version(msgspec.Struct):
     format: int
 
 
+class _Sealed(msgspec.Struct):
+    """The identity as it stands in the file, with fields that a later version added too."""
+
+    identity: msgspec.Raw
+    identity_digest: str = ""
+
+
+def _digest(identity: bytes | msgspec.Raw) -> str:
+    """Of the identity's values, however the file is laid out."""
+    values = msgspec.json.encode(msgspec.json.decode(identity), order="sorted")
+    return hashlib.sha256(values).hexdigest()[:16]
+
+
 def _decode(path: Path, data: bytes) -> Manifest:
     try:
         version = msgspec.json.decode(data, type=_Version)
@@ -213,6 +234,12 @@ def _decode(path: Path, data: bytes) -> Manifest:
             raise NotACrawl(f"{path} belongs to something else ({version.kind})")
         if version.format > FORMAT:
             raise NewerFormat(f"{path} has format {version.format}, this program reads up to {FORMAT}; use the newer program that wrote it")
+        sealed = msgspec.json.decode(data, type=_Sealed)
+        if sealed.identity_digest and sealed.identity_digest != _digest(sealed.identity):
+            raise DamagedManifest(
+                f"{path} is damaged: its identity is not the one that was written (digest {sealed.identity_digest}); "
+                "restore it from a copy, the rest of the crawl is not touched"
+            )
         return msgspec.json.decode(data, type=Manifest)
     except UNREADABLE as error:
         raise DamagedManifest(f"{path} cannot be read ({error}); restore it from a copy, the rest of the crawl is not touched") from error

@@ -20,14 +20,14 @@ from lycosa.config import Config
 from lycosa.config_sources import SettingsError
 from lycosa.durable import replace_file
 from lycosa.fetch.headers import build_user_agent
-from lycosa.folder import settings_path, spool_folder, status_path, suffix_list
+from lycosa.folder import crawl_sites, settings_path, spool_folder, status_path, suffix_list
 from lycosa.kv.port import Opener
 from lycosa.lock import CrawlLock
 from lycosa.manifest import Manifest
 from lycosa.memory_plan import MemoryPlan, TooLittleMemory, plan_memory
 from lycosa.ports import Clock
 from lycosa.recovery import Recovered, recover_crawl, recover_worker
-from lycosa.url import BUNDLED_LIST, Sites
+from lycosa.url import BUNDLED_LIST
 from lycosa.wire import UNREADABLE
 
 SOFTWARE = f"lycosa/{version('lycosa')}"
@@ -118,7 +118,8 @@ class Session:
         self.is_new = not manifests.exists(self.folder)
         if self.is_new and not suffix_list(self.folder).exists():
             replace_file(suffix_list(self.folder), BUNDLED_LIST.read_bytes())
-        identity = identity_of(self.config, Sites(suffix_list(self.folder)))
+        frozen = "" if self.is_new else manifests.load(self.folder).identity.suffixes
+        identity = identity_of(self.config, crawl_sites(self.folder, frozen))
         if self.is_new:
             manifest = manifests.create(self.folder, identity, SOFTWARE, self._clock.wall(), self._crawl_id)
         else:

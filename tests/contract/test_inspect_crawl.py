@@ -204,6 +204,47 @@ def test_a_folder_that_is_no_crawl_is_told_in_one_line(tmp_path: Path, capsys: p
         assert printed.out == "" and printed.err.count("\n") == 1 and "is not a crawl" in printed.err
 
 
+# -- damage -------------------------------------------------------------------------------------------------------------
+
+
+def flipped(data: bytes, bit: int) -> bytes:
+    changed = bytearray(data)
+    changed[bit // 8] ^= 1 << bit % 8
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("bit", [5, 60, 163, 167, 200])
+def test_a_flipped_bit_in_the_suffix_list_is_told_as_damage_by_every_command(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], bit: int
+) -> None:
+    folder = Path(shutil.copytree(finished, tmp_path / "copy"))
+    path = folder / "public_suffix_list.dat"
+    path.write_bytes(flipped(path.read_bytes(), bit))
+    commands = [
+        ("crawl", "--dir", folder),
+        ("audit", folder),
+        ("explain", folder, f"{SITE}/"),
+        ("sql", folder, "SELECT count(*) FROM urls"),
+        ("status", folder, "--sites"),
+        ("export", folder, "hosts"),
+    ]
+    for command in commands:
+        try:
+            code = main([str(each) for each in command])
+        except SystemExit as end:
+            code = int(end.code or 0)
+        err = capsys.readouterr().err
+        if command[0] != "status" or code:  # sites are listed while something waits there
+            assert code == 1 and str(path) in err and "restore it from a copy" in err and "internal" not in err, (command, err)
+
+
+def test_a_missing_suffix_list_is_told_as_damage(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = Path(shutil.copytree(finished, tmp_path / "copy"))
+    (folder / "public_suffix_list.dat").unlink()
+    assert main(["audit", str(folder)]) == 1
+    assert "public_suffix_list.dat is missing" in capsys.readouterr().err
+
+
 # -- simulate ---------------------------------------------------------------------------------------------------------
 
 

@@ -17,8 +17,8 @@ from warcio.archiveiterator import ArchiveIterator
 
 from judging import file_bytes
 from lycosa.config import StoreSection
-from lycosa.store import ClosedSegment, JournalError, StoreDamaged, crawl_rows, read_record, recover
-from lycosa.store.closing import build_derived, give_final_names
+from lycosa.store import ClosedSegment, JournalError, StoreDamaged, crawl_rows, layout, read_record, recover
+from lycosa.store.closing import build_derived, give_final_names, lacking_files
 from lycosa.store.layout import stem_of
 from lycosa.store.reading import location_of
 from store_samples import INFO, START, capture, close_all, commit, digest, fetched, numbered, open_store
@@ -284,6 +284,27 @@ def test_derived_files_whose_journal_is_gone_are_reported(tmp_path: Path) -> Non
     assert recover(tmp_path, {}).is_clean
     (tmp_path / "cdxj" / f"{closed.name}.cdxj").unlink()
     assert list(recover(tmp_path, {}).unbuildable) == [f"cdxj/{closed.name}.cdxj"]
+    assert [(each.file, "is gone" in each.reason) for each in lacking_files(tmp_path)] == [(f"cdxj/{closed.name}.cdxj", True)]
+
+
+@pytest.mark.parametrize(("text", "links"), [(False, False), (True, False), (False, True), (True, True)])
+def test_only_files_that_a_segment_was_to_have_are_reported_as_missing(tmp_path: Path, text: bool, links: bool) -> None:
+    store = open_store(tmp_path, section=StoreSection(text=text, links=links))
+    store.append(numbered(1))
+    commit(store)  # a frame of its own
+    store.append(numbered(2))
+    (closed,) = close_all(store)
+    assert lacking_files(tmp_path) == []
+    wanted = ["cdxj", "pages", *(["links"] if links else []), *(["text"] if text else [])]
+    for kind in wanted:
+        (tmp_path / layout.file_name(kind, closed.name)).unlink()
+    assert [(each.file.split("/")[0], each.reason) for each in lacking_files(tmp_path)] == [(kind, "") for kind in wanted]
+    journal = tmp_path / "journal" / f"{closed.name}.jsonl.zst"
+    data = journal.read_bytes()
+    journal.write_bytes(data[:-40] + bytes(40))  # its head is whole, so it still says what the segment was to have
+    assert list(recover(tmp_path, {}).unbuildable) == [layout.file_name(kind, closed.name) for kind in wanted]
+    journal.unlink()
+    assert list(recover(tmp_path, {}).unbuildable) == [layout.file_name(kind, closed.name) for kind in wanted[:2]]
 
 
 def test_a_damaged_journal_of_a_closed_segment_is_an_error_not_a_shorter_table(tmp_path: Path) -> None:

@@ -13,13 +13,14 @@ import pytest
 
 from lycosa.cli.crawl_display import Display, hosts_in_words
 from lycosa.cli.crawl_seeds import Seeds, default_folder, shortened, with_scheme
-from lycosa.cli.crawl_summary import end_of, exit_code, summary_lines, summary_values
+from lycosa.cli.crawl_summary import FilesThere, end_of, exit_code, summary_lines, summary_values
 from lycosa.cli.main import main
 from lycosa.cli.output import ExitCode, Unbroken, counted
 from lycosa.config import LimitSection
 from lycosa.config_sources import settings
 from lycosa.messages import Progress
 from lycosa.status_file import waiting_for
+from lycosa.store.closing import LackingFile
 from lycosa.supervisor import Outcome
 
 # Seeds
@@ -161,7 +162,7 @@ def test_a_limit_that_left_nothing_is_a_finish(end: str, states: dict[str, int],
 def test_the_summary_speaks_of_one_and_of_many_and_quotes_paths() -> None:
     folder = Path("my crawl's")
     ended = outcome("limit", discovered=3, captures=1, pages=1, states={"queued": 2, "fetched": 1}, reasons={"none": 1})
-    lines = summary_lines(folder, ended, ExitCode.LIMIT, LimitSection(max_pages=1, max_time_s=90))
+    lines = summary_lines(folder, ended, ExitCode.LIMIT, LimitSection(max_pages=1, max_time_s=90), FilesThere(["warc"], []))
     assert lines[0] == "stopped by a limit after 2s: 1 capture (1 page, 0 B), 0.5 a second"
     assert lines[1] == "3 URLs discovered: 1 fetched, 2 queued"
     commands = [shlex.split(line.partition("lycosa ")[2].partition(" (")[0]) for line in lines if "lycosa " in line]
@@ -173,11 +174,23 @@ def test_the_summary_speaks_of_one_and_of_many_and_quotes_paths() -> None:
 def test_failures_and_remarks_are_told_apart_and_none_is_neither() -> None:
     reasons = {"none": 9, "http_client_error": 2, "robots_disallowed": 1, "content_type": 3, "duplicate": 4}
     ended = outcome("finished", states={"fetched": 1}, reasons=reasons)
-    lines = summary_lines(Path("x"), ended, ExitCode.FINISHED, LimitSection())
+    lines = summary_lines(Path("x"), ended, ExitCode.FINISHED, LimitSection(), FilesThere(["warc"], []))
     names = [line.split()[1].rstrip(":") for line in lines if line.startswith("   ")]
     assert names == ["http_client_error", "robots_disallowed", "duplicate", "content_type"]
     assert lines.index("not fetched:") < lines.index("fetched, with a remark:")
-    assert "none" not in summary_values(Path("x"), ended, ExitCode.FINISHED, [])["reasons"]
+    assert "none" not in summary_values(Path("x"), ended, ExitCode.FINISHED, [], FilesThere([], []))["reasons"]
+
+
+def test_the_summary_names_the_files_that_there_are_and_those_that_are_missing() -> None:
+    ended = outcome("finished", states={"fetched": 1})
+    lacking = [LackingFile("pages/a.parquet", "journal/a.jsonl.zst is gone, from which it would be built"), LackingFile("cdxj/b.cdxj")]
+    files = FilesThere(["warc", "cdxj", "pages"], lacking)
+    lines = summary_lines(Path("x"), ended, ExitCode.FINISHED, LimitSection(), files)
+    assert "files in x: warc/ cdxj/ pages/" in lines
+    assert "2 derived files missing (every capture is in warc/ all the same):" in lines
+    assert "  pages/a.parquet: journal/a.jsonl.zst is gone, from which it would be built" in lines
+    assert "  cdxj/b.cdxj: not built yet; the next start of the crawl builds it" in lines
+    assert summary_values(Path("x"), ended, ExitCode.FINISHED, [], files)["lacking_files"][1] == {"file": "cdxj/b.cdxj", "reason": ""}
 
 
 # While it runs

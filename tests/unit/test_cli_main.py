@@ -21,12 +21,13 @@ from lycosa.cli.output import ExitCode, clean, emit_pairs, emit_table, human_byt
 from lycosa.commit import LogDamaged
 from lycosa.config_sources import SettingsError
 from lycosa.durable import DiskFull
-from lycosa.kv.port import StoreDamaged, StoreLocked
+from lycosa.kv.port import StoreDamaged, StoreError, StoreLocked
 from lycosa.lock import CrawlInUse, CrawlLock
-from lycosa.manifest import DamagedManifest, IdentityChanged, NewerFormat, NotACrawl
+from lycosa.manifest import DamagedFile, DamagedManifest, IdentityChanged, NewerFormat, NotACrawl
 from lycosa.reasons import Reason
 from lycosa.store.damage import StoreDamaged as FilesDamaged
 from lycosa.url import InvalidUrl
+from lycosa.worker_handle import WorkerFailed
 
 HEAVY = {"pycurl", "duckdb", "pyarrow", "numpy", "rocksdict", "rich", "uvloop", "turbohtml", "lxml", "msgspec", "asyncio"}
 
@@ -118,6 +119,7 @@ def test_without_arguments_the_help_is_shown_as_bad_usage() -> None:
         (NewerFormat("x has format 9"), ExitCode.USAGE),
         (IdentityChanged([]), ExitCode.USAGE),
         (DamagedManifest("x cannot be read"), ExitCode.INTERNAL),
+        (DamagedFile("x is damaged"), ExitCode.INTERNAL),
         (CrawlInUse(Path("x"), None), ExitCode.USAGE),
         (StoreLocked("x is in use"), ExitCode.USAGE),
         (StoreDamaged("x is damaged"), ExitCode.INTERNAL),
@@ -129,6 +131,11 @@ def test_without_arguments_the_help_is_shown_as_bad_usage() -> None:
         (PermissionError(errno.EACCES, "Permission denied", "x"), ExitCode.USAGE),
         (FileNotFoundError(errno.ENOENT, "No such file or directory", "x"), ExitCode.USAGE),
         (OSError(errno.EIO, "Input/output error", "x"), ExitCode.INTERNAL),
+        (OSError(errno.EMFILE, "Too many open files"), ExitCode.USAGE),
+        (OSError(errno.ENFILE, "Too many open files in system"), ExitCode.USAGE),
+        (WorkerFailed("builtins.OSError", "[Errno 24] Too many open files", errno=errno.EMFILE), ExitCode.USAGE),
+        (StoreDamaged("x cannot be read: IO error: Too many open files"), ExitCode.USAGE),
+        (StoreError("x: IO error: While open a file: Too many open files"), ExitCode.USAGE),
         (ExceptionGroup("tasks", [NotACrawl("x is not a crawl")]), ExitCode.USAGE),
     ],
 )
@@ -138,6 +145,21 @@ def test_an_expected_error_has_its_code_and_no_traceback(error: Exception, code:
     assert out == ""
     assert all(line.startswith("lycosa: ") for line in err.splitlines())
     assert "internal error" not in err and "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.EMFILE, "Too many open files"),
+        OSError(errno.EMFILE, "Too many open files", "x"),
+        WorkerFailed("builtins.OSError", "[Errno 24] Too many open files", errno=errno.EMFILE),
+        StoreDamaged("x cannot be read: IO error: Too many open files"),
+    ],
+)
+def test_too_many_open_files_is_told_with_the_limit_and_no_other_advice(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
+    _explain(error, debug=False)
+    err = capsys.readouterr().err
+    assert "raise the limit of open files (ulimit -n; it is " in err and "restore" not in err
 
 
 def test_every_expected_error_is_named_as_it_is() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import random
 import shutil
 from pathlib import Path
@@ -11,9 +12,12 @@ import msgspec
 import pytest
 
 from crawling import QUICK, Names, Pages, crawl_folder, html, moved, page, robots
+from lycosa.admit import traps
+from lycosa.admit.refusal import Refusal
 from lycosa.config import BudgetSection, ScopeRule, ScopeSection, SitemapSection
 from lycosa.inspect.explain import explain
 from lycosa.inspect.explain_facts import Explanation, span
+from lycosa.inspect.explain_unknown import stage_of
 from lycosa.inspect.reader import CrawlReader
 from lycosa.inspect.saved import SettingsUnreadable, load_saved
 from lycosa.reasons import Reason
@@ -171,6 +175,32 @@ def test_refusals_by_pure_rules_are_judged_again_as_they_were_found(finished: Pa
     assert (excluded.verdict, facts(excluded)["rule"], facts(excluded)["value"]) == ("refused_by_scope", "scope.exclude[0]", "/private/")
     requisite = ask(finished, f"{A}/style.css")
     assert (requisite.verdict, facts(requisite)["rule"]) == ("refused_by_scope", "scope.requisites")
+
+
+TRAPS = {
+    Reason.URL_TOO_LONG: f"{A}/{'x' * 3000}",
+    Reason.PATH_TOO_DEEP: A + "".join(f"/{n}" for n in range(100)),
+    Reason.REPEATING_SEGMENTS: f"{A}/b/b/b/b/b/b",
+    Reason.TOO_MANY_PARAMETERS: f"{A}/?" + "&".join(f"p{n}=1" for n in range(100)),
+    Reason.SESSION_ID: f"{A}/(S(lit3py55t21z5v55vlm25s55))/x",
+    Reason.FAR_CALENDAR: f"{A}/calendar/2525/01/01",
+}
+
+
+def test_every_trap_is_called_one(finished: Path) -> None:
+    source = ast.parse(Path(traps.__file__).read_text())
+    given = {Reason[node.attr] for node in ast.walk(source) if isinstance(node, ast.Attribute) and node.attr in Reason.__members__}
+    assert given == set(TRAPS)
+    for reason, url in TRAPS.items():
+        answer = ask(finished, url)
+        assert (answer.verdict, facts(answer)["reason"]) == ("refused_by_trap", reason.label)
+        assert facts(answer)["rule"].startswith("traps.")
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_what_refused_a_url_is_told_by_the_rule_and_not_by_the_number_of_the_reason(reason: Reason) -> None:
+    assert stage_of(Refusal(reason, "traps.max_replies", "5 of 4")) == "trap"
+    assert stage_of(Refusal(reason, "scope.exclude[0]", "x")) == "scope"
 
 
 def test_what_a_sitemap_may_not_list_is_refused_by_name(tmp_path: Path) -> None:

@@ -107,6 +107,32 @@ def test_a_damaged_manifest_is_reported(tmp_path: Path, data: bytes) -> None:
         load(tmp_path)
 
 
+def test_a_flipped_bit_in_the_identity_is_damage_and_no_change_of_settings(tmp_path: Path) -> None:
+    path = made(tmp_path)
+    whole = path.read_bytes()
+    start, end = whole.index(b'"identity"'), whole.index(b'"identity_digest"')
+    before = load(tmp_path)
+    for at in range(start * 8, end * 8):
+        damaged = bytearray(whole)
+        damaged[at // 8] ^= 1 << at % 8
+        path.write_bytes(damaged)
+        try:
+            assert load(tmp_path) == before  # white space
+        except DamagedManifest as error:
+            assert "crawl.json" in str(error) and "restore it from a copy" in str(error)
+
+
+def test_a_manifest_from_before_it_had_a_digest_is_read_and_gets_one(tmp_path: Path) -> None:
+    path = made(tmp_path)
+    old = json.loads(path.read_bytes())
+    del old["identity_digest"]
+    old["identity"]["of_a_later_version"] = 1
+    path.write_text(json.dumps(old))
+    manifest = load(tmp_path)
+    assert (manifest.identity, manifest.identity_digest) == (IDENTITY, "")
+    assert begin_run(tmp_path, manifest, "1.1", 1.7e9).identity_digest and load(tmp_path).runs == 1
+
+
 def test_the_manifest_of_another_program_is_not_a_crawl(tmp_path: Path) -> None:
     (tmp_path / "crawl.json").write_text('{"kind": "other", "format": 1}')
     with pytest.raises(NotACrawl, match=r"something else \(other\)"):

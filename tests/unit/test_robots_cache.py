@@ -184,6 +184,19 @@ def test_the_answer_is_taken_from_a_fetch() -> None:
     assert answer_of(fetched, FILE) == RobotsAnswer(200, FILE, Reason.NONE, 9)
 
 
+@pytest.mark.parametrize(
+    ("origin", "address", "told"),
+    [
+        ("http://h", "192.0.2.1", "192.0.2.1:80"),
+        ("https://h", "192.0.2.1", "192.0.2.1:443"),
+        ("http://h:8080", "2001:db8::1", "[2001:db8::1]:8080"),
+        ("http://h:0", "192.0.2.1", "192.0.2.1:0"),
+    ],
+)
+def test_a_failure_names_the_address_and_the_port_that_was_asked(origin: str, address: str, told: str) -> None:
+    assert answer_of(Fetched(f"{origin}/robots.txt", Reason.CONNECT_REFUSED, address=address), b"").detail == told
+
+
 def test_a_clock_moved_back_asks_again_instead_of_waiting_for_ever() -> None:
     assert robots_state(after(None, RobotsAnswer(200, FILE)), NOW - 2 * DAY) is RobotsState.NEEDED
     assert robots_state(after(None, NETWORK), NOW - 2 * DAY) is RobotsState.NEEDED

@@ -93,6 +93,8 @@ def run(seeds: Seeds, folder: Path, options: dict[str, Any], as_json: bool) -> E
     with Session(folder, settings.config, rocks_opener(*RECOVERY_BYTES), SystemClock()) as session:
         display = Display(session.folder, session.config, is_new=session.is_new)
         seeds.tell = display.note
+        for file, reason in list(session.recovered.store.unbuildable.items())[:_MOST_TOLD]:
+            display.note(f"{file} is missing and cannot be built: {reason}")
         outcome = asyncio.run(_supervise(session, plan, seeds, display))
     seeds.tell = _tell
     return _report(session, outcome, seeds, as_json)
@@ -115,14 +117,14 @@ def _report(session: Session, outcome: Outcome, seeds: Seeds, as_json: bool) -> 
     """The summary on standard output, what went wrong with seeds on standard error."""
     from lycosa.cli.crawl_failures import failure_lines
     from lycosa.cli.crawl_seeds import refusal_line
-    from lycosa.cli.crawl_summary import exit_code, summary_lines, summary_values
+    from lycosa.cli.crawl_summary import exit_code, files_there, summary_lines, summary_values
 
     code = exit_code(outcome)
-    refused = [*seeds.refused, *outcome.refused_seeds]
+    refused, files = [*seeds.refused, *outcome.refused_seeds], files_there(session.folder)
     if as_json:
-        emit_json(summary_values(session.folder, outcome, code, refused))
+        emit_json(summary_values(session.folder, outcome, code, refused, files))
     else:
-        for line in summary_lines(session.folder, outcome, code, session.config.limits):
+        for line in summary_lines(session.folder, outcome, code, session.config.limits, files):
             emit(clean(line))
     for seed, reason in outcome.refused_seeds[:_MOST_TOLD]:
         _tell(refusal_line(seed, reason))

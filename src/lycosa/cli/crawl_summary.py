@@ -5,16 +5,33 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lycosa.cli.output import ExitCode, counted, human_bytes, human_count, human_duration
+from lycosa.cli.status import lacking_lines
 from lycosa.config import LimitSection
 from lycosa.config_units import show_bytes, show_seconds
 from lycosa.reasons import Reason
+from lycosa.store import layout
+from lycosa.store.closing import LackingFile, lacking_files
 from lycosa.supervisor import Outcome
 
 _ENDS = {"finished": "finished", "limit": "stopped by a limit", "stopped": "interrupted"}
 _MOST = 8
+
+
+class FilesThere(NamedTuple):
+    """The output files of a crawl: ``kinds`` of which there are some (``store.text`` and ``store.links`` leave out theirs), and those that
+    closed segments lack."""
+
+    kinds: list[str]
+    lacking: list[LackingFile]
+
+
+def files_there(folder: Path) -> FilesThere:
+    """Looks into a crawl's folder."""
+    kinds = [kind for kind in (layout.WARC, *layout.DERIVED) if any((folder / kind).glob("[!.]*"))]
+    return FilesThere(kinds, lacking_files(folder))
 
 
 def end_of(outcome: Outcome) -> str:
@@ -33,7 +50,7 @@ def exit_code(outcome: Outcome) -> ExitCode:
     return ExitCode.FINISHED if outcome.progress.states.get("fetched") else ExitCode.NOTHING_FETCHED
 
 
-def summary_values(folder: Path, outcome: Outcome, code: ExitCode, refused: Iterable[tuple[str, str]]) -> dict[str, Any]:
+def summary_values(folder: Path, outcome: Outcome, code: ExitCode, refused: Iterable[tuple[str, str]], files: FilesThere) -> dict[str, Any]:
     """The summary for scripts."""
     progress = outcome.progress
     return {
@@ -58,10 +75,11 @@ def summary_values(folder: Path, outcome: Outcome, code: ExitCode, refused: Iter
             "snoozed": progress.hosts_snoozed,
         },
         "worker_deaths": outcome.deaths,
+        "lacking_files": [{"file": each.file, "reason": each.reason} for each in files.lacking],
     }
 
 
-def summary_lines(folder: Path, outcome: Outcome, code: ExitCode, limits: LimitSection) -> list[str]:
+def summary_lines(folder: Path, outcome: Outcome, code: ExitCode, limits: LimitSection, files: FilesThere) -> list[str]:
     """The summary for people."""
     progress, states, end = outcome.progress, outcome.progress.states, end_of(outcome)
     rate = outcome.captured / max(outcome.duration_s, 0.001)
@@ -80,7 +98,8 @@ def summary_lines(folder: Path, outcome: Outcome, code: ExitCode, limits: LimitS
         lines.append(f"      or: lycosa crawl --dir {quoted} {again} (limits are not kept, and count what the whole crawl has)")
     return [
         *lines,
-        f"files in {folder}: warc/ cdxj/ pages/ links/ text/",
+        *lacking_lines(files.lacking),
+        f"files in {folder}: {' '.join(f'{kind}/' for kind in files.kinds)}",
         f"  lycosa status {quoted}",
         f'  lycosa sql {quoted} "SELECT url, title FROM pages WHERE fetch_status = 200 LIMIT 10"',
         f"  lycosa explain {quoted} URL",

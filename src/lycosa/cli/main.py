@@ -47,6 +47,7 @@ Exit codes:
 _EXPECTED: dict[str, tuple[ExitCode, str]] = {
     "lycosa.config_sources.SettingsError": (ExitCode.USAGE, ""),
     "lycosa.manifest.DamagedManifest": (ExitCode.INTERNAL, ""),
+    "lycosa.manifest.DamagedFile": (ExitCode.INTERNAL, ""),
     "lycosa.manifest.ManifestError": (ExitCode.USAGE, ""),
     "lycosa.lock.CrawlInUse": (ExitCode.USAGE, ""),
     "lycosa.lock.LockUnsupported": (ExitCode.USAGE, ""),
@@ -67,6 +68,7 @@ _EXPECTED: dict[str, tuple[ExitCode, str]] = {
 }
 _MAKE_ROOM = "nothing stored is lost: make room and give the same command again"
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_TOO_MANY_FILES = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 class _ReaderGoneError(Exception):
@@ -157,6 +159,8 @@ def _explain(error: Exception, debug: bool) -> ExitCode:
         traceback.print_exception(error)
     if isinstance(error, click.ClickException):
         return _tell(_usage(error), ExitCode.USAGE)
+    if os.strerror(errno.EMFILE) in str(error) and not isinstance(error, OSError):  # RocksDB and DuckDB tell it in their text alone
+        return _tell(f"{error}; {_raise_limit()}", ExitCode.USAGE)
     for kind in type(error).__mro__:
         if found := _EXPECTED.get(f"{kind.__module__}.{kind.__qualname__}"):
             code, advice = found
@@ -181,6 +185,8 @@ def _tell_system(error: OSError) -> ExitCode | None:
     if error.errno in _FULL:
         what = f"{where}no room left on the disk ({error.strerror}); {_MAKE_ROOM}"
         return _tell(what, ExitCode.INTERRUPTED)
+    if error.errno in _TOO_MANY_FILES:
+        return _tell(f"{where}{error.strerror}; {_raise_limit()}", ExitCode.USAGE)
     if error.filename is None:
         return None
     advice = {
@@ -190,11 +196,19 @@ def _tell_system(error: OSError) -> ExitCode | None:
         errno.ENOENT: "; check the path",
         errno.ENOTDIR: "; check the path",
         errno.EISDIR: "; give a file",
-        errno.EMFILE: "; raise the limit of open files (ulimit -n)",
     }
     if error.errno not in advice:
         return _tell(f"{where}{error.strerror}", ExitCode.INTERNAL)
     return _tell(f"{where}{error.strerror}{advice[error.errno]}", ExitCode.USAGE)
+
+
+def _raise_limit() -> str:
+    """What to do about too many open files, with the limit that there is."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = "" if hard == resource.RLIM_INFINITY else f", at most {hard} without the administrator's help"
+    return f"raise the limit of open files (ulimit -n; it is {soft}{most})"
 
 
 def _usage(error: click.ClickException) -> str:

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lycosa.cli.output import emit, emit_json, emit_pairs, emit_table, human_bytes, human_count, human_duration, human_time
+from lycosa.cli.output import clean, counted, emit, emit_json, emit_pairs, emit_table, human_bytes, human_count, human_duration, human_time
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lycosa.inspect.status import CrawlStatus
+    from lycosa.store.closing import LackingFile
 
 _EPILOG = """
 \b
@@ -22,6 +25,9 @@ Examples:
   lycosa status crawls/example.org --sites      sites with their pages, budget and the sites that link to them
   lycosa status crawls/example.org --json | jq .states
 """
+
+
+_MOST_LACKING = 10
 
 
 @click.command("status", epilog=_EPILOG, short_help="How far a crawl is: URLs by state, hosts, errors.")
@@ -104,6 +110,19 @@ def _print(status: CrawlStatus, estimated: str, now: float) -> None:
     emit_table(
         ("files", "number", "open", "size"), ((x.kind, x.files, x.open or "", human_bytes(x.bytes)) for x in status.outputs if x.files)
     )
+    for line in lacking_lines(status.lacking):
+        emit(clean(line))
+
+
+def lacking_lines(lacking: Sequence[LackingFile]) -> list[str]:
+    """Derived files that are missing: which, and why they are not built. The first ten."""
+    if not lacking:
+        return []
+    lines = [f"{counted(len(lacking), 'derived file')} missing (every capture is in warc/ all the same):"]
+    lines += [f"  {each.file}: {each.reason or 'not built yet; the next start of the crawl builds it'}" for each in lacking[:_MOST_LACKING]]
+    if len(lacking) > _MOST_LACKING:
+        lines.append(f"  and {len(lacking) - _MOST_LACKING:,} more; --json lists all")
+    return lines
 
 
 def _memory(memory: dict[str, Any]) -> str | None:

@@ -39,7 +39,7 @@ class Unknown:
         met = "Its links were" if link else f"{self._never}; if it were found, it would be"
         if refusal is not None:
             self._answer.say(
-                f"refused_by_{_stage(refusal.reason)}", f"{met} refused: {refusal.reason.meaning} ({refusal.rule}: {refusal.value})."
+                f"refused_by_{stage_of(refusal)}", f"{met} refused: {refusal.reason.meaning} ({refusal.rule}: {refusal.value})."
             )
             reason_facts(self._answer, refusal.reason, "")
             self._answer.add("rule", refusal.rule)
@@ -111,5 +111,6 @@ def _never(search: Search, keeps_links: bool) -> str:
     return f"No link to it was found, but the search is not complete ({gap})" if gap else "It was never found"
 
 
-def _stage(reason: Reason) -> str:
-    return "trap" if Reason.URL_TOO_LONG <= reason <= Reason.TOO_MANY_PARAMETERS else "scope"
+def stage_of(refusal: Refusal) -> str:
+    """Which set of rules refused it. By the rule, since numbers of reasons say nothing about where they come from."""
+    return "trap" if refusal.rule.startswith("traps.") else "scope"

@@ -24,6 +24,7 @@ import msgspec
 
 from lycosa import manifest as manifests
 from lycosa.commit import MARK_KEY, Mark, PartitionBatch, read_logs
+from lycosa.folder import crawl_sites
 from lycosa.frontier.counters import Counters
 from lycosa.frontier.visit_state import HostState, VisitRecord, decode_visit
 from lycosa.kv.read_only import ReadOnlyTable, shared_cache
@@ -160,9 +161,8 @@ class CrawlReader:
 
     @cached_property
     def sites(self) -> Sites:
-        """Sites by the crawl's own public suffix list."""
-        path = self.folder / "public_suffix_list.dat"
-        return Sites(path if path.exists() else None)
+        """Sites by the crawl's own public suffix list. Raises ``DamagedFile``."""
+        return crawl_sites(self.folder, self.manifest.identity.suffixes)
 
     def view(self, partition: int) -> TableView:
         """One partition as it is now or was when the logs were read, whichever is later. Close it after use."""

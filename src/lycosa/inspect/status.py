@@ -28,6 +28,7 @@ from lycosa.lock import LockHolder
 from lycosa.model.completed import UrlState
 from lycosa.reasons import Reason
 from lycosa.store import layout
+from lycosa.store.closing import LackingFile, lacking_files
 
 DEFAULT_HOSTS = 10
 _FRESH_S = 15.0  # a status file older than this is not believed
@@ -79,6 +80,7 @@ class CrawlStatus(msgspec.Struct, kw_only=True):
     longest: HostLine | None = None
     next_due_s: float = -1.0
     outputs: list[Output] = []
+    lacking: list[LackingFile] = []
     waits_for: str = ""
 
 
@@ -118,6 +120,8 @@ def crawl_status(
     status.remarks, status.refusals = _reasons(remarks), _reasons(refusals)
     status.hosts, status.sites = top.lines(), top_sites.lines()
     status.outputs = _outputs(reader.folder)
+    # A running crawl is about to build those of the segment that it just closed.
+    status.lacking = [each for each in lacking_files(reader.folder) if each.reason or not status.is_running]
     status.waits_for = _waits_for(status)
     return status
 

@@ -155,7 +155,8 @@ def _detail(fetched: Fetched) -> str:
     if fetched.reason in _AT_ADDRESS and fetched.address:
         parts = urlsplit(fetched.url)
         address = f"[{fetched.address}]" if ":" in fetched.address else fetched.address
-        return f"{address}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
+        default = 443 if parts.scheme == "https" else 80
+        return f"{address}:{default if parts.port is None else parts.port}"  # 0 is a port too
     if fetched.reason is Reason.NONE and (fetched.status == 429 or fetched.status >= 500):
         return f"status {fetched.status}"
     return fetched.detail

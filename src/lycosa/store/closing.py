@@ -23,6 +23,8 @@ from lycosa.store.pages import PagesBuilder
 from lycosa.store.rows import Row, SegmentHeader
 from lycosa.store.wet import WetBuilder
 
+_CERTAIN = (layout.CDXJ, layout.PAGES)  # whatever the settings were
+
 
 class ClosedSegment(msgspec.Struct, frozen=True):
     """A segment that is to be closed: everything in it is committed."""
@@ -63,6 +65,39 @@ def missing_files(folder: Path, header: SegmentHeader) -> dict[str, Path]:
     """The derived files that a closed segment should have and has not, by kind."""
     paths = {kind: folder / layout.file_name(kind, header.segment) for kind in wanted_kinds(header)}
     return {kind: path for kind, path in paths.items() if not path.exists()}
+
+
+class LackingFile(msgspec.Struct, frozen=True):
+    """A derived file that a closed segment should have and has not: ``pages/NAME.parquet``. ``reason`` says why it cannot be built, and is
+    empty when the next start builds it."""
+
+    file: str
+    reason: str = ""
+
+
+def lacking_files(folder: Path) -> list[LackingFile]:
+    """The derived files that closed segments lack. Where the journal cannot say which files its segment was to have, those are told that
+    every segment has. Lists each folder once; reads the first line of the journals concerned."""
+    there = {kind: layout.segment_names(folder, kind) for kind in layout.DERIVED}
+    found = []
+    for name in layout.closed_segments(folder):
+        if all(name in names for names in there.values()):
+            continue
+        wanted, reason = wanted_or_certain(folder, name)
+        found += [LackingFile(layout.file_name(kind, name), reason) for kind in wanted if name not in there[kind]]
+    return found
+
+
+def wanted_or_certain(folder: Path, name: str) -> tuple[list[str], str]:
+    """The kinds of derived files that a closed segment should have, as far as its journal tells; and why it cannot be built from, or
+    nothing."""
+    path = folder / layout.file_name(layout.JOURNAL, name)
+    try:
+        return wanted_kinds(journal.read_header(path)), ""
+    except FileNotFoundError:
+        return list(_CERTAIN), f"{path.relative_to(folder)} is gone, from which it would be built"
+    except journal.JournalError as error:
+        return list(_CERTAIN), str(error)
 
 
 def build_derived(folder: Path, name: str) -> list[str]:

@@ -25,7 +25,7 @@ import msgspec
 
 from lycosa.durable import cut_back, sync_folder
 from lycosa.store import journal, layout
-from lycosa.store.closing import build_derived, give_final_names
+from lycosa.store.closing import build_derived, give_final_names, wanted_or_certain
 from lycosa.store.damage import StoreDamaged
 from lycosa.store.ledger import check_closed, complete
 
@@ -33,8 +33,8 @@ from lycosa.store.ledger import check_closed, complete
 class Recovery(msgspec.Struct, frozen=True, kw_only=True):
     """What ``recover`` did, all names relative to the crawl folder.
 
-    ``cut`` maps files to the bytes dropped from them. ``unbuildable`` maps derived files that stay missing to the reason (their
-    journal is gone or damaged): the captures are all in the WARC, and the crawl can go on.
+    ``cut`` maps files to the bytes dropped from them. ``unbuildable`` maps derived files that stay missing, of the kinds that their
+    segments are to have, to the reason (their journal is gone or damaged): the captures are all in the WARC, and the crawl can go on.
     """
 
     cut: dict[str, int] = {}
@@ -87,8 +87,9 @@ def rebuild(folder: Path, only: int | None = None) -> tuple[list[str], dict[str,
             built += build_derived(folder, name)
         except (FileNotFoundError, journal.JournalError, ValueError, OverflowError) as error:
             # A value that a table cannot hold is an error of ours, but no reason to keep the crawl from going on.
-            absent = [layout.file_name(kind, name) for kind in layout.DERIVED if not (folder / layout.file_name(kind, name)).exists()]
-            unbuildable.update((file, str(error)) for file in absent)
+            wanted, reason = wanted_or_certain(folder, name)
+            files = [layout.file_name(kind, name) for kind in wanted]
+            unbuildable.update((file, reason or str(error)) for file in files if not (folder / file).exists())
     return built, unbuildable
 
 

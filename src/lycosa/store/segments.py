@@ -12,6 +12,7 @@ A later run continues a worker's open segment at its committed length, unless th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -93,8 +94,6 @@ class SegmentStore:
         self._current: _Open | None = None
         self._sealed: list[_Open] = []
         self._closing: dict[str, dict[str, int]] = {}
-        self.unbuilt: dict[str, str] = {}
-        """Closed segments whose derived files could not be built, with the reason."""
         self._in_flight: PendingWrite | None = None
         self._number = 0
         self._find_segments()
@@ -187,11 +186,10 @@ class SegmentStore:
         give_final_names(self._folder, closed.name)
         note_closed(self._folder, closed.name)
         self._closing.pop(closed.name, None)
-        try:
+        with suppress(journal.JournalError, ValueError, OverflowError):
+            # The captures are safe in the WARC, and no row stops a crawl: ``lacking_files`` tells what is missing, and ``rebuild`` tries
+            # again at the next start and says why it cannot.
             build_derived(self._folder, closed.name)
-        except (journal.JournalError, ValueError, OverflowError) as error:
-            # The captures are safe in the WARC; ``rebuild`` tries again at the next start, and no row stops a crawl.
-            self.unbuilt[closed.name] = f"{type(error).__name__}: {error}"
 
     @property
     def buffered_bytes(self) -> int:
