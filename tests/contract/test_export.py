@@ -342,6 +342,15 @@ def test_a_long_answer_is_cut_on_the_screen_only(still: SampleCrawl, capsys: pyt
     assert len(run(capsys, "sql", still.folder, "SELECT * FROM range(5000)", "--format", "csv")[1].splitlines()) == 5001
 
 
+def test_csv_and_json_of_an_answer_are_safe(still: SampleCrawl, capsys: pytest.CaptureFixture[str]) -> None:
+    query = "SELECT '=1+1' AS a, chr(27) || '[2J' || chr(155) || chr(8238) AS b, -1 AS c"
+    assert run(capsys, "sql", still.folder, query, "--format", "csv")[1].splitlines()[1].startswith("'=1+1,")
+    assert run(capsys, "sql", still.folder, query, "--format", "csv", "--raw")[1].splitlines()[1].startswith("=1+1,")
+    told = run(capsys, "sql", still.folder, query, "--json")[1]
+    assert "\x1b" not in told and "\x9b" not in told and "\u202e" not in told
+    assert json.loads(told) == [{"a": "=1+1", "b": "\x1b[2J\x9b\u202e", "c": -1}]
+
+
 def test_memory_is_bounded(still: SampleCrawl, capsys: pytest.CaptureFixture[str]) -> None:
     query = "SELECT current_setting('memory_limit')"
     assert "488" in run(capsys, "sql", still.folder, query)[1]  # 512 MB in MiB

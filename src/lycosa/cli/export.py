@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from lycosa.cli.output import ExitCode, counted, emit_json
+from lycosa.cli.output import ExitCode, counted, emit_json, is_terminal
 
 _EPILOG = """
 \b
@@ -23,7 +23,8 @@ Examples:
 
 pages and links are what was captured, fetches is pages with robots.txt files and sitemaps, urls and hosts what is known now. The crawl may
 be running: what is committed is exported, nothing is changed. A reader that stops early (| head) is no error. Times are UTC.
-`lycosa sql DIR "DESCRIBE pages"` lists the columns.
+`lycosa sql DIR "DESCRIBE pages"` lists the columns. In CSV, text that begins with = + - @ gets an apostrophe in front, because
+a spreadsheet would take it for a formula; JSON lines and Parquet have every character as it was.
 """
 _FORMS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}
 _NAMES = {"csv": "CSV", "parquet": "Parquet", "jsonl": "JSON lines"}
@@ -37,15 +38,16 @@ _NAMES = {"csv": "CSV", "parquet": "Parquet", "jsonl": "JSON lines"}
 )
 @click.option("--output", "-o", metavar="FILE|-", default="-", help="Where to; - is standard output.")
 @click.option("--where", metavar="SQL", default="", help="Only rows for which this condition holds.")
+@click.option("--raw", "is_raw", is_flag=True, help="CSV without the apostrophe before text that a spreadsheet would take for a formula.")
 @click.option("--json", "as_json", is_flag=True, help="With --output FILE: say what was written as JSON.")
-def command(folder: Path, kind: str, form: str | None, output: str, where: str, as_json: bool) -> ExitCode:
+def command(folder: Path, kind: str, form: str | None, output: str, where: str, is_raw: bool, as_json: bool) -> ExitCode:
     """Write a table of the crawl in DIR to a file or to standard output."""
-    return run(folder, kind, form or "", output, where, as_json)
+    return run(folder, kind, form or "", output, where, as_json, is_raw)
 
 
-def run(folder: Path, kind: str, form: str, output: str, where: str, as_json: bool) -> ExitCode:
+def run(folder: Path, kind: str, form: str, output: str, where: str, as_json: bool, is_raw: bool = False) -> ExitCode:
     """Exports one table. Without ``form`` the name of ``output`` decides."""
-    from lycosa.inspect.export import rows_of, write_file, write_text
+    from lycosa.inspect.export import CsvStyle, rows_of, write_file, write_text
     from lycosa.inspect.reader import CrawlReader
 
     reader = CrawlReader(folder)
@@ -55,7 +57,7 @@ def run(folder: Path, kind: str, form: str, output: str, where: str, as_json: bo
         if not form:
             form = "jsonl"
             click.echo(f"lycosa: {output} says no form that is known (.jsonl, .csv, .parquet): JSON lines are written", err=True)
-        count = write_file(reader, kind, form, where, Path(output))
+        count = write_file(reader, kind, form, where, Path(output), is_raw)
         if as_json:
             emit_json({"output": output, "table": kind, "format": form, "rows": count})
         else:
@@ -66,7 +68,7 @@ def run(folder: Path, kind: str, form: str, output: str, where: str, as_json: bo
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(encoding="utf-8")  # what programs read does not depend on the locale
         with rows_of(reader, kind, where) as rows:
-            write_text(form, rows, sys.stdout)
+            write_text(form, rows, sys.stdout, CsvStyle(is_raw, is_terminal()))
         return ExitCode.FINISHED
     if sys.stdout.isatty():  # before any work
         raise click.UsageError("Parquet is not for a terminal: give --output FILE")

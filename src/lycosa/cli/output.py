@@ -7,16 +7,17 @@ its control characters, because a title could otherwise rewrite the terminal.
 from __future__ import annotations
 
 import errno
-import json
 import os
-import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import Enum, IntEnum
 from typing import Any, TextIO
 
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+from lycosa.inspect.printable import clean, json_text
+
+__all__ = ["clean"]
+
 _READER_GONE = frozenset({errno.EPIPE, errno.EIO})  # a pipe without a reader, a terminal that was closed
 _COUNTS = (("G", 1e9), ("M", 1e6), ("k", 1e3))
 _SIZES = (("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
@@ -117,11 +118,6 @@ def human_time(wall: float) -> str:
     return datetime.fromtimestamp(wall, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def clean(text: str) -> str:
-    """Text that is safe on a terminal and stays on its line."""
-    return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text) if _CONTROLS.search(text) else text
-
-
 def emit(text: str, to: TextIO | None = None) -> None:
     """One line on standard output, whatever its encoding can hold."""
     out = to or sys.stdout
@@ -134,11 +130,11 @@ def emit(text: str, to: TextIO | None = None) -> None:
 
 def emit_json(document: object) -> None:
     """One JSON document, indented. Bytes become hexadecimal, enums their value, times ISO 8601."""
-    text = json.dumps(document, indent=2, ensure_ascii=False, default=json_value)
+    text = json_text(document, 2, json_value)
     try:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:  # lone surrogates, or a terminal without Unicode
-        text = json.dumps(document, indent=2, default=json_value)
+        text = json_text(document, 2, json_value, is_ascii=True)
     emit(text)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -12,7 +10,7 @@ from typing import Any
 
 import click
 
-from lycosa.cli.output import ExitCode, emit, emit_table
+from lycosa.cli.output import ExitCode, emit, emit_table, is_terminal
 
 _EPILOG = """
 \b
@@ -45,12 +43,13 @@ _MOST_SHOWN = 1000
 @click.option("--format", "form", type=click.Choice(["table", "json", "csv"]), default="table", help="Form of the answer [table].")
 @click.option("--json", "form", flag_value="json", help="The same as --format json.")
 @click.option("--memory", metavar="SIZE", default="512MB", help="Bound on the memory of a question; more is spilled to disk [512MB].")
-def command(folder: Path, statement: str, form: str, memory: str) -> ExitCode:
+@click.option("--raw", "is_raw", is_flag=True, help="CSV without the apostrophe before text that a spreadsheet would take for a formula.")
+def command(folder: Path, statement: str, form: str, memory: str, is_raw: bool) -> ExitCode:
     """Answer STATEMENT, a question in SQL, from the tables of the crawl in DIR."""
-    return run(folder, statement, form, memory)
+    return run(folder, statement, form, memory, is_raw)
 
 
-def run(folder: Path, statement: str, form: str, memory: str) -> ExitCode:
+def run(folder: Path, statement: str, form: str, memory: str, is_raw: bool = False) -> ExitCode:
     """Answers one question."""
     from lycosa.config_units import read_bytes
     from lycosa.inspect.reader import CrawlReader
@@ -67,7 +66,7 @@ def run(folder: Path, statement: str, form: str, memory: str) -> ExitCode:
         if form == "json":
             _emit_json(names, rows)
         elif form == "csv":
-            _emit_csv(names, rows)
+            _emit_csv(names, rows, is_raw)
         else:
             _emit_table(names, rows)
     return ExitCode.FINISHED
@@ -76,21 +75,19 @@ def run(folder: Path, statement: str, form: str, memory: str) -> ExitCode:
 def _emit_json(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """One JSON document, an array with an object per row, written as the rows come."""
     from lycosa.inspect.export import plain
+    from lycosa.inspect.printable import json_text
 
     separator = "["
     for row in rows:
-        emit(separator + json.dumps({name: plain(value) for name, value in zip(names, row, strict=True)}))
+        emit(separator + json_text({name: plain(value) for name, value in zip(names, row, strict=True)}, is_ascii=True))
         separator = ","
     emit("[]" if separator == "[" else "]")
 
 
-def _emit_csv(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    from lycosa.inspect.export import cell
+def _emit_csv(names: Sequence[str], rows: Iterable[tuple[Any, ...]], is_raw: bool) -> None:
+    from lycosa.inspect.export import CsvStyle, write_text
 
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(names)
-    for row in rows:
-        writer.writerow([cell(value) for value in row])
+    write_text("csv", (names, iter(rows)), sys.stdout, CsvStyle(is_raw, is_terminal()))
 
 
 def _emit_table(names: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:

@@ -6,19 +6,20 @@ file appears whole or not at all: it is written beside its place and renamed.
 
 from __future__ import annotations
 
-import csv
 import errno
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import duckdb
 
+from lycosa.inspect.printable import clean, json_text, neutral
 from lycosa.inspect.reader import CrawlReader
 from lycosa.inspect.sql import explained, fetched, refuse_writes
 from lycosa.inspect.state_rows import COLUMNS, state_rows, write_state
@@ -26,6 +27,9 @@ from lycosa.inspect.tables import STATE, CrawlTables
 
 KINDS = ("pages", "links", "urls", "hosts", "fetches")
 FORMATS = ("jsonl", "csv", "parquet")
+
+_QUOTE = '"'
+_NEEDS_QUOTES = re.compile(r'[",\r\n]').search
 
 Rows = tuple[Sequence[str], Iterator[tuple[Any, ...]]]
 """Columns, and rows as they come."""
@@ -43,13 +47,20 @@ def rows_of(reader: CrawlReader, kind: str, where: str = "") -> Iterator[Rows]:
         yield [column[0] for column in cursor.description or ()], fetched(tables, cursor, f"{kind} {where}")
 
 
-def write_text(form: str, rows: Rows, out: TextIO) -> int:
+class CsvStyle(NamedTuple):
+    """How cells are written: ``is_raw`` leaves those that look like formulas, ``is_shown`` is for a terminal."""
+
+    is_raw: bool = False
+    is_shown: bool = False
+
+
+def write_text(form: str, rows: Rows, out: TextIO, style: CsvStyle = CsvStyle()) -> int:  # noqa: B008 (immutable)
     """Writes JSON lines or CSV; gives the number of rows."""
     names, values = rows
-    return _write_csv(names, values, out) if form == "csv" else _write_jsonl(names, values, out)
+    return _write_csv(names, values, out, style) if form == "csv" else _write_jsonl(names, values, out)
 
 
-def write_file(reader: CrawlReader, kind: str, form: str, where: str, path: Path) -> int:
+def write_file(reader: CrawlReader, kind: str, form: str, where: str, path: Path, is_raw: bool = False) -> int:
     """Writes one file; gives the number of rows. Raises ``SqlError`` and ``OSError``; no half-written file remains."""
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, "is a folder", str(path))
@@ -60,7 +71,7 @@ def write_file(reader: CrawlReader, kind: str, form: str, where: str, path: Path
             count = _write_parquet(reader, kind, where, temporary)
         else:
             with temporary.open("w", encoding="utf-8", newline="", errors="surrogatepass") as out, rows_of(reader, kind, where) as rows:
-                count = write_text(form, rows, out)
+                count = write_text(form, rows, out, CsvStyle(is_raw))
         temporary.replace(path)
     except OSError as error:
         if error.filename == str(temporary):
@@ -103,6 +114,14 @@ def cell(value: object) -> str:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else str(value)
 
 
+def _csv_cell(value: object, style: CsvStyle) -> str:
+    """Numbers, times and the like are ours: only text can be a formula of somebody else."""
+    text = cell(value)
+    if not style.is_raw and isinstance(value, str | list | tuple | dict):
+        text = neutral(text)
+    return clean(text) if style.is_shown else text
+
+
 def _select(tables: CrawlTables, kind: str, where: str) -> duckdb.DuckDBPyConnection:
     """Rows by a condition. The parentheses keep it one, and a statement with a second one in it is refused."""
     statement = f"SELECT * FROM {kind}" + (f" WHERE ({where}\n)" if where else "")
@@ -133,16 +152,23 @@ def _write_parquet(reader: CrawlReader, kind: str, where: str, path: Path) -> in
 def _write_jsonl(names: Sequence[str], rows: Iterable[tuple[Any, ...]], out: TextIO) -> int:
     count = 0
     for row in rows:
-        out.write(json.dumps({name: plain(value) for name, value in zip(names, row, strict=True)}, ensure_ascii=False) + "\n")
+        out.write(json_text({name: plain(value) for name, value in zip(names, row, strict=True)}) + "\n")
         count += 1
     return count
 
 
-def _write_csv(names: Sequence[str], rows: Iterable[tuple[Any, ...]], out: TextIO) -> int:
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(names)
+def _write_csv(names: Sequence[str], rows: Iterable[tuple[Any, ...]], out: TextIO, style: CsvStyle) -> int:
+    out.write(_csv_line(names))
     count = 0
     for row in rows:
-        writer.writerow([cell(value) for value in row])
+        out.write(_csv_line([_csv_cell(value, style) for value in row]))
         count += 1
     return count
+
+
+def _csv_line(cells: Sequence[str]) -> str:
+    """A line by RFC 4180, with the line ends of Unix. Python's writer leaves a carriage return without quotes then."""
+    if len(cells) == 1 and not cells[0]:
+        return '""\n'  # an empty line would be no row
+    quoted = (f'"{each.replace(_QUOTE, _QUOTE * 2)}"' if _NEEDS_QUOTES(each) else each for each in cells)
+    return ",".join(quoted) + "\n"
