@@ -102,7 +102,7 @@ class Inspection:
         return listed
 
     def _try(self, moment: str, command: tuple[str, ...]) -> None:
-        self.trials.append(Trial(moment, command, lycosa(*command, timeout=120)))
+        self.trials.append(Trial(moment, command, lycosa(*command, timeout=600)))
 
 
 def prove(work: Path, short: bool, rounds: int = 0) -> list[str]:

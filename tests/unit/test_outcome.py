@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from lycosa.config import RetrySection
@@ -102,3 +105,33 @@ def test_only_failures_to_connect_speak_of_the_host() -> None:
     assert is_connection_failure(Reason.CONNECT_TIMEOUT)
     assert not is_connection_failure(Reason.FIRST_BYTE_TIMEOUT)
     assert not is_connection_failure(Reason.HTTP_SERVER_ERROR)
+
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "operations.md"
+SAID = {
+    "fetched": Meaning.FETCHED,
+    "redirected": Meaning.REDIRECTED,
+    "not": Meaning.NOT_MODIFIED,
+    "tried": Meaning.RETRY,
+    "failed": Meaning.FAILED,
+}
+
+
+def documented() -> dict[int, Meaning]:
+    """The table of statuses for operators."""
+    section = DOCUMENT.read_text("utf-8").split("## What an answer means for its URL\n")[1].split("\n## ")[0]
+    found: dict[int, Meaning] = {}
+    for statuses, meaning in re.findall(r"^\| `([0-9, -]+)` \| (\w+)", section, re.MULTILINE):
+        for each in statuses.split(", "):
+            first, _, last = each.partition("-")
+            for status in range(int(first), int(last or first) + 1):
+                assert status not in found
+                found[status] = SAID[meaning]
+    return found
+
+
+def test_the_documentation_says_what_each_status_means() -> None:
+    found = documented()
+    assert sorted(found) == list(range(100, 1000))
+    for status, meaning in found.items():
+        assert judge(answer(status, location="/x"), tries=0, conditional=True, section=SECTION).meaning is meaning, status

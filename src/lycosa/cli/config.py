@@ -172,5 +172,11 @@ def markdown() -> str:
         for field in (fields()[key] for key in keys):
             default = f"`{field.show(field.default)}`" if field.show(field.default) else ""
             cells = (f"`{field.key}`", field.type_text, default, field.bound_text, field.meaning)
-            lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("*", "\\*") for cell in cells) + " |")
+            lines.append("| " + " | ".join(map(_markdown_cell, cells)) + " |")
     return "\n".join(lines)
+
+
+def _markdown_cell(text: str) -> str:
+    """A cell of a table. In code, which is every other part between backticks, a backslash would be shown; only the bar needs one there."""
+    parts = text.replace("|", "\\|").split("`")
+    return "`".join(part if number % 2 else part.replace("*", "\\*") for number, part in enumerate(parts))
