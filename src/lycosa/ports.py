@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from lycosa.model.fetched import Fetched, FetchRequest
-from lycosa.model.parsed import Document, Parsed
+from lycosa.model.parsed import Document, Parsed, ParserHealth
 from lycosa.reasons import Reason
 
 T = TypeVar("T")
@@ -48,9 +48,11 @@ class Resolver(Protocol):
 
 
 class Parser(Protocol):
-    """Parses one document; a document that kills or stalls the parser comes back with a reason."""
+    """Parses one document; a document that kills or stalls the parser comes back with a reason. One that the parser is not there for
+    waits, and ``health`` says why."""
 
     async def parse(self, document: Document) -> Parsed: ...
+    def health(self) -> ParserHealth: ...
     async def close(self) -> None: ...
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import signal
 from collections.abc import AsyncIterator
 
@@ -39,7 +40,8 @@ async def test_one_bad_document_costs_only_itself(parser: ChildParser, hook: str
     answers = await asyncio.gather(*(parser.parse(document(name)) for name in names))
     assert [answer.reason for answer in answers] == [reason if name == hook else Reason.NONE for name in names]
     assert all(len(answer.links) == 1 for answer in answers if not answer.reason)
-    assert parser.snapshot().children == 2
+    assert parser.snapshot().children == 3  # the bad one was tried twice
+    assert parser.health().tried_again == 1
 
 
 async def test_bad_documents_in_a_row_each_get_their_reason(parser: ChildParser) -> None:
@@ -47,7 +49,7 @@ async def test_bad_documents_in_a_row_each_get_their_reason(parser: ChildParser)
         *(parser.parse(document(name)) for name in ("hook-segfault/1", "hook-segfault/2", "good", "hook-segfault/3"))
     )
     assert [answer.reason for answer in answers] == [Reason.PARSE_KILLED, Reason.PARSE_KILLED, Reason.NONE, Reason.PARSE_KILLED]
-    assert parser.snapshot().deaths == 3
+    assert parser.snapshot().deaths == 6  # each was tried twice
 
 
 async def test_a_child_killed_while_idle_is_replaced(parser: ChildParser) -> None:
@@ -90,3 +92,81 @@ async def test_a_document_whose_caller_went_away_is_not_awaited(parser: ChildPar
     tasks[2].cancel()
     answers = await asyncio.gather(*tasks, return_exceptions=True)
     assert [isinstance(answer, asyncio.CancelledError) for answer in answers] == [number == 2 for number in range(6)]
+
+
+# -- what is not a document's fault --------------------------------------------------------------------------------
+
+
+class _Shortage(SystemClock):
+    """A clock on which pauses are over at once; the shortage that ``begin`` makes ends with the pause of that number."""
+
+    def __init__(self, ends_with: int) -> None:
+        super().__init__()
+        self.pauses: list[float] = []
+        self._ends_with = ends_with
+        self._limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    def begin(self) -> None:
+        """No descriptor is left, so no child can be started: the one shortage that a test can make for its own process only."""
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, self._limits[1]))
+
+    def end(self) -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, self._limits)
+
+    async def sleep(self, delay_s: float) -> None:
+        self.pauses.append(delay_s)
+        if len(self.pauses) == self._ends_with:
+            self.end()
+        await asyncio.sleep(0 if len(self.pauses) <= self._ends_with else delay_s)
+
+
+async def test_documents_wait_as_long_as_children_end_before_they_are_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Mended(_Shortage):
+        def begin(self) -> None:
+            monkeypatch.setenv("PYTHONHOME", "/nowhere")  # the child's interpreter does not find its library
+
+        def end(self) -> None:
+            monkeypatch.delenv("PYTHONHOME", raising=False)
+
+    clock = Mended(ends_with=10**9)
+    parser = ChildParser(ParserConfig(ParseSection(language=False), CanonicalSection(), "lycosa"), clock)
+    clock.begin()
+    answering = asyncio.gather(*(parser.parse(document(str(number))) for number in range(5)))
+    while parser.snapshot().children < 5:  # noqa: ASYNC110 - only the next turn of the loop is awaited
+        await asyncio.sleep(0)
+    assert "before it was ready: exit code 1" in parser.health().away_why
+    clock.end()
+    assert [answer.reason for answer in await answering] == [Reason.NONE] * 5
+    assert (parser.health().away_s, parser.health().away_why) == (0.0, "")
+    assert parser.health().away_total_s > 0.0
+    await parser.close()
+
+
+async def test_documents_wait_as_long_as_no_child_can_be_started() -> None:
+    clock = _Shortage(ends_with=20)
+    parser = ChildParser(ParserConfig(ParseSection(language=False), CanonicalSection(), "lycosa"), clock)
+    clock.begin()
+    try:
+        answering = asyncio.gather(*(parser.parse(document(str(number))) for number in range(5)))
+        while len(clock.pauses) < 4:  # noqa: ASYNC110 - only the next turn of the loop is awaited
+            await asyncio.sleep(0)
+        assert parser.health().away_why == "Too many open files"
+        answers = await answering
+    finally:
+        clock.end()
+        await parser.close()
+    assert [answer.reason for answer in answers] == [Reason.NONE] * 5
+    assert clock.pauses[:20] == [0.5, 1.0, 2.0, 4.0, *[5.0] * 16]
+
+
+async def test_a_document_is_not_blamed_for_a_kill_from_outside(parser: ChildParser) -> None:
+    await parser.parse(document("first"))
+    child = parser._child
+    assert child is not None
+    os.kill(child.process.pid, signal.SIGSTOP)
+    waiting = [asyncio.ensure_future(parser.parse(document(str(number)))) for number in range(5)]
+    while len(child.sent) < 5:  # noqa: ASYNC110 - only the next turn of the loop is awaited
+        await asyncio.sleep(0)
+    os.kill(child.process.pid, signal.SIGKILL)
+    answers = await asyncio.gather(*waiting)
+    assert [answer.reason for answer in answers] == [Reason.NONE] * 5

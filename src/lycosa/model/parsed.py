@@ -74,3 +74,19 @@ class Parsed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     is_sitemap_index: bool = False
     changes: dict[str, int] = {}
     is_sitemap: bool = False
+
+
+class ParserHealth(msgspec.Struct, frozen=True, gc=False):
+    """How the parser is. ``waiting`` documents have not reached it yet.
+
+    ``away_s`` is how long it could not be started by now (0 = it can), ``away_why`` what the system says, ``away_total_s`` how long in
+    all since the start of the worker. ``deaths`` counts children that ended at a document or were too slow with it, ``tried_again`` the
+    documents that were therefore tried once more.
+    """
+
+    waiting: int = 0
+    away_s: float = 0.0
+    away_why: str = ""
+    away_total_s: float = 0.0
+    deaths: int = 0
+    tried_again: int = 0

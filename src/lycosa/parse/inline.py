@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from lycosa.model.parsed import Document, Parsed
+from lycosa.model.parsed import Document, Parsed, ParserHealth
 from lycosa.parse.document import DocumentParser
 from lycosa.parse.parser_config import ParserConfig
 from lycosa.url import Canonicalizer
@@ -24,6 +24,10 @@ class InlineParser:
     async def parse(self, document: Document) -> Parsed:
         """Everything the document says, in no time: the real CPU time would make two histories of one seed differ."""
         return msgspec.structs.replace(self._parser.parse(document), elapsed_s=0.0)
+
+    def health(self) -> ParserHealth:
+        """It is always there."""
+        return ParserHealth()
 
     async def close(self) -> None:
         """Nothing to do."""

@@ -1,39 +1,39 @@
 """The parser port in a child process.
 
-It promises that every document gets exactly one answer, whatever it does to the child. A document that takes
-too long or kills the child is answered with the reason; the ones queued behind it go to a fresh child. Several documents
-are on their way at once, so the child always has its next one, and answers come in order, so the document that it works
-on is always the oldest unanswered: that one has the deadline, and that one is blamed.
+It promises that every document gets exactly one answer, whatever it does to the child, and that no document pays for what it did not
+cause. Several documents are on their way at once, so the child always has its next one, and answers come in order, so the document that
+the child works on is always the oldest unanswered: that one has the deadline, and that one is suspected when the child ends.
+
+A suspect is tried once more in a fresh child, alone. The system's memory killer, an operator or a machine that stood still for a while
+ends a child just as a hostile page does, but not twice in a row at the same page; a page that does it again is answered with the reason.
+
+When no child can be started (no process, memory or descriptor left, or children that end before they are ready) documents wait. Starting
+is tried again until it succeeds, and ``health`` says since when and why.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
-import subprocess
-import sys
 from collections import deque
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass
-from functools import partial
+from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
 
-from lycosa.model.parsed import Document, Parsed
+from lycosa.model.parsed import Document, Parsed, ParserHealth
 from lycosa.parse.parser_config import ParserConfig
+from lycosa.parse.running_child import Job, RunningChild, start_child
 from lycosa.ports import Clock
 from lycosa.reasons import Reason
-from lycosa.wire import UNREADABLE, FrameProtocol
+from lycosa.wire import UNREADABLE
 
 WINDOW = 16
 """Documents sent ahead: enough that the child never waits for the loop, few enough to send again when it dies."""
 
 _START_S = 60.0
-_RETRY_S = 0.5
-_MAX_FAILED_STARTS = 3
+_FIRST_RETRY_S, _LONGEST_RETRY_S = 0.5, 5.0  # between two attempts to start a child
+_DOUBTFUL = frozenset({Reason.PARSE_KILLED, Reason.INTERNAL})
+"""Answers of the child itself that may be due to what it did before, such as memory that earlier documents left in pieces."""
 
 
 class ParserSnapshot(NamedTuple):
@@ -47,74 +47,31 @@ class ParserSnapshot(NamedTuple):
     deaths: int
 
 
-@dataclass(slots=True)
-class _Job:
-    document: Document
-    answer: asyncio.Future[Parsed]
-
-
-class _Child:
-    """One process, the documents it was sent, and since when it has worked on the first of them."""
-
-    def __init__(self, process: subprocess.Popen[bytes], sock: socket.socket, now: float) -> None:
-        self.process, self.sock = process, sock
-        self.frames: FrameProtocol | None = None
-        self.sent: deque[_Job] = deque()
-        self.documents = 0
-        self.head_since = now
-        self.is_ready = False
-        self.is_late = False
-        self._ended = asyncio.Event()
-
-    async def connect(self, on_frame: Callable[[_Child, bytes], None]) -> None:
-        """Hears what it says from now on."""
-        make = partial(FrameProtocol, partial(on_frame, self), self.end)
-        _, self.frames = await asyncio.get_running_loop().create_connection(make, sock=self.sock)
-
-    def end(self, _: Exception | None = None) -> None:
-        """No more is expected of it, whyever."""
-        self._ended.set()
-
-    @property
-    def is_over(self) -> bool:
-        return self._ended.is_set()
-
-    async def ended(self) -> None:
-        await self._ended.wait()
-
-    def kill(self) -> None:
-        self.process.kill()
-
-    def close(self) -> None:
-        """Its socket. Harmless when repeated."""
-        if self.frames is not None:
-            self.frames.close()
-        else:
-            self.sock.close()
-
-
 class ChildParser:
     """Parses in a child process that may die of a document. Starts it with the first document; ``close`` ends it."""
 
     def __init__(self, config: ParserConfig, clock: Clock) -> None:
         self._config = config
         self._clock = clock
-        self._waiting: deque[_Job] = deque()
+        self._waiting: deque[Job] = deque()
         self._more = asyncio.Event()
-        self._child: _Child | None = None
+        self._child: RunningChild | None = None
         self._running: asyncio.Task[None] | None = None
         self._is_closing = False
         self._encode = msgspec.msgpack.Encoder().encode
         self._decode = msgspec.msgpack.Decoder(Parsed).decode
-        self._counts = dict.fromkeys(("answered", "children", "timeouts", "deaths", "failed_starts"), 0)
+        self._counts = dict.fromkeys(("answered", "children", "timeouts", "deaths", "tried_again"), 0)
+        self._retry_s = _FIRST_RETRY_S
+        self._away_since, self._away_why, self._away_total_s = 0.0, "", 0.0  # while no child can be started
 
     async def parse(self, document: Document) -> Parsed:
-        """Everything the document says; ``PARSE_TIMEOUT`` or ``PARSE_KILLED`` when the child did not survive it."""
+        """Everything the document says; ``PARSE_TIMEOUT`` or ``PARSE_KILLED`` when two children in a row did not survive it. Waits as long
+        as no child can be started."""
         if self._running is None:
             self._running = asyncio.create_task(self._run(), name="parse-child")
         elif self._running.done():
             raise RuntimeError("the parser is closed")
-        job = _Job(document, asyncio.get_running_loop().create_future())
+        job = Job(document, asyncio.get_running_loop().create_future())
         self._waiting.append(job)
         if self._child is None:
             self._more.set()
@@ -152,33 +109,72 @@ class ChildParser:
         sent = len(self._child.sent) if self._child else 0
         return ParserSnapshot(len(self._waiting), sent, counts["answered"], counts["children"], counts["timeouts"], counts["deaths"])
 
+    def health(self) -> ParserHealth:
+        """Whether there is a child, or why there is none, and how often one ended."""
+        away_s = max(self._clock.monotonic() - self._away_since, 0.001) if self._away_why else 0.0
+        counts = self._counts
+        return ParserHealth(
+            waiting=len(self._waiting),
+            away_s=away_s,
+            away_why=self._away_why,
+            away_total_s=self._away_total_s + away_s,
+            deaths=counts["deaths"] + counts["timeouts"],
+            tried_again=counts["tried_again"],
+        )
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.snapshot()}>"
 
     async def _run(self) -> None:
-        """One child after the other, as long as there are documents."""
-        while True:
-            await self._more.wait()
-            self._more.clear()
-            if not self._waiting:
-                continue
-            try:
-                child = self._child = self._start()
-            except OSError:  # no memory, no process or no descriptor left; that may pass
-                self._give_up_after_failed_starts()
-                await self._clock.sleep(_RETRY_S)
-                self._more.set()
-                continue
-            try:
-                await self._converse(child)
-            finally:
-                child.kill()
-                child.close()
-                self._take_back(child)
-                self._child = None
-                await self._reap(child)
+        """One child after the other. Whoever waits is told when this fails, which only a fault of the program can bring about."""
+        try:
+            while True:
+                await self._more.wait()
+                self._more.clear()
+                # While none could be started it is tried without a document too: nobody brings one to a parser that is away.
+                if self._waiting or self._away_why:
+                    await self._use_child()
+        except Exception as error:
+            for job in self._waiting:
+                if not job.answer.done():
+                    job.answer.set_exception(RuntimeError(f"the parser failed: {error!r}"))
+            raise
 
-    async def _reap(self, child: _Child) -> None:
+    async def _use_child(self) -> None:
+        """One child, from its start to its end; or a pause when none can be started."""
+        try:
+            child = self._child = start_child(self._clock.monotonic())
+        except (OSError, MemoryError) as error:  # no memory, no process or no descriptor left; that passes
+            await self._stay_away(getattr(error, "strerror", None) or str(error) or type(error).__name__)
+            return
+        self._counts["children"] += 1
+        try:
+            await self._converse(child)
+        finally:
+            child.kill()
+            child.close()
+            self._take_back(child)
+            self._child = None
+            await self._reap(child)
+        if not child.is_ready:
+            why = f"no answer within {_START_S:g} s" if child.is_late else child.how_it_ended()
+            await self._stay_away(f"it ended before it was ready: {why}")
+
+    async def _stay_away(self, why: str) -> None:
+        """No child could be started. The pauses grow, because an attempt costs what is scarce."""
+        self._away_since = self._away_since if self._away_why else self._clock.monotonic()
+        self._away_why = why
+        await self._clock.sleep(self._retry_s)
+        self._retry_s = min(2 * self._retry_s, _LONGEST_RETRY_S)
+        self._more.set()
+
+    def _come_back(self) -> None:
+        """A child is ready."""
+        if self._away_why:
+            self._away_total_s += self._clock.monotonic() - self._away_since
+        self._away_why, self._retry_s = "", _FIRST_RETRY_S
+
+    async def _reap(self, child: RunningChild) -> None:
         """Waits until the system has taken a killed process apart, which takes milliseconds, and more when it held much memory."""
         try:
             while child.process.poll() is None:
@@ -186,24 +182,7 @@ class ChildParser:
         finally:
             child.process.wait()  # cancelled meanwhile: closing leaves no zombie
 
-    def _start(self) -> _Child:
-        """Spawned, never forked: the worker has threads and open files that a child must not inherit."""
-        ours, theirs = socket.socketpair()
-        with theirs, ExitStack() as undo:
-            undo.callback(ours.close)
-            # -P: the current folder is the user's, nothing is imported from it.
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "lycosa.parse.child", str(theirs.fileno()), str(os.getpid())],
-                stdin=subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,  # Ctrl-C on the terminal is for the parent
-                env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
-            )
-            undo.pop_all()
-        self._counts["children"] += 1
-        return _Child(process, ours, self._clock.monotonic())
-
-    async def _converse(self, child: _Child) -> None:
+    async def _converse(self, child: RunningChild) -> None:
         """Sends and receives until the child has died, is late, or has had its number of documents."""
         await child.connect(self._receive)
         assert child.frames is not None
@@ -215,10 +194,12 @@ class ChildParser:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
 
-    def _send(self, child: _Child) -> None:
+    def _send(self, child: RunningChild) -> None:
         """As many documents as may be on their way."""
         most = self._config.section.recycle_documents
         while self._waiting and child.is_ready and not child.is_over and len(child.sent) < WINDOW and child.documents < most:
+            if child.sent and (child.works_alone or self._waiting[0].is_suspect):
+                return
             job = self._waiting.popleft()
             if job.answer.done():
                 continue  # nobody wants it any more
@@ -234,25 +215,30 @@ class ChildParser:
             assert child.frames is not None
             child.frames.send(frame)
 
-    def _receive(self, child: _Child, frame: bytes) -> None:
+    def _receive(self, child: RunningChild, frame: bytes) -> None:
         """The child's word that it is ready, then an answer for each document."""
         if not child.is_ready:
             child.is_ready = True
-            self._counts["failed_starts"] = 0
-        elif child.sent:
+            child.head_since = self._clock.monotonic()
+            self._come_back()
+        elif child.sent and not child.is_over:
             child.head_since = self._clock.monotonic()
             try:
-                self._answer(child.sent[0], self._decode(frame))
+                parsed = self._decode(frame)
             except UNREADABLE:  # it went wrong in some way: that is its end
                 child.end()
                 return
-            child.sent.popleft()
+            if parsed.reason in _DOUBTFUL and not child.works_alone:
+                child.is_dismissed = True
+                child.end()
+                return
+            self._answer(child.sent.popleft(), parsed)
         if child.documents >= self._config.section.recycle_documents and not child.sent:
             child.end()
         else:
             self._send(child)
 
-    async def _watch(self, child: _Child) -> None:
+    async def _watch(self, child: RunningChild) -> None:
         """Kills the child when its first document is over the deadline, or when it does not start."""
         while True:
             limit = self._config.section.deadline_s if child.is_ready else _START_S
@@ -268,27 +254,25 @@ class ChildParser:
                 child.kill()
                 return
 
-    def _take_back(self, child: _Child) -> None:
-        """After a child's end: blames the first of its documents, unless we ended it, and queues the others again in their order."""
+    def _take_back(self, child: RunningChild) -> None:
+        """After a child's end: suspects the first of its documents, or answers it when it was a suspect already, and queues the others
+        again in their order."""
         if child.sent and not self._is_closing:
-            reason = Reason.PARSE_TIMEOUT if child.is_late else Reason.PARSE_KILLED
-            self._counts["timeouts" if child.is_late else "deaths"] += 1
-            self._answer(child.sent.popleft(), Parsed(reason=reason, detail=reason.meaning))
-        elif not child.is_ready and not self._is_closing:
-            self._give_up_after_failed_starts()
+            if not child.is_dismissed:
+                self._counts["timeouts" if child.is_late else "deaths"] += 1
+            job = child.sent[0]
+            if job.is_suspect:
+                reason = Reason.PARSE_TIMEOUT if child.is_late else Reason.PARSE_KILLED
+                self._answer(child.sent.popleft(), Parsed(reason=reason, detail=reason.meaning))
+            else:
+                job.is_suspect = True
+                self._counts["tried_again"] += 1
         self._waiting.extendleft(reversed(child.sent))
         child.sent.clear()
         if self._waiting:
             self._more.set()
 
-    def _give_up_after_failed_starts(self) -> None:
-        self._counts["failed_starts"] += 1
-        if self._counts["failed_starts"] >= _MAX_FAILED_STARTS:
-            self._counts["failed_starts"] = 0
-            while self._waiting:
-                self._answer(self._waiting.popleft(), Parsed(reason=Reason.INTERNAL, detail="the parse child does not start"))
-
-    def _answer(self, job: _Job, parsed: Parsed) -> None:
+    def _answer(self, job: Job, parsed: Parsed) -> None:
         self._counts["answered"] += 1
         if not job.answer.done():
             job.answer.set_result(parsed)
