@@ -9,6 +9,7 @@ suspended. So a ``sleep`` may last longer than asked, seen from ``monotonic``, a
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -46,10 +47,21 @@ class SystemClock:
 
 
 class ThreadOffload:
-    """Runs blocking work in a few threads of its own."""
+    """Runs blocking work in a few threads of its own.
+
+    They are all started here, so that work never waits for a thread that the system cannot give. Raises ``RuntimeError`` then.
+    """
 
     def __init__(self, threads: int = 2, name: str = "offload") -> None:
         self._executor = ThreadPoolExecutor(max_workers=threads, thread_name_prefix=name)
+        together = threading.Barrier(threads + 1)  # each start has to be met by a thread of its own
+        try:
+            for _ in range(threads):
+                self._executor.submit(together.wait)
+            together.wait()
+        except BaseException:
+            together.abort()
+            raise
 
     async def run(self, work: Callable[[], T]) -> T:
         """The result of ``work``, or its exception. Cancelling the wait does not stop work that has started."""

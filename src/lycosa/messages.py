@@ -10,6 +10,7 @@ import msgspec
 from lycosa.config import Config
 from lycosa.manifest import Manifest
 from lycosa.memory_plan import MemoryPlan
+from lycosa.model.parsed import ParserHealth
 
 
 class Start(msgspec.Struct, frozen=True, tag=True):
@@ -127,7 +128,8 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     """About twice a second; its absence is how a worker that hangs is recognised.
 
     ``memory`` is that of each process, ``memory_bytes`` what counts towards ``memory_bound`` (0 = none is known): what they have of their
-    own, and in the supervisor's sum the program's code once. ``relief`` says what is done to stay under it, for people.
+    own, and in the supervisor's sum the program's code once. ``relief`` says what is done to stay under it, for people. ``parser`` is the
+    parser's health; of several workers the sums, and the first reason why one is away.
     """
 
     discovered: int = 0
@@ -157,6 +159,7 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     is_idle: bool = False
     lacks_room: bool = False
     reaches_nobody: bool = False
+    parser: ParserHealth = ParserHealth()
 
 
 class Ended(msgspec.Struct, frozen=True, tag=True):
@@ -168,13 +171,14 @@ class Ended(msgspec.Struct, frozen=True, tag=True):
 
 class Failed(msgspec.Struct, frozen=True, tag=True):
     """The worker cannot go on. ``kind`` is the error's class; ``text`` is one line for people; ``trace`` for the log; ``errno`` and
-    ``filename`` of a system's error, where it has them."""
+    ``filename`` of a system's error, where it has them. ``is_passing``: the system had no thread or memory to give."""
 
     kind: str
     text: str
     trace: str
     errno: int = 0
     filename: str = ""
+    is_passing: bool = False
 
 
 ToWorker = Start | Seeds | Stop | JoinScope | Grant | Probe | Memory
@@ -206,6 +210,19 @@ def total(reports: list[Progress]) -> Progress:
         is_idle=all(report.is_idle for report in reports),
         lacks_room=any(report.lacks_room for report in reports),
         relief=next((report.relief for report in reports if report.relief), ""),
+        parser=_health([report.parser for report in reports]),
+    )
+
+
+def _health(parsers: list[ParserHealth]) -> ParserHealth:
+    """Of the parsers of several workers."""
+    return ParserHealth(
+        waiting=sum(each.waiting for each in parsers),
+        away_s=max(each.away_s for each in parsers),
+        away_why=next((each.away_why for each in parsers if each.away_why), ""),
+        away_total_s=sum(each.away_total_s for each in parsers),
+        deaths=sum(each.deaths for each in parsers),
+        tried_again=sum(each.tried_again for each in parsers),
     )
 
 

@@ -27,8 +27,8 @@ from lycosa.intake import Intake
 from lycosa.model.capture import RobotsDecision
 from lycosa.model.completed import Completed, UrlState
 from lycosa.model.fetched import MAX_SITEMAP_BYTES, Fetched, FetchKind, FetchRequest, Limits
-from lycosa.model.parsed import Document
 from lycosa.pacing import Pacing
+from lycosa.parsing import Parsing
 from lycosa.ports import Clock, Parser, ResolveError
 from lycosa.reasons import Reason
 from lycosa.robots import OriginState, Robots, robots_url
@@ -37,7 +37,6 @@ from lycosa.sender import Sender
 from lycosa.store.segments import SegmentStore
 from lycosa.url import InvalidUrl, name_of
 
-_MOST_PARSING = 1000  # a second or two of the parser's work; each holds some 20 kB beside its body, as long as the parser is what is slow
 _DRAIN = 500  # disallowed URLs judged in one visit
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 
@@ -76,14 +75,13 @@ class Pipeline:
         self._pacing = pacing
         self._permits = permits
         self._suspicion = suspicion
-        self.parsing = 0  # visits whose exchange is over and whose document waits for the parser: they hold no fetch slot
-        self._parsing_bytes = 0
+        self.parsing = Parsing(stages.parser, config.fetch.open_bytes // 2)
         self.settled: list[str] = []  # URLs whose lease ended since the worker last took this list
 
     @property
     def may_start(self) -> bool:
         """Whether a visit could end in a capture, and the parser keeps up as far as memory asks for it."""
-        return self._permits.may_take() and self.parsing < _MOST_PARSING and self._parsing_bytes < self._config.fetch.open_bytes // 2
+        return self.parsing.may_start and self._permits.may_take()
 
     @property
     def has_answer(self) -> bool:
@@ -306,14 +304,8 @@ class Pipeline:
         capturing = self._stages.capturing
         if fetched.status != 200 or not fetched.body_bytes:
             return await capturing.examine(fetched, None)
-        self.parsing += 1
-        self._parsing_bytes += len(fetched.body)
-        try:
-            document = Document(fetched.url, fetched.status, fetched.headers(), fetched.body, fetched.spool, is_sitemap)
-            return await capturing.examine(fetched, await self._stages.parser.parse(document))
-        finally:
-            self.parsing -= 1
-            self._parsing_bytes -= len(fetched.body)
+        with self.parsing.counted(fetched):
+            return await capturing.examine(fetched, await self.parsing.parse(fetched, is_sitemap=is_sitemap))
 
     # -- what came of it: no await from here on -------------------------------------------------------------------
 

@@ -79,6 +79,7 @@ class ProgressReport:
             is_idle=self._worker.is_idle,
             lacks_room=self._worker.lacks_room,
             reaches_nobody=self._worker.reaches_nobody,
+            parser=self._worker.parser_health,
         )
 
     def _next_in_s(self, now: float) -> float:

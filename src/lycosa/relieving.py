@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
-from lycosa.assembly import Assembled
+from lycosa.assembly import Assembled, Ports
 from lycosa.kv.rocks import SharedCache
 from lycosa.memory import give_back
 from lycosa.memory_plan import MemoryPlan
 from lycosa.memory_relief import MemoryGuard, Relief
 from lycosa.messages import ProcessMemory
-from lycosa.ports import Clock
 from lycosa.progress import memory_of
 
 _SMALLER = 4  # times, of the workbench
@@ -29,11 +27,11 @@ class Recycled(Protocol):
 class Reliever:
     """Of one worker. ``hear`` is called with what the crawl's processes hold together; it acts, and undoes it when that is far below."""
 
-    def __init__(self, plan: MemoryPlan, slots: int, assembled: Assembled, parser: Recycled, cache: SharedCache, clock: Clock) -> None:
+    def __init__(self, plan: MemoryPlan, slots: int, assembled: Assembled, parser: Recycled, cache: SharedCache, ports: Ports) -> None:
         self._guard = MemoryGuard(plan.total, plan.share)
         self._plan, self._slots = plan, slots
         self._worker, self._assembled = assembled.worker, assembled
-        self._parser, self._cache, self._clock = parser, cache, clock
+        self._parser, self._cache, self._clock, self._offload = parser, cache, ports.clock, ports.offload
         self._capacity = assembled.worker.frontier.capacity
         self._steps: dict[Relief, Callable[[], None]] = {
             Relief.CACHES: self._drop_caches,
@@ -64,7 +62,7 @@ class Reliever:
             for step in range(before + 1, relief + 1):
                 if (act := self._steps.get(Relief(step))) is not None:
                     act()
-            await asyncio.to_thread(give_back)
+            await self._offload.run(give_back)
         elif before and not relief:
             self._undo()
 

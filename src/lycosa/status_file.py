@@ -70,6 +70,8 @@ def waiting_for(progress: Progress) -> str:
         return "room on the disk (store.min_free_bytes); it goes on by itself when there is more"
     if progress.relief == Relief.STOP.meaning and not progress.running:
         return "room in the memory (--memory); it goes on by itself when there is more"
+    if progress.parser.away_s:
+        return f"the parse child, which cannot be started ({progress.parser.away_why}); it goes on by itself when it can"
     if progress.running:
         return f"{progress.running} page{'s' if progress.running > 1 else ''} being fetched or read"
     note = min(progress.slowest, key=lambda note: note.next_in_s, default=None)

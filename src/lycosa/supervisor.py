@@ -44,14 +44,17 @@ from lycosa.messages import (
     is_over,
     total,
 )
+from lycosa.parser_notes import ParserNotes
 from lycosa.run_cost import RunCost, append_cost, cpu_s, ended_children_cpu_s
 from lycosa.session import Session
+from lycosa.shortage import in_thread, pause_s
 from lycosa.status_file import StatusFile
 from lycosa.worker import End
-from lycosa.worker_handle import WorkerFailed, WorkerHandle
+from lycosa.worker_handle import WorkerFailed, WorkerHandle, WorkerNotStarted
 
 _MOST_DEATHS = 10  # in a row, without a commit in between
 _SEED_BATCH = 1000
+_LONGEST_PAUSE_S = 30.0  # before a worker that died in vain is started again
 _PROBE_S = 0.1
 _MEMORY_S = 0.5
 
@@ -107,6 +110,7 @@ class Supervisor:
         self._earlier_cpu_s = ended_children_cpu_s()  # of a program that runs one crawl after the other
         self._start = 0, 0.0  # captures that were first reported, and processor seconds until then
         self._told_relief: set[str] = set()
+        self._parser_notes = ParserNotes()
         self._said: set[asyncio.Task[None]] = set()
 
     # -- what the operator can do ---------------------------------------------------------------------------------
@@ -174,9 +178,14 @@ class Supervisor:
         """One worker to its end, however often it dies."""
         fruitless, commits = 0, -1
         while True:
-            ended = await handle.run(self._start_of(handle), self._greeting(handle))
+            try:
+                ended, how = await self._run_once(handle), ""
+            except WorkerFailed as error:
+                if not error.is_passing:
+                    raise
+                ended, how = None, str(error)
             if ended is not None:
-                return ended.end
+                return ended
             if self._stops >= 3:
                 return End.STOPPED.value
             self._deaths += 1
@@ -184,14 +193,32 @@ class Supervisor:
             commits = handle.progress.commits
             if fruitless > _MOST_DEATHS:
                 raise WorkerFailed("WorkerDied", f"worker {handle.number} died {fruitless} times in a row without committing anything")
-            self._on_note(f"worker {handle.number} died ({handle.how_it_died()}); recovering and starting another one")
-            recovered = await asyncio.to_thread(self._session.recover_worker, handle.number, handle.owned)
+            self._on_note(f"worker {handle.number} died ({how or handle.how_it_died()}); recovering and starting another one")
+            if fruitless > 1:  # what killed it may pass, as a lack of memory does
+                await asyncio.sleep(min(0.5 * 2.0 ** (fruitless - 2), _LONGEST_PAUSE_S))
+            recovered = await in_thread(lambda: self._session.recover_worker(handle.number, handle.owned))
             if self._stops >= 3:
                 return End.STOPPED.value
             handle.last_commit = recovered.last_commit
             self._join([place for place in recovered.places if place not in self._places], handle)
             self._grants.recount(handle.number, recovered.captures)
             self._give_grants()
+
+    async def _run_once(self, handle: WorkerHandle) -> str | None:
+        """One process to its end, which is given; ``None`` when it died. Waits while none can be started."""
+        attempt = 0
+        while True:
+            try:
+                ended = await handle.run(self._start_of(handle), self._greeting(handle))
+            except WorkerNotStarted as error:
+                if self._end is not None:
+                    return self._end.value
+                attempt += 1
+                if attempt == 1:
+                    self._on_note(f"worker {handle.number} cannot be started ({error}): trying again until it can")
+                await asyncio.sleep(pause_s(attempt))
+            else:
+                return ended.end if ended is not None else None
 
     def _start_of(self, handle: WorkerHandle) -> Start:
         job = self._session.job(handle.number, handle.owned)
@@ -229,6 +256,8 @@ class Supervisor:
             self._status.write("stopping" if self._end else "crawling", progress, len(self._handles), self._deaths)
             self._on_progress(progress)
             self._tell_memory(progress)
+            if note := self._parser_notes.hear(handle.number, handle.progress.parser):
+                self._on_note(note)
             if self._grants.is_reached(progress.committed, progress.body_bytes):
                 self._end_all(End.LIMIT)
         elif isinstance(message, SeedsTaken):

@@ -14,6 +14,7 @@ from lycosa.committing import Books, Committer, Reach
 from lycosa.config import Config
 from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.visit_state import VisitState
+from lycosa.model.parsed import ParserHealth
 from lycosa.pipeline import Pipeline
 from lycosa.ports import Clock, Offload
 from lycosa.schedule.outcome import is_unreached
@@ -74,6 +75,11 @@ class Worker:
         """Visits going on."""
         return len(self._running)
 
+    @property
+    def parser_health(self) -> ParserHealth:
+        """What the parser says of itself."""
+        return self._pipeline.parsing.health
+
     def stop(self, end: End = End.STOPPED) -> None:
         """Starts no new visit; what is in flight is finished and committed."""
         self._stop = self._stop or end
@@ -110,7 +116,9 @@ class Worker:
             while (end := self._step()) is None:
                 await self._pause()
             while self._running:
-                await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait(self._running, timeout=_IDLE_S, return_when=asyncio.FIRST_COMPLETED)
+                if self._pipeline.parsing.lacks_parser:
+                    self._pipeline.parsing.break_off()  # a stop does not wait until the system has a process to give
             self._raise_failure()
             await self.committer.finish()
             return end
@@ -151,7 +159,7 @@ class Worker:
 
     @property
     def _may_start(self) -> bool:
-        has_slot = len(self._running) - self._pipeline.parsing < self._most_running
+        has_slot = len(self._running) - self._pipeline.parsing.number < self._most_running
         if self.committer.is_behind:
             return False  # commits are slower than fetching: what waits for them is bounded
         return has_slot and not (self._solo_waiting or self._is_paused or self.lacks_room) and self._pipeline.may_start

@@ -9,9 +9,10 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 from lycosa.messages import Ended, Failed, Progress, Start, ToSupervisor, ToWorker, decode_to_supervisor, encode
+from lycosa.shortage import in_thread, is_shortage
 from lycosa.wire import FrameError, FrameStream
 
 _LOOK_S = 1.0
@@ -21,11 +22,15 @@ _REAP_S = 10.0
 
 class WorkerFailed(Exception):
     """A worker cannot go on; ``kind`` is the full name of its error's class and ``trace`` its traceback. ``errno`` (0 = none) and
-    ``filename`` are those of a system's error."""
+    ``filename`` are those of a system's error. ``is_passing``: it lacked a thread or memory, so another process may do better."""
 
-    def __init__(self, kind: str, text: str, trace: str = "", errno: int = 0, filename: str = "") -> None:
+    def __init__(self, kind: str, text: str, trace: str = "", errno: int = 0, filename: str = "", is_passing: bool = False) -> None:
         super().__init__(text)
-        self.kind, self.trace, self.errno, self.filename = kind, trace, errno, filename
+        self.kind, self.trace, self.errno, self.filename, self.is_passing = kind, trace, errno, filename, is_passing
+
+
+class WorkerNotStarted(Exception):
+    """The system has no process or memory to give just now; it is worth another attempt."""
 
 
 class Silence:
@@ -67,17 +72,9 @@ class WorkerHandle:
         return f"<WorkerHandle {self.number} pid={self._process.pid if self._process else None}>"
 
     async def run(self, start: Start, greeting: tuple[ToWorker, ...] = ()) -> Ended | None:
-        """One process from start to end; ``None`` when it died. Raises ``WorkerFailed`` when it says that it cannot go on."""
-        ours, theirs = socket.socketpair()
-        # The lock goes with it: while a worker lives, even one whose supervisor was killed, nobody else gets the folder.
-        process = subprocess.Popen(  # noqa: ASYNC220 (a fork and exec, milliseconds, and the worker needs the socket's number)
-            [sys.executable, "-m", "lycosa.worker_process", str(theirs.fileno())],
-            pass_fds=[theirs.fileno(), self._lock_fileno],
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # numpy would start a thread for each core, in each worker, for nothing
-        )
-        theirs.close()
+        """One process from start to end; ``None`` when it died. Raises ``WorkerFailed`` when it says that it cannot go on, and
+        ``WorkerNotStarted``."""
+        process, ours = self._spawn()
         self._process, self._stream = process, FrameStream(ours)
         self._silence = Silence()
         watch = asyncio.create_task(self._watch(process))
@@ -91,7 +88,31 @@ class WorkerHandle:
             watch.cancel()
             self._stream.close()
             self._stream = None
-            await asyncio.to_thread(_reap, process)
+            await in_thread(lambda: _reap(process))
+
+    def _spawn(self) -> tuple[subprocess.Popen[bytes], socket.socket]:
+        """A new process, and our end of the socket to it."""
+        ours, theirs = socket.socketpair()
+        with theirs, ExitStack() as undo:
+            undo.callback(ours.close)
+            try:
+                # The lock goes with it: while a worker lives, even one whose supervisor was killed, nobody else gets the folder.
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "lycosa.worker_process", str(theirs.fileno())],
+                    pass_fds=[theirs.fileno(), self._lock_fileno],
+                    stdin=subprocess.DEVNULL,
+                    start_new_session=True,
+                    env={
+                        **os.environ,
+                        "OPENBLAS_NUM_THREADS": "1",
+                    },  # numpy would start a thread for each core, in each worker, for nothing
+                )
+            except OSError as error:
+                if is_shortage(error):
+                    raise WorkerNotStarted(error.strerror) from error
+                raise
+            undo.pop_all()
+        return process, ours
 
     async def say(self, message: ToWorker) -> None:
         """Sends a message; to one that is dead, nothing: whoever listens finds out."""
@@ -114,7 +135,7 @@ class WorkerHandle:
             self._silence.heard()
             message = decode_to_supervisor(frame)
             if isinstance(message, Failed):
-                raise WorkerFailed(message.kind, message.text, message.trace, message.errno, message.filename)
+                raise WorkerFailed(message.kind, message.text, message.trace, message.errno, message.filename, message.is_passing)
             if isinstance(message, Progress | Ended):
                 self.progress = message if isinstance(message, Progress) else message.progress
             self._on_message(self, message)

@@ -56,6 +56,7 @@ from lycosa.permits import GrantedPermits
 from lycosa.progress import ProgressReport
 from lycosa.real_ports import cache_of, real_ports
 from lycosa.relieving import Reliever
+from lycosa.shortage import is_shortage
 from lycosa.wire import FrameError, FrameStream
 from lycosa.worker import End
 
@@ -97,6 +98,7 @@ class WorkerProcess:
         folder, config = Path(start.folder), fitted(start.config, start.plan)
         cache = cache_of(start.plan)
         ports = real_ports(folder, config, start.user_agent, opener_within(cache))
+        self._ports = ports
         want = (lambda returned: self._tell(WantGrant(returned))) if start.sockets else None
         assembled = assemble(_job(start, config), ports, want)
         assembled.worker.expects_more = True
@@ -104,7 +106,7 @@ class WorkerProcess:
         parser = ports.parser
         assert isinstance(parser, ChildParser)
         report = ProgressReport(assembled.worker, config, ports.clock, lambda: parser.pid)
-        self._reliever = Reliever(start.plan, config.fetch.slots, assembled, parser, cache, ports.clock)
+        self._reliever = Reliever(start.plan, config.fetch.slots, assembled, parser, cache, ports)
         listening = asyncio.create_task(self._listen(assembled))
         reporting = asyncio.create_task(self._report(report, assembled))
         running = asyncio.create_task(assembled.worker.run())
@@ -131,7 +133,7 @@ class WorkerProcess:
         for number in count(1):
             await self._stream.send(encode(msgspec.structs.replace(report.make(), relief=self._reliever.relief.meaning)))
             if number % _TRIM_REPORTS == 0:
-                await asyncio.to_thread(give_back)
+                await self._ports.offload.run(give_back)
             if assembled.intake.joined:
                 joined, assembled.intake.joined = assembled.intake.joined, []
                 await self._stream.send(encode(Joined(joined)))
@@ -197,7 +199,9 @@ def _failed(error: Exception) -> Failed:
     if "No space left on device" in str(error):
         number = errno.ENOSPC
     kind = DiskFull if number in FULL else type(error)
-    return Failed(f"{kind.__module__}.{kind.__qualname__}", str(error) or repr(error), traceback.format_exc(), number, filename)
+    return Failed(
+        f"{kind.__module__}.{kind.__qualname__}", str(error) or repr(error), traceback.format_exc(), number, filename, is_shortage(error)
+    )
 
 
 def _misbehave_at_hook(page: Page) -> None:

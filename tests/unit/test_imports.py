@@ -18,13 +18,13 @@ SOURCE = Path(__file__).parents[2] / "src" / "lycosa"
 VALUES = ["reasons", "model", "ports", "config", "config_checks", "config_fields", "config_sources", "config_units", "clock"]
 VALUES += ["url", "canonical", "url_parts", "surt", "sites", "session_ids", "query_charset"]
 TOOLS = ["durable", "memory", "wire", "decode", "lock", "manifest", "commit", "attempts", "kv", "exchange"]
-TOOLS += ["machine", "memory_plan", "memory_relief", "run_cost"]
+TOOLS += ["machine", "memory_plan", "memory_relief", "run_cost", "shortage"]
 STAGES = ["admit", "frontier", "politeness", "fetch", "parse", "seen", "store", "schedule"]
 JOINTS = ["intake", "sitemaps", "robots", "sender", "pacing", "permits", "standing", "folder", "recovery", "suspects", "seed_check"]
 JOINTS += ["reopening"]
-ASSEMBLY = ["assembly", "real_ports", "messages", "progress", "session", "delivery", "status_file", "grants", "relieving"]
+ASSEMBLY = ["assembly", "real_ports", "messages", "progress", "session", "delivery", "status_file", "grants", "relieving", "parser_notes"]
 PROCESSES = ["supervisor", "worker_process", "worker_handle", "crawl"]
-LOOP = [["capturing"], ["pipeline"], ["committing"], ["worker"]]
+LOOP = [["capturing", "parsing"], ["pipeline"], ["committing"], ["worker"]]
 LAYERS = [VALUES, TOOLS, STAGES, JOINTS, ["inspect", "simulate"], *LOOP, ASSEMBLY, PROCESSES, ["cli", "__main__"]]
 
 # What a stage may import beside values and itself: memory in front of the disk, and shapes of bytes.

@@ -11,6 +11,7 @@ from lycosa.cli.output import ExitCode, counted, human_bytes, human_count, human
 from lycosa.cli.status import lacking_lines
 from lycosa.config import LimitSection
 from lycosa.config_units import show_bytes, show_seconds
+from lycosa.model.parsed import ParserHealth
 from lycosa.reasons import Reason
 from lycosa.store import layout
 from lycosa.store.closing import LackingFile, lacking_files
@@ -76,6 +77,11 @@ def summary_values(folder: Path, outcome: Outcome, code: ExitCode, refused: Iter
         },
         "worker_deaths": outcome.deaths,
         "lacking_files": [{"file": each.file, "reason": each.reason} for each in files.lacking],
+        "parser": {
+            "away_s": round(progress.parser.away_total_s, 3),
+            "deaths": progress.parser.deaths,
+            "tried_again": progress.parser.tried_again,
+        },
     }
 
 
@@ -88,6 +94,7 @@ def summary_lines(folder: Path, outcome: Outcome, code: ExitCode, limits: LimitS
     known = f"{counted(progress.discovered, 'URL')} discovered: {human_count(states.get('fetched', 0))} fetched"
     lines = [f"{_ENDS[end]} after {human_duration(outcome.duration_s)}: {what}, {rate:.1f} a second", ", ".join([known, *rest])]
     lines += _reason_lines(progress.reasons)
+    lines += _parser_lines(progress.parser)
     quoted = shlex.quote(str(folder))
     if code is ExitCode.NOTHING_FETCHED:
         lines.append("nothing could be fetched; the same command tries again")
@@ -126,6 +133,17 @@ def _reason_lines(reasons: Mapping[str, int]) -> list[str]:
             lines += [title, *(f"  {number:>7}  {reason.label}: {reason.meaning}" for reason, number in found[:_MOST])]
         if len(found) > _MOST:
             lines.append(f"           and {counted(len(found) - _MOST, 'more reason')}; see lycosa status")
+    return lines
+
+
+def _parser_lines(parser: ParserHealth) -> list[str]:
+    """What went wrong with parse children, none of which costs a page its links unless a remark above says so."""
+    lines = []
+    if parser.away_total_s >= 1.0:
+        lines.append(f"no parse child could be started for {human_duration(parser.away_total_s)}; pages waited for it")
+    if parser.deaths:
+        ends = "once" if parser.deaths == 1 else f"{human_count(parser.deaths)} times"
+        lines.append(f"a parse child ended at a document {ends}; {counted(parser.tried_again, 'document')} tried once more")
     return lines
 
 

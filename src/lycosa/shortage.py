@@ -1,0 +1,68 @@
+"""What to do when the system has no process, thread or memory to give just now: wait, and try again.
+
+Such a shortage passes (a control group's ``pids.max``, a machine that is out of memory for some seconds), so it ends no crawl.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 5.0
+_PASSING = frozenset({errno.EAGAIN, errno.ENOMEM})
+_NO_THREAD = "can't start new thread"  # CPython's words: it has no class for this error
+
+
+def is_shortage(error: BaseException) -> bool:
+    """Whether an error says that the system has no process, thread or memory to give."""
+    if isinstance(error, OSError):
+        return error.errno in _PASSING
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _NO_THREAD in str(error))
+
+
+def pause_s(attempt: int) -> float:
+    """Seconds before another attempt, after so many that failed (from 1)."""
+    return min(FIRST_PAUSE_S * 2.0 ** min(attempt - 1, 30), LONGEST_PAUSE_S)
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """The result of blocking work, or its exception; waits for as long as no thread can be started.
+
+    Each call has a thread of its own. An executor keeps what was submitted when it cannot start a thread, so a second attempt could do
+    the work twice.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def tell(result: T | None, error: BaseException | None) -> None:
+        if done.done():
+            return  # nobody waits any more
+        if error is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(result)  # type: ignore[arg-type]  # without an error there is a result
+
+    def run() -> None:
+        try:
+            outcome: tuple[T | None, BaseException | None] = (work(), None)
+        except BaseException as error:  # whoever waits gets it
+            outcome = (None, error)
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(tell, *outcome)
+
+    attempt = 0
+    while True:
+        try:
+            threading.Thread(target=run, name="in-thread").start()
+        except RuntimeError as error:
+            if not is_shortage(error):
+                raise
+            attempt += 1
+            await asyncio.sleep(pause_s(attempt))
+        else:
+            return await done
