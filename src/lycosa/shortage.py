@@ -30,8 +30,8 @@ def pause_s(attempt: int) -> float:
     return min(FIRST_PAUSE_S * 2.0 ** min(attempt - 1, 30), LONGEST_PAUSE_S)
 
 
-async def in_thread(work: Callable[[], T]) -> T:
-    """The result of blocking work, or its exception; waits for as long as no thread can be started.
+async def in_thread(work: Callable[[], T], on_wait: Callable[[], None] = lambda: None) -> T:
+    """The result of blocking work, or its exception; waits for as long as no thread can be started, which ``on_wait`` hears once.
 
     Each call has a thread of its own. An executor keeps what was submitted when it cannot start a thread, so a second attempt could do
     the work twice.
@@ -63,6 +63,8 @@ async def in_thread(work: Callable[[], T]) -> T:
             if not is_shortage(error):
                 raise
             attempt += 1
+            if attempt == 1:
+                on_wait()
             await asyncio.sleep(pause_s(attempt))
         else:
             return await done

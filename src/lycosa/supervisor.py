@@ -196,7 +196,10 @@ class Supervisor:
             self._on_note(f"worker {handle.number} died ({how or handle.how_it_died()}); recovering and starting another one")
             if fruitless > 1:  # what killed it may pass, as a lack of memory does
                 await asyncio.sleep(min(0.5 * 2.0 ** (fruitless - 2), _LONGEST_PAUSE_S))
-            recovered = await in_thread(lambda: self._session.recover_worker(handle.number, handle.owned))
+            recovered = await in_thread(
+                lambda: self._session.recover_worker(handle.number, handle.owned),
+                lambda: self._on_note(f"worker {handle.number} cannot be started (no thread can be): trying again until it can"),
+            )
             if self._stops >= 3:
                 return End.STOPPED.value
             handle.last_commit = recovered.last_commit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import signal
 import socket
@@ -12,12 +13,12 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 
 from lycosa.messages import Ended, Failed, Progress, Start, ToSupervisor, ToWorker, decode_to_supervisor, encode
-from lycosa.shortage import in_thread, is_shortage
+from lycosa.shortage import is_shortage
 from lycosa.wire import FrameError, FrameStream
 
 _LOOK_S = 1.0
 _SILENT_LOOKS = 60  # in a row; it reports twice a second as long as its loop turns
-_REAP_S = 10.0
+_REAP_S, _REAP_LOOK_S = 10.0, 0.01
 
 
 class WorkerFailed(Exception):
@@ -88,7 +89,7 @@ class WorkerHandle:
             watch.cancel()
             self._stream.close()
             self._stream = None
-            await in_thread(lambda: _reap(process))
+            await _reap(process)
 
     def _spawn(self) -> tuple[subprocess.Popen[bytes], socket.socket]:
         """A new process, and our end of the socket to it."""
@@ -149,10 +150,11 @@ class WorkerHandle:
         process.kill()
 
 
-def _reap(process: subprocess.Popen[bytes]) -> None:
-    """Waits for the process a while, then ends it."""
-    try:
-        process.wait(_REAP_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+async def _reap(process: subprocess.Popen[bytes]) -> None:
+    """Waits for the process a while, then ends it. Without a thread, which the system may not have to give just now."""
+    for look in itertools.count():
+        if process.poll() is not None:
+            return
+        if look == int(_REAP_S / _REAP_LOOK_S):
+            process.kill()
+        await asyncio.sleep(_REAP_LOOK_S)

@@ -24,6 +24,7 @@ PROOFS = {
     "soak": "a million pages: memory and descriptors stay as they were",
     "memory": "a crawl stays under the memory that it is given, and ends all the same",
     "histories": "two thousand simulated crawls under faults by seed, no promise broken, and planted bugs found",
+    "parser": "parse children killed and no process to be had: every page is found, and nothing is silent",
     "poison": "pages that kill the worker, crash the parser or hang it",
     "hostile": "a web that bites: each attack bounded in time and memory, with a reason on record, and the crawl goes on",
     "simulation": "what lycosa simulate says before a crawl is what happens then; its law; a thousand days over 100,000 hosts",
@@ -36,6 +37,7 @@ NUMBERS = {
     "kills": "how often processes are killed (kills)",
     "pages": "how many pages are crawled (soak), or read (links)",
     "hosts": "how many hosts are crawled (politeness), or simulated for a thousand days (simulation)",
+    "rounds": "how many crawls go through faults (parser)",
     "workers": "how many workers there are (kills, faults, soak)",
 }
 

@@ -44,17 +44,18 @@ async def test_work_in_a_thread_gives_its_result_or_its_error() -> None:
 
 async def test_work_waits_until_a_thread_can_be_started_and_is_done_once() -> None:
     done: list[int] = []
+    waits: list[int] = []
     before = threading.stack_size(_TOO_MUCH)
     try:
         with pytest.raises(RuntimeError, match="can't start new thread"):
             threading.Thread(target=done.clear).start()
-        working = asyncio.ensure_future(in_thread(lambda: done.append(1)))
+        working = asyncio.ensure_future(in_thread(lambda: done.append(1), lambda: waits.append(1)))
         await asyncio.sleep(0)
         assert not done
     finally:
         threading.stack_size(before)
     await working
-    assert done == [1]
+    assert (done, waits) == ([1], [1])
 
 
 async def test_the_threads_of_an_offload_are_there_before_there_is_work() -> None:
