@@ -40,6 +40,7 @@ from lycosa.politeness.addresses import AddressTable
 from lycosa.politeness.delay import longest_delay
 from lycosa.ports import Clock, Fetcher, Offload, Parser, Resolver
 from lycosa.reopening import reopen_allowed
+from lycosa.reparsing import Reparsing
 from lycosa.robots import Robots
 from lycosa.seen.duplicates import Duplicates
 from lycosa.seen.recent import RecentHashes
@@ -182,6 +183,7 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
         store=store,
         intake=intake,
         settling=settling,
+        reparsing=Reparsing(folder, partitions, intake, ports.parser, ports.offload, clock),
     )
     permits: LocalPermits | GrantedPermits
     if want_permits is not None:

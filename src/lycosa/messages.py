@@ -130,6 +130,7 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     ``memory`` is that of each process, ``memory_bytes`` what counts towards ``memory_bound`` (0 = none is known): what they have of their
     own, and in the supervisor's sum the program's code once. ``relief`` says what is done to stay under it, for people. ``parser`` is the
     parser's health; of several workers the sums, and the first reason why one is away.
+    ``unparsed`` stored bodies wait to be parsed again, ``reparsed`` were in this run.
     """
 
     discovered: int = 0
@@ -160,6 +161,8 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     lacks_room: bool = False
     reaches_nobody: bool = False
     parser: ParserHealth = ParserHealth()
+    unparsed: int = 0
+    reparsed: int = 0
 
 
 class Ended(msgspec.Struct, frozen=True, tag=True):
@@ -230,6 +233,7 @@ _TABLES = ("states", "reasons", "rule_refusals")
 _SUMMED = (
     "discovered", "captures", "committed", "pages", "requests", "body_bytes", "running", "hosts_ready", "hosts_snoozed", "hosts_benched",
     "hosts_front", "hosts_parked", "hosts_retired", "hosts", "memory_bytes", "commits",
+    "unparsed", "reparsed",
 )  # fmt: skip
 
 

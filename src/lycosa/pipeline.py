@@ -31,6 +31,7 @@ from lycosa.pacing import Pacing
 from lycosa.parsing import Parsing
 from lycosa.ports import Clock, Parser, ResolveError
 from lycosa.reasons import Reason
+from lycosa.reparsing import Reparsing
 from lycosa.robots import OriginState, Robots, robots_url
 from lycosa.schedule.outcome import Meaning, Outcome, is_connection_failure, judge, wait_s
 from lycosa.sender import Sender
@@ -61,6 +62,7 @@ class Stages(msgspec.Struct, frozen=True):
     store: SegmentStore
     intake: Intake
     settling: Settling
+    reparsing: Reparsing
 
 
 class Pipeline:
@@ -75,6 +77,7 @@ class Pipeline:
         self._pacing = pacing
         self._permits = permits
         self._suspicion = suspicion
+        self.reparsing = stages.reparsing
         self.parsing = Parsing(stages.parser, config.fetch.open_bytes // 2)
         self.settled: list[str] = []  # URLs whose lease ended since the worker last took this list
 
@@ -282,7 +285,8 @@ class Pipeline:
             limits, kind = msgspec.structs.replace(limits, body_bytes=max(limits.body_bytes, MAX_SITEMAP_BYTES)), FetchKind.SITEMAP
         if self._suspicion(lease.url) is Suspicion.POISON:
             limits = _tightened(limits)
-        if history is None or history.status != 200:
+        is_unparsed = lease.visit.host8 + lease.entry.url8 in self._partition(lease.visit).unparsed
+        if history is None or history.status != 200 or is_unparsed:  # of a body without links an answer without a body is of no use
             return FetchRequest(lease.url, address, kind, limits=limits)
         return FetchRequest(lease.url, address, kind, history.etag, history.last_modified, limits)
 

@@ -80,6 +80,8 @@ class ProgressReport:
             lacks_room=self._worker.lacks_room,
             reaches_nobody=self._worker.reaches_nobody,
             parser=self._worker.parser_health,
+            unparsed=self._worker.reparsing.waiting(),
+            reparsed=self._worker.reparsing.done.parsed,
         )
 
     def _next_in_s(self, now: float) -> float:

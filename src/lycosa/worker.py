@@ -7,7 +7,9 @@ second (``committing``), and ends when nothing is left, a limit is reached or it
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from enum import Enum
+from typing import Any
 
 from lycosa.attempts import Suspicion
 from lycosa.committing import Books, Committer, Reach
@@ -17,6 +19,7 @@ from lycosa.frontier.visit_state import VisitState
 from lycosa.model.parsed import ParserHealth
 from lycosa.pipeline import Pipeline
 from lycosa.ports import Clock, Offload
+from lycosa.reparsing import Reparsing
 from lycosa.schedule.outcome import is_unreached
 
 _IDLE_S = 1.0
@@ -53,6 +56,7 @@ class Worker:
         self.committer = Committer(config.store, frontier.partitions, pipeline, books, clock, offload, reach)
         self.committer.on_done = self._news.set
         self._running: set[asyncio.Task[None]] = set()
+        self._reparse: asyncio.Task[None] | None = None
         self._solo = asyncio.Lock()
         self._solo_waiting = 0
         self._stop: End | None = None
@@ -79,6 +83,11 @@ class Worker:
     def parser_health(self) -> ParserHealth:
         """What the parser says of itself."""
         return self._pipeline.parsing.health
+
+    @property
+    def reparsing(self) -> Reparsing:
+        """Stored bodies that were never parsed."""
+        return self._pipeline.reparsing
 
     def stop(self, end: End = End.STOPPED) -> None:
         """Starts no new visit; what is in flight is finished and committed."""
@@ -113,12 +122,16 @@ class Worker:
     async def run(self) -> End:
         """Until the end; everything is committed then, and the open segment closed. Raises what a stage or the disk raised."""
         try:
+            if self._pipeline.reparsing.waiting():
+                self._reparse = self._begin(self._pipeline.reparsing.run(self._may_reparse))
             while (end := self._step()) is None:
                 await self._pause()
             while self._running:
                 await asyncio.wait(self._running, timeout=_IDLE_S, return_when=asyncio.FIRST_COMPLETED)
                 if self._pipeline.parsing.lacks_parser:
                     self._pipeline.parsing.break_off()  # a stop does not wait until the system has a process to give
+                    if self._reparse is not None:
+                        self._reparse.cancel()
             self._raise_failure()
             await self.committer.finish()
             return end
@@ -200,15 +213,25 @@ class Worker:
 
     def _start(self, visit: VisitState) -> None:
         self._has_visited = True
-        task = asyncio.get_running_loop().create_task(self._visit(visit))
+        self._begin(self._visit(visit))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
         self._running.add(task)
         task.add_done_callback(self._ended)
+        return task
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
         if not task.cancelled() and task.exception() is not None:
             self._failure = self._failure or task.exception()
         self._news.set()
+
+    async def _may_reparse(self) -> bool:
+        """Whether more stored bodies may be parsed; waits while there is no room for what comes of it."""
+        while self._stop is None and (self.committer.is_behind or self.lacks_room or self._is_paused):
+            await self._clock.sleep(_IDLE_S)
+        return self._stop is None
 
     async def _visit(self, visit: VisitState) -> None:
         if self._books.crashes.suspects() and self._is_suspect(visit):

@@ -23,8 +23,8 @@ STAGES = ["admit", "frontier", "politeness", "fetch", "parse", "seen", "store", 
 JOINTS = ["intake", "sitemaps", "robots", "sender", "pacing", "permits", "standing", "folder", "recovery", "suspects", "seed_check"]
 JOINTS += ["reopening"]
 ASSEMBLY = ["assembly", "real_ports", "messages", "progress", "session", "delivery", "status_file", "grants", "relieving", "parser_notes"]
-PROCESSES = ["supervisor", "worker_process", "worker_handle", "crawl"]
-LOOP = [["capturing", "parsing"], ["pipeline"], ["committing"], ["worker"]]
+PROCESSES = ["supervisor", "worker_process", "worker_handle", "crawl", "reparse_run"]
+LOOP = [["capturing", "parsing", "reparsing"], ["pipeline"], ["committing"], ["worker"]]
 LAYERS = [VALUES, TOOLS, STAGES, JOINTS, ["inspect", "simulate"], *LOOP, ASSEMBLY, PROCESSES, ["cli", "__main__"]]
 
 # What a stage may import beside values and itself: memory in front of the disk, and shapes of bytes.

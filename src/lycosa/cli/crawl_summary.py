@@ -82,6 +82,8 @@ def summary_values(folder: Path, outcome: Outcome, code: ExitCode, refused: Iter
             "deaths": progress.parser.deaths,
             "tried_again": progress.parser.tried_again,
         },
+        "unparsed": progress.unparsed,
+        "reparsed": progress.reparsed,
     }
 
 
@@ -99,6 +101,12 @@ def summary_lines(folder: Path, outcome: Outcome, code: ExitCode, limits: LimitS
     if code is ExitCode.NOTHING_FETCHED:
         lines.append("nothing could be fetched; the same command tries again")
         return lines
+    if progress.reparsed:
+        lines.append(f"{counted(progress.reparsed, 'stored document')} of earlier runs parsed at last")
+    if progress.unparsed:
+        lines.append(
+            f"{counted(progress.unparsed, 'document')} stored and not parsed; lycosa reparse {quoted} tries again, as the next start does"
+        )
     if end != "finished":
         lines.append(f"to go on: lycosa crawl --dir {quoted}")
     if end == "limit" and (again := _again(limits)):

@@ -24,6 +24,7 @@ _COMMANDS = {
     "status": "How far a crawl is: URLs by state, hosts, errors.",
     "explain": "Everything about one URL: state, rule, robots line, history.",
     "audit": "Prove from disk that nothing was lost and no host was pressed.",
+    "reparse": "Parse stored documents that were never parsed; add their links.",
     "simulate": "What a crawl will come to, before it is run.",
     "check": "What would happen to a URL, and why; without a crawl.",
     "config": "Every setting with its value, origin and meaning.",

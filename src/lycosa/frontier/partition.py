@@ -16,6 +16,7 @@ from lycosa.frontier.discovery import Bounds, Discovery, Origin, record_of
 from lycosa.frontier.due import DueQueue
 from lycosa.frontier.front_queues import FrontQueues
 from lycosa.frontier.lease import Lease
+from lycosa.frontier.unparsed import UnparsedBodies
 from lycosa.frontier.visit_state import HostState, VisitState, VisitStates, counted_as
 from lycosa.kv.overlay import Overlay
 from lycosa.kv.records import PARKED_BAND, UrlRecord, decode_url, encode, encode_url, known_key, url_key
@@ -58,6 +59,7 @@ class Partition:
         self._leased: dict[bytes, Lease] = {}  # by host8 url8
         self.alarms = self._due, self._parked = DueQueue(table, b"D", _DUE_ROW), DueQueue(table, b"P")
         self.counters = counters_of(table)
+        self.unparsed = UnparsedBodies(table, self.counters, self._due)
         self.bounds = Bounds(max(_BOUNDS // section.partitions, 1000))
         self._discovery = Discovery(seen, self.visits, self.bounds, self._admit, self._meet_again)
 
@@ -234,7 +236,11 @@ class Partition:
         if done.due_at:
             self._due.add(done.due_at, visit.host8 + lease.entry.url8)
         self._put(visit.host8, lease.entry.url8, record)
+        self.unparsed.note(visit.host8 + lease.entry.url8, done)
         return True
+
+    def is_leased(self, host8: bytes, url8: bytes) -> bool:
+        return host8 + url8 in self._leased
 
     def note_capture(self, visit: VisitState, *, body_bytes: int, duration_s: float, is_page: bool, is_capture: bool) -> None:
         """Counts a request against the host. A capture shows that it was within its budgets: parking begins with its first wait again."""

@@ -17,6 +17,7 @@ Keys are big-endian with one prefix byte, so that the keys of one host stand sid
 ``C digest`` ``S`` ``s``    content-seen (module ``seen``)
 ``T url8``                  the hosts whose robots.txt names this sitemap
 ``N host8``                 how many sitemaps the host brought, and how many URLs these listed
+``W host8 url8``            a stored body that was not parsed (module ``frontier.unparsed``)
 ``O`` ``I``                 outbox and watermarks (module ``exchange``)
 ``M name``                  meta data and counters
 ==========================  =================================================
@@ -175,6 +176,10 @@ def known_key(url8: bytes) -> bytes:
 
 def joined_key(url: str) -> bytes:
     return b"J" + url.encode()
+
+
+def unparsed_key(host8: bytes, url8: bytes) -> bytes:
+    return b"W" + host8 + url8
 
 
 def sitemap_key(url8: bytes) -> bytes:

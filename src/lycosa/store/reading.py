@@ -16,6 +16,7 @@ from lycosa.store import journal, layout
 from lycosa.store.rows import Row
 
 _GZIP = 16 + zlib.MAX_WBITS
+_CHUNK = 256 * 1024
 
 
 class RecordError(Exception):
@@ -49,6 +50,23 @@ def read_record(folder: Path, location: Location) -> StoredRecord:
         raise RecordError(f"{path}, byte {location.offset}: {error}") from error
     if not gzip.eof or not data.startswith(b"WARC/"):
         raise RecordError(f"{path}, byte {location.offset}: no record of {location.length} bytes there")
+    return _record(data)
+
+
+def read_record_at(folder: Path, segment: str, offset: int) -> StoredRecord:
+    """The record that begins at a place whose length is not known, as a URL's record names it. Raises like ``read_record``."""
+    path = layout.existing(folder, layout.WARC, layout.stem_of(segment))
+    gzip, parts = zlib.decompressobj(_GZIP), []
+    with path.open("rb") as file:
+        file.seek(offset)
+        try:
+            while not gzip.eof and (packed := file.read(_CHUNK)):
+                parts.append(gzip.decompress(packed))
+        except zlib.error as error:
+            raise RecordError(f"{path}, byte {offset}: {error}") from error
+    data = b"".join(parts)
+    if not gzip.eof or not data.startswith(b"WARC/"):
+        raise RecordError(f"{path}, byte {offset}: no record begins there")
     return _record(data)
 
 

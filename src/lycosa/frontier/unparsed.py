@@ -1,0 +1,131 @@
+"""Stored bodies whose links are not known yet, because they were not parsed: where they stand, by URL.
+
+A body becomes one when its capture ends with ``INTERNAL`` (the crawler's own fault), ``PARSE_KILLED`` or ``PARSE_TIMEOUT``, and stops being
+one when it is parsed after all, or when a later fetch of its URL brings a body that is. Redirects, failures and 304 answers in between
+change nothing. There are few, so all are in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+
+import msgspec
+
+from lycosa.frontier.counters import Counters, count
+from lycosa.frontier.due import DueQueue
+from lycosa.kv.overlay import Overlay
+from lycosa.kv.records import UrlRecord, decode_url, encode, encode_url, meta_key, prefix_end, unparsed_key, url_key
+from lycosa.model.completed import Completed, UrlState
+from lycosa.reasons import Reason
+
+OURS = frozenset({Reason.INTERNAL})
+"""Reasons that are no document's doing: such bodies are parsed again without being asked."""
+THEIRS = frozenset({Reason.PARSE_KILLED, Reason.PARSE_TIMEOUT})
+"""Reasons that two parse children in a row gave: such bodies are parsed again when the operator asks for it."""
+
+_KEY = 16  # bytes of host8 and url8
+_LOOKED = meta_key("unparsed")
+
+
+class UnparsedBody(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Where a body stands, and why it was not parsed."""
+
+    segment: str
+    offset: int
+    reason: Reason
+
+
+_decode = msgspec.msgpack.Decoder(UnparsedBody).decode
+
+
+class UnparsedBodies:
+    """Those of one partition, and what is changed in the records of their URLs."""
+
+    def __init__(self, table: Overlay, counters: Counters, due: DueQueue) -> None:
+        self._table, self._counters, self._due = table, counters, due
+        self._bodies = {key[1:]: _decode(value) for key, value in table.scan(b"W", prefix_end(b"W"))}
+
+    def __repr__(self) -> str:
+        return f"<UnparsedBodies {len(self._bodies)}>"
+
+    def __contains__(self, url: bytes) -> bool:
+        """``url`` is host8 and url8, here and below."""
+        return url in self._bodies
+
+    def get(self, url: bytes) -> UnparsedBody | None:
+        return self._bodies.get(url)
+
+    def of(self, reasons: Container[Reason]) -> list[bytes]:
+        """The URLs whose body was not parsed for one of these reasons."""
+        return [url for url, body in self._bodies.items() if body.reason in reasons]
+
+    def count(self, reasons: Container[Reason]) -> int:
+        return sum(body.reason in reasons for body in self._bodies.values())
+
+    def note(self, url: bytes, done: Completed) -> None:
+        """A lease of the URL ended."""
+        if done.state is not UrlState.FETCHED or done.history is None:
+            return
+        if done.reason in OURS or done.reason in THEIRS:
+            self.put(url, UnparsedBody(done.history.segment, done.history.offset, done.reason))
+        elif done.history.status == 200 and done.reason is not Reason.NOT_MODIFIED:
+            self.drop(url)
+
+    def put(self, url: bytes, body: UnparsedBody) -> None:
+        self._bodies[url] = body
+        self._table.put(unparsed_key(url[:8], url[8:]), encode(body))
+
+    def drop(self, url: bytes) -> None:
+        """It is parsed by now. Harmless when it is not one."""
+        if self._bodies.pop(url, None) is not None:
+            self._table.delete(unparsed_key(url[:8], url[8:]))
+
+    def parsed(self, url: bytes, body: UnparsedBody, remark: Reason) -> None:
+        """A body was parsed at last, with that remark."""
+        self.drop(url)
+        self._remark(url, body.reason, remark)
+
+    def failed(self, url: bytes, body: UnparsedBody, reason: Reason) -> None:
+        """A body was not parsed this time either."""
+        self.put(url, msgspec.structs.replace(body, reason=reason))
+        self._remark(url, body.reason, reason)
+
+    def _remark(self, url: bytes, before: Reason, after: Reason) -> None:
+        """What is remarked on a fetched URL changes, unless something else is remarked by now."""
+        record = self._record(url)
+        if record is None or record.state is not UrlState.FETCHED or record.reason is not before:
+            return
+        record.reason, record.detail = after, ""
+        self._table.put(url_key(url[:8], url[8:]), encode_url(record))
+        count(self._counters.reasons, before, -1)
+        count(self._counters.reasons, after)
+
+    def fetch_again(self, url: bytes, now: float) -> None:
+        """The body cannot be read: its URL is due at once."""
+        record = self._record(url)
+        if record is not None and record.state is UrlState.FETCHED:
+            record.due_at = int(now)
+            self._table.put(url_key(url[:8], url[8:]), encode_url(record))
+            self._due.add(record.due_at, url)
+
+    def _record(self, url: bytes) -> UrlRecord | None:
+        value = self._table.get(url_key(url[:8], url[8:]))
+        return decode_url(value) if value is not None else None
+
+    def adopt(self) -> None:
+        """Takes in what a crawl holds that was begun before these were kept. All records are read for it, once, and only when any URL
+        ever ended with ``INTERNAL``."""
+        if not self._counters.reasons.get(Reason.INTERNAL) or self._table.get(_LOOKED) is not None:
+            return
+        for url, body in _earlier(self._table):
+            if url not in self._bodies:
+                self.put(url, body)
+        self._table.put(_LOOKED, b"")
+
+
+def _earlier(table: Overlay) -> Iterator[tuple[bytes, UnparsedBody]]:
+    for key, value in table.scan(b"U", prefix_end(b"U")):
+        record = decode_url(value)
+        history = record.history
+        if record.state is UrlState.FETCHED and record.reason is Reason.INTERNAL and history is not None and history.status == 200:
+            yield key[1 : 1 + _KEY], UnparsedBody(history.segment, history.offset, Reason.INTERNAL)
