@@ -14,7 +14,7 @@ from lycosa.folder import spool_folder, suffix_list
 from lycosa.kv.rocks import rocks_opener
 from lycosa.parse.child import ParserConfig
 from lycosa.parse.inline import InlineParser
-from lycosa.ports import ResolveError, Resolver
+from lycosa.ports import Parser, ResolveError, Resolver
 from lycosa.reasons import Reason
 from lycosa.session import Session
 from lycosa.synthetic import Crash, Faults, Responder, Response, SyntheticFetcher, VirtualClock, VirtualOffload, run_virtual
@@ -85,6 +85,7 @@ def crawl_folder(
     stop_after_s: float | None = None,
     faults: Faults | None = None,
     resolver: Callable[[VirtualClock], Resolver] | None = None,
+    parser: Callable[[ParserConfig], Parser] = InlineParser,
 ) -> End | None:
     """Crawls into ``folder`` with one worker and gives why the run ended; ``None`` when it crashed.
 
@@ -113,7 +114,7 @@ def crawl_folder(
                 offload=VirtualOffload(random.Random(config.seed)),
                 fetcher=SyntheticFetcher(web, clock, spool_dir=spool_folder(folder), agent=session.user_agent),
                 resolver=resolver(clock) if resolver else Names(),
-                parser=InlineParser(ParserConfig(config.parse, config.canonical, config.agent.product)),
+                parser=parser(ParserConfig(config.parse, config.canonical, config.agent.product)),
                 open_table=rocks_opener(8 << 20, 4 << 20),
                 reach=reach,
             )

@@ -98,6 +98,8 @@ class UnparsedBodies:
         record.reason, record.detail = after, ""
         self._table.put(url_key(url[:8], url[8:]), encode_url(record))
         count(self._counters.reasons, before, -1)
+        if not self._counters.reasons[before]:
+            del self._counters.reasons[before]
         count(self._counters.reasons, after)
 
     def fetch_again(self, url: bytes, now: float) -> None:
@@ -114,8 +116,8 @@ class UnparsedBodies:
 
     def adopt(self) -> None:
         """Takes in what a crawl holds that was begun before these were kept. All records are read for it, once, and only when any URL
-        ever ended with ``INTERNAL``."""
-        if not self._counters.reasons.get(Reason.INTERNAL) or self._table.get(_LOOKED) is not None:
+        ever ended with one of the reasons."""
+        if not any(self._counters.reasons.get(reason) for reason in OURS | THEIRS) or self._table.get(_LOOKED) is not None:
             return
         for url, body in _earlier(self._table):
             if url not in self._bodies:
@@ -127,5 +129,6 @@ def _earlier(table: Overlay) -> Iterator[tuple[bytes, UnparsedBody]]:
     for key, value in table.scan(b"U", prefix_end(b"U")):
         record = decode_url(value)
         history = record.history
-        if record.state is UrlState.FETCHED and record.reason is Reason.INTERNAL and history is not None and history.status == 200:
-            yield key[1 : 1 + _KEY], UnparsedBody(history.segment, history.offset, Reason.INTERNAL)
+        is_one = record.reason in OURS or record.reason in THEIRS
+        if is_one and record.state is UrlState.FETCHED and history is not None and history.status == 200:
+            yield key[1 : 1 + _KEY], UnparsedBody(history.segment, history.offset, record.reason)

@@ -1,9 +1,9 @@
 """The audit: a crawl's promises recounted from its folder alone.
 
-Five questions, each answered from another side than the one that wrote the state: do the records, queues and counters agree; does
-every link of the stored pages have a record; was any host or address pressed; would the stored robots.txt files decide the same
-again; do WARC, journal and the files derived from it hold the same captures, each once. Nothing is written, and only what is committed
-is looked at, so a crawl that was killed is audited as it lies.
+Six questions, each answered from another side than the one that wrote the state: do the records, queues and counters agree; was every
+fetched document parsed; does every link of the stored pages have a record; was any host or address pressed; would the stored robots.txt
+files decide the same again; do WARC, journal and the files derived from it hold the same captures, each once. Nothing is written, and
+only what is committed is looked at, so a crawl that was killed is audited as it lies.
 
 **Beside a running crawl** the logs and tables of several workers are read one after the other, so a later one may be ahead of an
 earlier one. What only holds at rest is left out; segments and requests that began after the audit did are not looked at; a link that
@@ -33,6 +33,7 @@ from lycosa.inspect.audit_robots import RobotsCheck
 from lycosa.inspect.audit_seen import check_seen
 from lycosa.inspect.audit_segments import Segment, committed_lengths, segments
 from lycosa.inspect.audit_state import StateChecks
+from lycosa.inspect.audit_unparsed import UnparsedCheck
 from lycosa.inspect.reader import CrawlReader, TableView
 from lycosa.inspect.running import is_running
 from lycosa.inspect.saved import load_saved
@@ -120,6 +121,7 @@ class _Audit:
         once = Check("once", "captures: no URL has the same fetch twice")
         derived, robots = DerivedChecks(), RobotsCheck(self._reader, self._saved.config, self.report.is_running)
         links = LinkCheck(self._reader, self._saved, self._views)
+        unparsed = UnparsedCheck(self._reader, self._views)
         self._segments = segments(self._reader.folder, self._reader.lengths, records.check, self._closed)
         done = 0
         for segment in self._segments:
@@ -131,22 +133,24 @@ class _Audit:
                     self._progress("captures", done, self._captured)
                 records.place(row)
                 derived.row(row)
+                unparsed.row(row)
                 if row.kind is not FetchKind.ROBOTS:
                     self._index.add(row.url, row.fetch_number, warc_name(row.segment), row.offset)
                 record = records.read(segment, row) if self._is_wanted(row) else None
                 robots.row(row, record)
                 if record is not None:
-                    links.row(row, record)
+                    links.row(unparsed.as_parsed(row), record)
             records.end()
             derived.end()
         derived.strangers(self._reader.folder, self._segments)
         robots.finish()
         links.finish(self._again if self.report.is_running else None)
+        unparsed.finish()
         self._once(once)
         links.check.note(f"{links.pages} pages parsed again")
         if not self._saved.is_recorded:
             links.check.note("the folder has no settings.json, so the default settings were judged by")
-        self.report.checks += [links.check, robots.check, records.check, once, *derived.all()]
+        self.report.checks += [unparsed.check, links.check, robots.check, records.check, once, *derived.all()]
 
     def _again(self) -> CrawlReader:
         """The crawl as it is committed now."""

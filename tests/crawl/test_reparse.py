@@ -1,0 +1,163 @@
+"""Documents that were stored without being parsed: counted by the audit, parsed at the next start or by ``lycosa reparse``."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from crawling import QUICK, Pages, crawl_folder, page
+from lycosa.cli import main
+from lycosa.folder import table_folder
+from lycosa.inspect.audit import audit
+from lycosa.inspect.reader import CrawlReader
+from lycosa.kv.records import prefix_end
+from lycosa.kv.rocks import rocks_opener
+from lycosa.model.completed import UrlState
+from lycosa.model.parsed import Document, Parsed
+from lycosa.parse.inline import InlineParser
+from lycosa.parse.parser_config import ParserConfig
+from lycosa.reasons import Reason
+from lycosa.synthetic import Response
+
+HOST = "http://a.example/"
+ROBOTS = f"{HOST}robots.txt"
+SITE: dict[str, Response] = {
+    HOST: page("/b", "/c", text="the first page"),
+    f"{HOST}b": page("/d", text="the second page"),
+    f"{HOST}c": page(text="the third page"),
+    f"{HOST}d": page(text="the fourth page"),
+}
+
+
+class FailingParser(InlineParser):
+    """Answers documents whose URL is among ``failing`` with a reason, and no links."""
+
+    def __init__(self, config: ParserConfig, failing: tuple[str, ...], reason: Reason) -> None:
+        super().__init__(config)
+        self._failing, self._reason = failing, reason
+
+    async def parse(self, document: Document) -> Parsed:
+        return Parsed(reason=self._reason) if document.url in self._failing else await super().parse(document)
+
+
+def failing(*urls: str, reason: Reason = Reason.INTERNAL) -> Callable[[ParserConfig], FailingParser]:
+    return functools.partial(FailingParser, failing=urls, reason=reason)
+
+
+def fetched(folder: Path) -> set[str]:
+    return {entry.url for entry in CrawlReader(folder).urls() if entry.state is UrlState.FETCHED}
+
+
+def remark(folder: Path, url: str) -> Reason:
+    entry = CrawlReader(folder).find(url)
+    assert entry is not None
+    return entry.record.reason
+
+
+def test_the_audit_counts_what_was_never_parsed(tmp_path: Path) -> None:
+    crawl_folder(tmp_path / "c", Pages(SITE), [HOST], parser=failing(HOST))
+    report = audit(tmp_path / "c")
+    assert [check.name for check in report.checks if check.breaches] == ["parsed"]
+    assert report.first_breaches() == [f"parsed: {HOST}, fetch 1, was stored and not parsed, so its links are not known: lycosa reparse"]
+
+
+def test_the_next_start_parses_it_from_its_record_and_fetches_what_it_links_to(tmp_path: Path) -> None:
+    web = Pages(SITE)
+    crawl_folder(tmp_path / "c", web, [HOST], parser=failing(HOST))
+    assert fetched(tmp_path / "c") == {HOST}
+    crawl_folder(tmp_path / "c", web, [], start=100.0)
+    assert fetched(tmp_path / "c") == SITE.keys()
+    assert web.asked.count(HOST) == 1
+    assert remark(tmp_path / "c", HOST) is Reason.NONE
+    assert audit(tmp_path / "c").is_clean
+
+
+def test_a_folder_of_an_earlier_version_is_looked_through(tmp_path: Path) -> None:
+    web, folder = Pages(SITE), tmp_path / "c"
+    crawl_folder(folder, web, [HOST], parser=failing(HOST))
+    for number in range(QUICK.frontier.partitions):  # which did not keep these rows
+        table = rocks_opener(8 << 20, 4 << 20)(table_folder(folder, number))
+        table.write({key: None for key, _ in table.scan(b"W", prefix_end(b"W"))})
+        table.flush()
+        table.close()
+    crawl_folder(folder, web, [], start=100.0)
+    assert fetched(folder) == SITE.keys()
+
+
+def test_documents_that_killed_the_parser_are_listed_and_wait_for_the_operator(tmp_path: Path) -> None:
+    web = Pages(SITE)
+    crawl_folder(tmp_path / "c", web, [HOST], parser=failing(f"{HOST}b", reason=Reason.PARSE_KILLED))
+    crawl_folder(tmp_path / "c", web, [], start=100.0)
+    assert fetched(tmp_path / "c") == SITE.keys() - {f"{HOST}d"}
+    report = audit(tmp_path / "c")
+    assert report.is_clean
+    notes = next(check.notes for check in report.checks if check.name == "parsed")
+    assert len(notes) == 1 and notes[0].startswith("1 parse_killed") and notes[0].endswith(f"{HOST}b")
+
+
+def test_a_document_that_fails_again_stays_as_it_is(tmp_path: Path) -> None:
+    web = Pages(SITE)
+    for start in (0.0, 100.0):
+        crawl_folder(tmp_path / "c", web, [HOST], start=start, parser=failing(HOST))
+    assert remark(tmp_path / "c", HOST) is Reason.INTERNAL
+    assert audit(tmp_path / "c").breaches == 1
+
+
+def test_a_document_whose_record_is_gone_is_fetched_again(tmp_path: Path) -> None:
+    web = Pages(SITE)
+    crawl_folder(tmp_path / "c", web, [HOST], parser=failing(HOST))
+    for path in (tmp_path / "c" / "warc").iterdir():
+        path.unlink()
+    crawl_folder(tmp_path / "c", web, [], start=100.0)
+    assert fetched(tmp_path / "c") == SITE.keys()
+    assert web.asked.count(HOST) == 2
+
+
+def test_the_body_of_a_duplicate_is_read_from_the_capture_that_has_it(tmp_path: Path) -> None:
+    same = page("/d", text="the same page twice")
+    web = Pages({**SITE, f"{HOST}b": same, f"{HOST}c": same})
+    crawl_folder(tmp_path / "c", web, [HOST], parser=failing(f"{HOST}b", f"{HOST}c"))
+    assert fetched(tmp_path / "c") == {HOST, f"{HOST}b", f"{HOST}c"}
+    crawl_folder(tmp_path / "c", web, [], start=100.0)
+    assert fetched(tmp_path / "c") == SITE.keys()
+    assert {remark(tmp_path / "c", f"{HOST}{name}") for name in "bc"} == {Reason.NONE, Reason.DUPLICATE}
+    assert len(web.asked) == len(set(web.asked))
+    assert audit(tmp_path / "c").is_clean
+
+
+def test_a_document_without_a_parse_is_refetched_unconditionally(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    class Validated(Pages):
+        def respond(self, url: str, at: float, headers: dict[str, str]) -> Response:  # type: ignore[override]
+            if url == HOST:
+                asked.append(headers.get("if-none-match", ""))
+            return super().respond(url, at, headers)
+
+    etag = ("ETag", '"one"')
+    root = msgspec.structs.replace(SITE[HOST], headers=[*SITE[HOST].headers, etag])
+    web = Validated({**SITE, HOST: root})
+    crawl_folder(tmp_path / "c", web, [HOST], parser=failing(HOST, reason=Reason.PARSE_TIMEOUT))
+    crawl_folder(tmp_path / "c", web, [HOST], start=50 * 86400.0)
+    crawl_folder(tmp_path / "c", web, [HOST], start=100 * 86400.0)
+    assert asked == ["", "", '"one"']
+    assert fetched(tmp_path / "c") == SITE.keys()
+
+
+def test_the_command_parses_and_says_what_came_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(tmp_path / "c")
+    failing_one = failing(HOST, reason=Reason.PARSE_KILLED)
+    crawl_folder(tmp_path / "c", Pages(SITE), [HOST], msgspec.structs.replace(QUICK, memory_bytes=1_000_000_000), parser=failing_one)
+    assert main(["reparse", folder]) == 0
+    assert "nothing to parse" in capsys.readouterr().out
+    assert main(["reparse", folder, "--killed"]) == 0
+    assert capsys.readouterr().out == "1 document parsed: 2 links, 2 new URLs\n"
+    assert {entry.url for entry in CrawlReader(tmp_path / "c").urls()} == {HOST, f"{HOST}b", f"{HOST}c"}
+    assert main(["reparse", folder, "--killed"]) == 0
+    assert "nothing to parse" in capsys.readouterr().out
+    assert main(["reparse", str(tmp_path)]) == 2
+    assert "is not a crawl" in capsys.readouterr().err
