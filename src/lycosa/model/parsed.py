@@ -13,7 +13,7 @@ class Document(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     ``url`` is where it came from, canonical. ``headers`` are the response's, in order, names in lower case. ``body`` is
     still content-encoded; a spooled one is read from the file ``spool``. ``is_sitemap`` says that it was asked for as one: then it may be
-    as large as the protocol allows, whatever its type.
+    as large as the protocol allows, whatever its type. ``is_last_try``: what has no room in memory as a whole is parsed as far as it has.
     """
 
     url: str
@@ -22,6 +22,7 @@ class Document(msgspec.Struct, frozen=True, array_like=True, gc=False):
     body: bytes
     spool: str = ""
     is_sitemap: bool = False
+    is_last_try: bool = False
 
 
 class Link(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -52,7 +53,7 @@ class Parsed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     ``canonical`` is the page's rel=canonical target in canonical form, or empty. A sitemap or feed gives ``hints``: by canonical URL,
     last modification (seconds since 1970, 0 = unknown) and priority in [0, 1] (-1 = none), and ``changes``: seconds between changes.
     ``is_sitemap_index``: its links of kind ``SITEMAP_FILE`` are sitemaps; ``is_sitemap``: they, or those of kind ``SITEMAP``, are what
-    it lists.
+    it lists. ``is_cut``: only the beginning of the content was parsed, because the whole is beyond a limit (``reason`` says which).
     """
 
     reason: Reason = Reason.NONE
@@ -74,6 +75,7 @@ class Parsed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     is_sitemap_index: bool = False
     changes: dict[str, int] = {}
     is_sitemap: bool = False
+    is_cut: bool = False
 
 
 class ParserHealth(msgspec.Struct, frozen=True, gc=False):

@@ -2,8 +2,8 @@
 
 The order is fixed: content decoding within limits, media type, then the reader for it, then everything that is the same
 for all kinds (links in headers, canonical form, directives, language, fingerprint). A body that could not be decoded
-whole is read as far as it goes and keeps its reason. Whatever the bytes are, a ``Parsed`` comes back; a fault of our own
-gives ``INTERNAL`` with its name.
+whole, or is larger than the limit, is read as far as it goes and keeps its reason. Whatever the bytes are, a ``Parsed``
+comes back; a fault of our own gives ``INTERNAL`` with its name.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ from lycosa.url import Canonicalizer, InvalidUrl
 
 _MAX_DESCRIPTION = 2000
 _GZIP_LAYERS = 2
+_LEAST_PART = 1 << 16  # bytes of a page; it has no sense to look for memory for less
+_NO_MEMORY = (MemoryError, SystemError)  # the HTML parser's own code raises the second where it does not find out the first
 
 
 class DocumentParser:
@@ -67,6 +69,7 @@ class _Reading:
         self._languages = languages
         self._document = document
         self._reason, self._detail = Reason.NONE, ""
+        self._is_cut = False
         self._outlinks: Outlinks | None = None
         self._changes: dict[str, int] = {}
 
@@ -81,8 +84,34 @@ class _Reading:
         essence, shape = sniff(supplied, body)
         if is_sitemap and shape is Shape.NONE:
             essence, shape = sniff("", body)  # whatever type the server has for it
+        if shape is Shape.HTML or (shape is Shape.TEXT and not is_sitemap):
+            body = self._cut(body, self._section.max_bytes, f"more than {self._section.max_bytes} bytes")
+            return self._part(essence, shape, body, label, started)
+        return self._whole(essence, shape, body, label, started)
+
+    def _whole(self, essence: str, shape: Shape, body: bytes, label: str | None, started: float) -> Parsed:
         page, sitemap, hints = self._read(shape, body, label)
         return self._parsed(essence, shape, page, sitemap, hints, len(body), started)
+
+    def _part(self, essence: str, shape: Shape, body: bytes, label: str | None, started: float) -> Parsed:
+        """A page; one that has no room in memory is parsed again, half of it each time, until it has."""
+        while True:
+            try:
+                return self._whole(essence, shape, body, label, started)
+            except _NO_MEMORY:
+                if not self._document.is_last_try or len(body) < 2 * _LEAST_PART:
+                    raise
+            self._outlinks, self._changes = None, {}
+            body = self._cut(body, len(body) // 2, f"no memory for more than {len(body) // 2} bytes")
+
+    def _cut(self, body: bytes, size: int, detail: str) -> bytes:
+        """The first ``size`` bytes. A tag that the cut goes through is none: the HTML standard drops what ends inside of a tag."""
+        if len(body) <= size:
+            return body
+        self._is_cut = True
+        if self._reason is Reason.NONE:
+            self._reason, self._detail = Reason.BODY_TRUNCATED, detail
+        return body[:size]
 
     def _decoded(self, supplied: str) -> bytes:
         document = self._document
@@ -92,6 +121,9 @@ class _Reading:
         limit = max(self._section.max_bytes, MAX_SITEMAP_BYTES) if may_be_sitemap else self._section.max_bytes
         decoded = decode(body, encodings, limit, self._section.max_ratio)
         self._reason, self._detail = decoded.reason, decoded.detail
+        self._is_cut = decoded.reason is Reason.DECODE_LIMIT or len(decoded.body) > limit
+        if self._is_cut and self._reason is Reason.NONE:
+            self._reason, self._detail = Reason.BODY_TRUNCATED, f"more than {limit} bytes"
         return decoded.body[:limit]
 
     def _unpacked(self, body: bytes) -> bytes:
@@ -102,14 +134,15 @@ class _Reading:
             decoded = decode(body, "gzip", MAX_SITEMAP_BYTES, self._section.max_ratio)
             if decoded.reason is not Reason.NONE:
                 self._reason, self._detail = decoded.reason, decoded.detail
+                self._is_cut = self._is_cut or decoded.reason is Reason.DECODE_LIMIT
             body = decoded.body
         return body
 
     def _read(self, shape: Shape, body: bytes, label: str | None) -> tuple[Page, Sitemap | None, dict[str, tuple[int, float]]]:
         if shape is Shape.HTML:
-            return read_html(body[: self._section.max_bytes], label, self._section.max_links), None, {}
+            return read_html(body, label, self._section.max_links), None, {}
         if shape is Shape.TEXT:
-            text, charset = decode_text(body if self._document.is_sitemap else body[: self._section.max_bytes], label)
+            text, charset = decode_text(body, label)
             if looks_like_text_sitemap(text):
                 return Page(charset), read_text_sitemap(text), {}
             return Page(charset, text=fold_lines(text)), None, {}
@@ -173,6 +206,7 @@ class _Reading:
             is_sitemap_index=sitemap is not None and sitemap.is_index,
             changes=self._changes,
             is_sitemap=sitemap is not None,
+            is_cut=self._is_cut,
         )
 
     def _add_links(self, page: Page, sitemap: Sitemap | None, hints: dict[str, tuple[int, float]]) -> str:

@@ -47,9 +47,9 @@ class Feed:
 
 
 def read_feed(body: bytes, charset: str | None = None) -> Feed:
-    """Reads a feed. Broken XML gives what could be read."""
+    """Reads a feed. Broken XML gives what could be read; of a feed that is cut off, no URL that may go on behind the cut."""
     feed, entry, guid = Feed(), FeedEntry(), ""
-    for element in ended_elements(body, charset):
+    for element in ended_elements(_whole_tags(body), charset):
         name = local_name(element)
         owner = _owner(element)
         if name in _ENTRY:
@@ -68,6 +68,11 @@ def read_feed(body: bytes, charset: str | None = None) -> Feed:
         if len(feed.entries) >= MAX_ENTRIES:
             break
     return feed
+
+
+def _whole_tags(body: bytes) -> bytes:
+    """Up to the last tag: text behind it belongs to an element whose end is not there. In UTF-16, where ``>`` has two bytes, all of it."""
+    return body if b"\x00" in body[:4] else body[: body.rfind(b">") + 1]
 
 
 def _owner(element: etree._Element) -> str:

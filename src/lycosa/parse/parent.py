@@ -204,7 +204,9 @@ class ChildParser:
             if job.answer.done():
                 continue  # nobody wants it any more
             try:
-                frame = self._encode(job.document)
+                # A suspect will not be tried a third time, so what there is no memory for is cut.
+                document = msgspec.structs.replace(job.document, is_last_try=True) if job.is_suspect else job.document
+                frame = self._encode(document)
             except ValueError as error:  # a string that is no Unicode
                 self._answer(job, Parsed(reason=Reason.INTERNAL, detail=str(error)[:500]))
                 continue

@@ -107,7 +107,7 @@ COMMON_CRAWL: list[Column] = [
     ("content_mime_detected", _TEXT, True, lambda v: v.row.media_type_detected or None),
     ("content_charset", _TEXT, True, lambda v: v.row.charset or None),
     ("content_languages", _TEXT, True, lambda v: languages.three_letter(v.row.language) or None),
-    ("content_truncated", _TEXT, True, lambda v: v.row.truncated or None),
+    ("content_truncated", _TEXT, True, lambda v: v.row.truncated or ("length" if v.row.is_cut else None)),
     ("warc_filename", _TEXT, False, lambda v: file_name(WARC, v.row.segment)),
     ("warc_record_offset", _INT, False, lambda v: v.row.offset),
     ("warc_record_length", _INT, False, lambda v: v.row.length),

@@ -65,6 +65,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fals
     ``revisit`` is empty or the last part of the profile's URI. ``original`` is what a revisit points at. ``reason`` and
     ``parse_reason`` are ``Reason`` values of the fetch and of the parse. ``outlinks`` and ``text_characters`` count what
     ``links`` and ``text`` hold, or would hold were they kept. ``location`` is the absolute target of a redirect.
+    ``is_cut`` says that only the beginning of the content was parsed; the stored record is whole unless ``truncated`` says otherwise.
     ``registry_suffix`` and ``private_suffix`` are the host's public suffixes without and with the list's private section.
     """
 
@@ -124,6 +125,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fals
     refused_links: dict[int, int] = {}
     text_characters: int = 0
     text: str = ""
+    is_cut: bool = False
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -211,6 +213,7 @@ class RowBuilder:
             refused_links=parsed.refused_links,
             text_characters=len(parsed.text),
             text=parsed.text if self._text else "",
+            is_cut=parsed.is_cut,
         )
 
 
