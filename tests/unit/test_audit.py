@@ -268,6 +268,20 @@ def test_a_cut_warc_and_a_cut_journal_are_found(take: Callable[[str], Path]) -> 
     assert {"warc", "captures", "once"} <= set(breached(folder))
 
 
+@pytest.mark.parametrize("name", ["finished", "stopped"])
+def test_a_missing_commit_log_is_found_and_tables_that_the_log_still_has_are_not_missed(take: Callable[[str], Path], name: str) -> None:
+    folder = take(name)
+    logs = sorted((folder / "log").glob("commit-*.log"))
+    for path in logs:
+        path.rename(folder.parent / path.name)
+    assert all("a log lost its end, or is gone" in text for text in breached(folder)["commit log"])
+    for path in logs:
+        (folder.parent / path.name).rename(path)
+    assert "commit log" not in breached(folder)
+    shutil.rmtree(folder / "state")
+    assert breached(folder) == {}
+
+
 def test_a_missing_warc_is_found(take: Callable[[str], Path]) -> None:
     folder = take("finished")
     only(folder, "warc/*.warc.gz").unlink()

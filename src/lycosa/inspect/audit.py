@@ -194,7 +194,17 @@ class _Audit:
         else:
             made, held = checks.fetches, len(self._index)
             checks.records.expect(made == held, f"the records count {made} fetches, the journals hold {held} captures")
-        self.report.checks[:0] = [*checks.all(), seen]
+        self.report.checks[:0] = [*checks.all(), seen, *([] if self.report.is_running else [self._logs()])]
+
+    def _logs(self) -> Check:
+        """Whether logs and tables fit together: without its log a state is older and otherwise in order."""
+        check = Check("commit log", "tables against the commit logs: none holds a commit that is behind the end of all logs")
+        newest = self._reader.newest
+        for view in self._views.values():
+            held = f"partition {view.number} holds commit {view.table_mark.sequence} of run {view.table_mark.epoch}"
+            ends = f"the logs end at {newest.sequence} of {newest.epoch}"
+            check.expect(view.table_mark <= newest, f"{held}, {ends}: a log lost its end, or is gone")
+        return check
 
     # -- politeness ---------------------------------------------------------------------------------------------
 

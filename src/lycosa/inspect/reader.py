@@ -57,12 +57,12 @@ class HostEntry(NamedTuple):
 
 
 class TableView:
-    """One partition, merged. ``mark`` is the last commit it contains."""
+    """One partition, merged. ``mark`` is the last commit it contains, ``table_mark`` the last one that its table files contain."""
 
     def __init__(self, number: int, table: ReadOnlyTable, batches: list[tuple[Mark, PartitionBatch]]) -> None:
         self.number = number
         self._table = table
-        self.mark = Mark.unpack(table.get(MARK_KEY))
+        self.mark = self.table_mark = Mark.unpack(table.get(MARK_KEY))
         self._over: dict[bytes, bytes | None] = {}
         for mark, batch in batches:
             if mark > self.mark:
@@ -155,6 +155,8 @@ class CrawlReader:
         self.partitions = self.manifest.identity.partitions
         self.lengths: Mapping[str, int] = {}
         self.last_commit = 0.0
+        self.newest = Mark(0, 0)
+        """The last commit in any log."""
         self._cache = shared_cache()
         self._batches: dict[int, list[tuple[Mark, PartitionBatch]]] = {}
         self._read_logs()
@@ -231,7 +233,9 @@ class CrawlReader:
         batches: dict[int, list[tuple[Mark, PartitionBatch]]] = {}
         lengths: dict[int, dict[str, int]] = {}
         self.last_commit = 0.0
+        self.newest = Mark(0, 0)
         for worker, record in read_logs(self.folder / "log"):
+            self.newest = max(self.newest, record.mark)
             lengths[worker] = record.lengths
             self.last_commit = max(self.last_commit, record.wall)
             for batch in record.batches:
