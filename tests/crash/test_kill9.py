@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nginx_site import nginx_program
-from proofs import durability, poison
+from proofs import durability, inspecting, poison
 from proofs.durability import Call, judge_order, parse_trace
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds the processes of a crawl in /proc")
@@ -30,6 +30,12 @@ def test_what_is_stored_is_synced_before_the_commit_log_and_nothing_is_told_befo
 @needs_nginx
 def test_a_crawl_that_is_killed_again_and_again_ends_like_one_left_in_peace(tmp_path: Path) -> None:
     print("\n".join(durability.prove_kills(tmp_path, short=True)))
+
+
+@pytest.mark.service
+@linux
+def test_a_running_crawl_and_a_killed_one_are_inspected_without_an_error_or_a_false_breach(tmp_path: Path) -> None:
+    print("\n".join(inspecting.prove(tmp_path, short=True)))
 
 
 @pytest.mark.service

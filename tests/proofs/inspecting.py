@@ -75,11 +75,11 @@ def arguments(port: int, workers: int, seed_url: str) -> list[str]:
 class Inspection:
     """One crawl with everything that reads it."""
 
-    def __init__(self, work: Path, web: SyntheticWeb, port: int, workers: int, chance: random.Random) -> None:
+    def __init__(self, work: Path, web: SyntheticWeb, port: int, workers: int, chance: random.Random, most: int) -> None:
         self.trials: list[Trial] = []
         self._folder, self._log, self._out = work / f"crawl-{workers}", work / f"crawl-{workers}.out", work / "out"
         self._out.mkdir(exist_ok=True)
-        self._port, self._workers, self._chance = port, workers, chance
+        self._port, self._workers, self._chance, self._most = port, workers, chance, most
         self._seed_url = web.seed_url(port=port)
 
     def beside(self, rounds: int) -> None:
@@ -99,7 +99,7 @@ class Inspection:
     def _shuffled(self) -> list[tuple[str, ...]]:
         listed = commands(self._folder, self._seed_url, self._out)
         self._chance.shuffle(listed)
-        return listed
+        return listed[: self._most]
 
     def _try(self, moment: str, command: tuple[str, ...]) -> None:
         self.trials.append(Trial(moment, command, lycosa(*command, timeout=600)))
@@ -110,7 +110,7 @@ def prove(work: Path, short: bool, rounds: int = 0) -> list[str]:
     web, chance, trials = SyntheticWeb(_PLAN), random.Random(7), list[Trial]()
     with served(web) as port:
         for workers in WORKERS[-1:] if short else WORKERS:
-            inspection = Inspection(work, web, port, workers, chance)
+            inspection = Inspection(work, web, port, workers, chance, 4 if short else 100)
             inspection.beside(rounds or (1 if short else 10))
             trials += inspection.trials
     faults = [trial.fault for trial in trials if trial.fault]

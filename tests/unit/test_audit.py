@@ -15,19 +15,23 @@ import pytest
 
 from crawling import QUICK, crawl_folder
 from lycosa.attempts import Attempt, Gap
+from lycosa.attempts.files import files_of, open_file, zstd
+from lycosa.attempts.read import _Reader
 from lycosa.config import PolitenessSection, ScopeRule, ScopeSection
 from lycosa.inspect.audit import AuditOptions, audit
 from lycosa.inspect.audit_politeness import PolitenessChecks
-from lycosa.inspect.audit_report import Report
+from lycosa.inspect.audit_report import Check, Report
+from lycosa.inspect.audit_segments import segments
 from lycosa.inspect.reader import CrawlReader, UrlEntry
 from lycosa.kv.records import due_key, due_urls, encode, front_key, host_key, meta_key, prefix_end, row_urls, url_key
 from lycosa.kv.rocks import RocksKeyValue
 from lycosa.model.completed import UrlState
+from lycosa.model.discovered import Discovered, LinkKind
 from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
 from lycosa.seen.port import Hashes
 from lycosa.seen.urls_sorted import SortedSeenUrls
-from lycosa.store import journal, read_header, read_rows
+from lycosa.store import journal, layout, read_header, read_rows
 from lycosa.store.rows import Row
 from lycosa.synthetic import Faults, SyntheticResolver, SyntheticWeb, WebPlan
 
@@ -224,6 +228,79 @@ def test_a_record_that_points_beside_its_capture_is_found(take: Callable[[str], 
     found = breached(folder)
     assert set(found) == {"captures"}
     assert entry.url in found["captures"][0]
+
+
+# -- beside a running crawl -------------------------------------------------------------------------------------
+
+
+OTHER_PARCELS = [{"contents": [(b"s" * 9, b"x")]}, {"errands": [[1, "http://a.test/"]]}, {"answers": [], "contents": []}]
+
+
+@pytest.mark.parametrize("parcel", OTHER_PARCELS)
+def test_parcels_of_any_kind_may_wait_in_an_outbox(take: Callable[[str], Path], parcel: dict[str, object]) -> None:
+    folder = take("finished")
+    entry = one_url(folder, is_linked_page)
+    lost = Discovered(entry.url, entry.host8, entry.url8, LinkKind.A, 1)
+    row = b"O" + bytes(4) + (1).to_bytes(8)
+    write(folder, 1, [(b"O" + bytes(4), (2).to_bytes(8)), (row, encode(parcel)), (row[:-1] + b"\2", encode([lost]))])
+    assert breached(folder) == {}
+    write(folder, entry.partition, [(url_key(entry.host8, entry.url8), None)])
+    assert "outlinks" not in breached(folder), "it waits for its owner, in the row behind"
+    write(folder, 1, [(row[:-1] + b"\2", None)])
+    assert entry.url in breached(folder)["outlinks"][0]
+
+
+def test_a_running_crawl_is_judged_by_what_was_committed_when_the_audit_began(take: Callable[[str], Path]) -> None:
+    """A segment that closes while it is audited is found under its new name, up to the length that was read; one that began since is
+    left out."""
+    folder = take("killed")
+    lengths, check = CrawlReader(folder).lengths, Check("warc", "")
+    (before,) = segments(folder, lengths, check, closed=set())
+    rows = len(list(before.rows()))
+    for name, length in lengths.items():
+        path = folder / name
+        path.write_bytes(path.read_bytes()[:length])
+        shutil.copy(path, path.with_name(path.name.replace("-000001-", "-000002-").removesuffix(".open")))
+        path.rename(path.with_name(path.name.removesuffix(".open")))
+    assert rows and len(list(before.rows())) == rows
+    (after,) = segments(folder, lengths, check, closed=set())
+    assert (after.is_closed, after.warc_length, check.breaches) == (True, before.warc_length, 0)
+    with (folder / layout.file_name(layout.JOURNAL, after.name)).open("ab") as file:
+        file.write(journal.encode_frame([journal.encode_line(row) for row in before.rows()]))
+    (grown,) = segments(folder, lengths, check, closed=set())
+    assert not grown.is_closed, "its derived files hold more than what is looked at"
+    assert len(list(grown.rows())) == rows
+    assert len(segments(folder, lengths, check)) == 2, "at rest all are looked at"
+
+
+def test_attempts_that_began_after_the_audit_did_are_not_judged(take: Callable[[str], Path]) -> None:
+    folder = take("finished")
+    edit_attempts(folder, lambda number, fields: lasting(fields, 3_000_000))
+    for until, is_found in ((None, True), (0.0, False)):
+        checks = PolitenessChecks(PolitenessSection(), False, lambda what, done, total: None, until)
+        checks.run(folder)
+        assert bool(checks.hosts.breaches) is is_found
+
+
+def test_an_attempt_log_that_is_compressed_or_dropped_meanwhile_is_read_on(take: Callable[[str], Path]) -> None:
+    folder = take("finished")
+    (path,) = files_of(folder / "log")[0]
+    plain = path.read_bytes()
+    path.with_name(path.name + ".zst").write_bytes(zstd.compress(plain))
+    path.unlink()
+    with open_file(path) as file:
+        assert file.read() == plain
+    path.with_name(path.name + ".zst").unlink()
+    assert list(_Reader(0, lambda file, line: None).attempts([path])) == []
+
+
+def test_a_damaged_compressed_attempt_log_is_a_breach_and_no_error(take: Callable[[str], Path]) -> None:
+    folder = take("finished")
+    (path,) = files_of(folder / "log")[0]
+    packed = zstd.compress(path.read_bytes())
+    path.with_name(path.name + ".zst").write_bytes(packed[: len(packed) // 2])
+    path.unlink()
+    assert any("not proven" in text for text in breached(folder)["host pauses"])
 
 
 # -- outputs --------------------------------------------------------------------------------------------------------
