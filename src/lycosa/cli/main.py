@@ -160,7 +160,7 @@ def _explain(error: Exception, debug: bool) -> ExitCode:
         traceback.print_exception(error)
     if isinstance(error, click.ClickException):
         return _tell(_usage(error), ExitCode.USAGE)
-    if os.strerror(errno.EMFILE) in str(error) and not isinstance(error, OSError):  # RocksDB and DuckDB tell it in their text alone
+    if os.strerror(errno.EMFILE) in str(error) and not getattr(error, "errno", 0):  # RocksDB and DuckDB tell it in their text alone
         return _tell(f"{error}; {_raise_limit()}", ExitCode.USAGE)
     for kind in type(error).__mro__:
         if found := _EXPECTED.get(f"{kind.__module__}.{kind.__qualname__}"):
