@@ -37,9 +37,8 @@ NUMBERS = {
     "first": "the seed of the first history (histories)",
     "kills": "how often processes are killed (kills)",
     "pages": "how many pages are crawled (soak), or read (links)",
-    "rounds": "how often the crawl is killed for each number of workers (inspecting)",
     "hosts": "how many hosts are crawled (politeness), or simulated for a thousand days (simulation)",
-    "rounds": "how many crawls go through faults (parser)",
+    "rounds": "how many crawls go through faults (parser), or how often a crawl is killed for each number of workers (inspecting)",
     "workers": "how many workers there are (kills, faults, soak)",
 }
 
