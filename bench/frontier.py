@@ -123,7 +123,7 @@ class Crawl:
             self.partitions[batch.partition].seen.seal(record.sequence)
         self.log.append(record)
         for batch in batches:
-            self.tables[batch.partition].write(marked(batch, record.mark))
+            self.tables[batch.partition].write(marked(batch, record.mark, 0))
             self.partitions[batch.partition].table.settle()
         for partition in self.partitions:
             if partition.seen.should_save:

@@ -80,7 +80,7 @@ class SampleCrawl:
         lengths = self.write_files()
         record = CommitRecord(epoch=1, sequence=self.log.next_sequence, wall=START, lengths=lengths, batches=[batch])
         self.log.append(record)
-        self.table.write(marked(batch, record.mark))
+        self.table.write(marked(batch, record.mark, 0))
 
     def close(self) -> None:
         self.log.close()

@@ -17,12 +17,22 @@ from lycosa.admit.scope import Scope
 from lycosa.admit.traps import Traps
 from lycosa.attempts import Attempt, AttemptLog, CrashCounts, Settling, Since, boot_id, last_contacts
 from lycosa.capturing import Capturing, PageSink
-from lycosa.commit import CommitLog
+from lycosa.commit import CommitLog, LastCommit
 from lycosa.committing import Books, Reach
 from lycosa.config import Config, FetchSection
 from lycosa.config import SeenUrls as SeenChoice
 from lycosa.delivery import Delivery
-from lycosa.folder import addresses_path, attempts_folder, log_folder, mark_of, open_seen, stamp_of, suffix_list, table_folder
+from lycosa.folder import (
+    addresses_path,
+    attempts_folder,
+    last_commit_path,
+    log_folder,
+    mark_of,
+    open_seen,
+    stamp_of,
+    suffix_list,
+    table_folder,
+)
 from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.partition import Partition
 from lycosa.frontier.workbench import Workbench
@@ -134,7 +144,7 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
     One worker of several is given ``want_permits``, by which it asks its supervisor for permits.
     """
     config, folder, clock = job.config, job.folder, ports.clock
-    log = CommitLog(log_folder(folder), job.number)
+    log = CommitLog(log_folder(folder), job.number, last_commit=LastCommit(last_commit_path(folder, job.number)))
     chance = random.Random(f"{config.seed}:{job.number}:{job.manifest.runs}")
     tables = {number: ports.open_table(table_folder(folder, number)) for number in job.owned}
     partitions = {number: _partition(job, number, table) for number, table in tables.items()}

@@ -18,7 +18,7 @@ import msgspec
 from lycosa.attempts import AttemptLog, CrashCounts
 from lycosa.commit import CommitLog, CommitRecord, Mark, PartitionBatch, marked
 from lycosa.config import StoreSection
-from lycosa.folder import stamp_of
+from lycosa.folder import mark_of, stamp_of
 from lycosa.frontier.partition import Partition
 from lycosa.kv.port import KeyValue
 from lycosa.pipeline import Pipeline
@@ -92,7 +92,8 @@ class Committer:
         self._closing: set[asyncio.Task[None]] = set()
         self._committed_at = clock.monotonic()
         self._flushed = books.log.next_sequence
-        self._marks: dict[int, Mark] = {}
+        self._marks: dict[int, Mark] = {}  # of commits of this run
+        self._before = {number: mark_of(table) for number, table in books.tables.items()}
         self._failure: BaseException | None = None
         self.captures = sum(p.counters.captures for p in partitions.values())
         """Captures that are committed."""
@@ -161,9 +162,15 @@ class Committer:
         pending = books.store.freeze()
         batches = [PartitionBatch(number, writes) for number, p in partitions.items() if (writes := p.freeze())]
         if batches or not pending.is_empty or is_last:
-            record = CommitRecord(epoch=books.epoch, sequence=books.log.next_sequence, wall=self._clock.wall(), batches=batches)
+            record = CommitRecord(
+                epoch=books.epoch,
+                sequence=books.log.next_sequence,
+                wall=self._clock.wall(),
+                batches=batches,
+                before=dict(self._before),
+            )
             for batch in batches:
-                self._marks[batch.partition] = record.mark
+                self._before[batch.partition] = self._marks[batch.partition] = record.mark
                 partitions[batch.partition].seen.seal(stamp_of(record.mark))
             captures = sum(p.counters.captures for p in partitions.values())
             await self._offload.run(lambda: self._write(pending, record))
@@ -190,7 +197,7 @@ class Committer:
         self._books.log.append(msgspec.structs.replace(record, lengths=pending.lengths))
         self._reach("commit:logged")
         for batch in record.batches:
-            self._books.tables[batch.partition].write(marked(batch, record.mark))
+            self._books.tables[batch.partition].write(marked(batch, record.mark, self._books.log.worker))
             self._reach("commit:applied")
 
     async def _tend(self) -> None:

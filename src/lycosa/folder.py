@@ -27,6 +27,11 @@ def log_folder(folder: Path) -> Path:
     return folder / "log"
 
 
+def last_commit_path(folder: Path, worker: int) -> Path:
+    """What a worker's commit log ends with, said apart from the log: whoever loses ``log/`` still has it."""
+    return folder / "state" / f"last-commit-w{worker:03d}"
+
+
 def attempts_folder(folder: Path) -> Path:
     """Attempt logs and crash counts."""
     return folder / "log"
@@ -95,20 +100,31 @@ def stamp_of(mark: Mark) -> int:
     return mark.epoch << 40 | mark.sequence
 
 
+def mark_at(stamp: int) -> Mark:
+    """The mark of which this is the stamp."""
+    return Mark(stamp >> 40, stamp & ((1 << 40) - 1))
+
+
 def mark_of(table: KeyValue) -> Mark:
     """The last commit that a partition's table contains."""
     return Mark.unpack(table.get(MARK_KEY))
 
 
+def seen_file(folder: Path, partition: int, choice: SeenChoice) -> Path:
+    """The file of the chosen implementation of URL-seen."""
+    path = seen_path(folder, partition)
+    return path if choice is SeenChoice.SORTED else path.with_suffix(".bloom")
+
+
 def open_seen(folder: Path, partition: int, section: SeenSection, table: KeyValue, most_delta: int = 1 << 18) -> SeenUrls:
     """The chosen implementation of URL-seen; ``table`` confirms what a Bloom filter claims. ``most_delta`` is how many hashes are in
     memory before they are written to its file."""
-    path = seen_path(folder, partition)
+    path = seen_file(folder, partition, section.urls)
     path.parent.mkdir(parents=True, exist_ok=True)
     if section.urls is SeenChoice.SORTED:
         return SortedSeenUrls(path, most_delta)
     confirm = _confirming(table) if section.bloom_confirm else None
-    return BloomSeenUrls(path.with_suffix(".bloom"), section.bloom_urls, section.bloom_error, confirm, most_delta)
+    return BloomSeenUrls(path, section.bloom_urls, section.bloom_error, confirm, most_delta)
 
 
 def known_hashes(table: KeyValue) -> Iterator[Hashes]:

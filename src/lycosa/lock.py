@@ -1,8 +1,9 @@
 """One crawl folder, one crawl: a lock that the kernel gives back when its holders die.
 
-``flock`` on the file ``lock``; what the file says (process, machine, since when) is for people. The lock lives as long as any process
-has the descriptor open, so the supervisor hands it to its workers: after a ``kill -9`` of the supervisor the folder stays taken until
-the last worker, which may still be writing, is gone as well.
+``flock`` on the folder itself and on the file ``lock`` in it. The folder cannot be replaced while its content is in use; the file can be
+deleted by somebody who takes it for a leftover, but holds where a file system has no locks on folders (NFS), and says for people who
+has the lock (process, machine, since when). A lock lives as long as any process has its descriptor open, so the supervisor hands both
+to its workers: after a ``kill -9`` of the supervisor the folder stays taken until the last worker, which may still be writing, is gone.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from lycosa.durable import named
 from lycosa.wire import UNREADABLE
 
 _UNSUPPORTED = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
+_NOT_ON_FOLDERS = _UNSUPPORTED | {errno.EBADF, errno.EINVAL, errno.EISDIR}  # NFS makes them of locks that need a file open for writing
 
 
 class LockHolder(msgspec.Struct, frozen=True):
@@ -49,48 +51,64 @@ class LockUnsupported(Exception):
 
 
 class CrawlLock:
-    """The lock of one folder, which must exist. ``acquire`` and ``release``, or a ``with`` block after ``acquire``."""
+    """The lock of one folder, which must exist. ``take``, ``sign`` and ``release``, or a ``with`` block after ``acquire``."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._path = folder, folder / "lock"
-        self._fd = -1
+        self._fds: list[int] = []
+        self._file = -1
         self._holder: LockHolder | None = None
         self.note = ""
-        """After ``acquire``: a warning for the operator, or empty."""
+        """After ``sign``: a warning for the operator, or empty."""
 
     def acquire(self, wall: float) -> CrawlLock:
-        """Takes the lock or raises ``CrawlInUse``, ``LockUnsupported`` or ``OSError``. Does not wait."""
-        assert self._fd < 0, "acquired already"
+        """``take`` and ``sign``."""
+        self.take()
         try:
-            fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise named(error, self._path) from error
-        try:
-            self._take(fd)
-            before = _read(fd)
-            self._holder = LockHolder(os.getpid(), socket.gethostname(), wall)
-            self._write(fd, self._holder)
+            self.sign(wall)
         except BaseException:
-            os.close(fd)
+            self.release()
             raise
-        self._fd = fd
-        if before is not None and not before.released and before.host != self._holder.host:
+        return self
+
+    def take(self) -> None:
+        """Takes the lock, and changes no file. Raises ``CrawlInUse``, ``LockUnsupported`` or ``OSError``. Does not wait."""
+        assert not self._fds, "taken already"
+        try:
+            self._take(os.O_RDONLY | os.O_DIRECTORY, self._folder, _NOT_ON_FOLDERS)
+            if self._path.exists():
+                self._file = self._take(os.O_RDWR, self._path)
+        except BaseException:
+            self.release()
+            raise
+
+    def sign(self, wall: float) -> None:
+        """Writes into the file who has the lock. ``wall`` is seconds since 1970. Raises like ``take``."""
+        if self._file < 0:
+            self._file = self._take(os.O_RDWR | os.O_CREAT, self._path)
+        before = _read(self._file)
+        holder = LockHolder(os.getpid(), socket.gethostname(), wall)
+        self._write(self._file, holder)
+        self._holder = holder
+        if before is not None and not before.released and before.host != holder.host:
             self.note = (
                 f"{self._folder} was last used on {before.host} (process {before.pid}, since {_when(before.started)}), which did not give "
                 "it back; on a network file system make sure that no crawl runs there any more"
             )
-        return self
 
-    def fileno(self) -> int:
-        """The descriptor to hand to child processes, which then hold the lock too."""
-        return self._fd
+    def filenos(self) -> tuple[int, ...]:
+        """The descriptors to hand to child processes, which then hold the lock too."""
+        return tuple(self._fds)
 
     def release(self) -> None:
-        """Gives the lock back, unless a child still has the descriptor. Harmless when not held."""
-        if self._fd >= 0 and self._holder is not None:
-            self._write(self._fd, msgspec.structs.replace(self._holder, released=True))
-            os.close(self._fd)
-            self._fd = -1
+        """Gives the lock back, unless a child still has the descriptors. Harmless when not held."""
+        try:
+            if self._holder is not None:
+                self._write(self._file, msgspec.structs.replace(self._holder, released=True))
+        finally:
+            for fd in self._fds:
+                os.close(fd)
+            self._fds, self._file, self._holder = [], -1, None
 
     def __enter__(self) -> CrawlLock:
         return self
@@ -99,19 +117,35 @@ class CrawlLock:
         self.release()
 
     def __repr__(self) -> str:
-        return f"CrawlLock({str(self._folder)!r}, held={self._fd >= 0})"
+        return f"CrawlLock({str(self._folder)!r}, held={bool(self._fds)})"
 
-    def _take(self, fd: int) -> None:
+    def _take(self, flags: int, path: Path, unsupported: frozenset[int] = frozenset()) -> int:
+        """Opens and locks a path; -1 when a lock on it is ``unsupported``."""
+        try:
+            fd = os.open(path, flags | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise named(error, self._path) from error
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise CrawlInUse(self._folder, _read(fd)) from error
         except OSError as error:
-            if error.errno not in _UNSUPPORTED:
-                raise named(error, self._path) from error
-            raise LockUnsupported(
-                f"{self._path}: this file system has no file locks ({error.strerror}); put the folder on a local disk, or mount with locks"
-            ) from error
+            os.close(fd)
+            if error.errno in unsupported:
+                return -1
+            raise self._refusal(error) from error
+        self._fds.append(fd)
+        return fd
+
+    def _refusal(self, error: OSError) -> Exception:
+        if isinstance(error, BlockingIOError):
+            try:
+                return CrawlInUse(self._folder, _decoded(self._path.read_bytes()))
+            except OSError:
+                return CrawlInUse(self._folder, None)
+        if error.errno not in _UNSUPPORTED:
+            return named(error, self._path)
+        return LockUnsupported(
+            f"{self._path}: this file system has no file locks ({error.strerror}); put the folder on a local disk, or mount with locks"
+        )
 
     def _write(self, fd: int, holder: LockHolder) -> None:
         """Never empty in between for long, and not synced: nothing depends on it."""
@@ -124,8 +158,12 @@ class CrawlLock:
 
 
 def _read(fd: int) -> LockHolder | None:
+    return _decoded(os.pread(fd, 4096, 0))
+
+
+def _decoded(data: bytes) -> LockHolder | None:
     try:
-        return msgspec.json.decode(os.pread(fd, 4096, 0), type=LockHolder)
+        return msgspec.json.decode(data, type=LockHolder)
     except UNREADABLE:
         return None
 

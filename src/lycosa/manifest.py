@@ -48,8 +48,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """The content of ``crawl.json``.
 
     ``created`` and ``started`` (the last start) are ISO 8601 in UTC; ``software`` is the version that wrote the file last; ``runs``
-    counts starts and is the epoch of the commits of the run; ``seeds`` counts the seeds given so far. ``identity_digest`` tells a damaged
-    ``identity`` from settings that were asked to change; empty in folders that were written before there was one.
+    counts starts and is the epoch of the commits of the run; ``seeds`` counts the seeds given so far. ``workers`` is the largest number
+    of workers that a run had: each of them has a commit log. It is 0 before the first run, and when an earlier version made the last one. ``identity_digest``
+    tells a damaged ``identity`` from settings that were asked to change; empty in folders that were written before there was one.
     """
 
     kind: str = _KIND
@@ -60,6 +61,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     software: str
     runs: int = 0
     seeds: int = 0
+    workers: int = 0
     identity: Identity
     identity_digest: str = ""
 
@@ -168,9 +170,19 @@ def save(folder: Path, manifest: Manifest) -> Manifest:
     return manifest
 
 
-def begin_run(folder: Path, manifest: Manifest, software: str, wall: float, seeds: int = 0) -> Manifest:
-    """Counts a start and writes it: ``runs`` is then the epoch of this run's commits. Call it under the lock, before the first commit."""
-    begun = msgspec.structs.replace(manifest, started=_iso(wall), software=software, runs=manifest.runs + 1, seeds=manifest.seeds + seeds)
+def begin_run(folder: Path, manifest: Manifest, software: str, wall: float, seeds: int = 0, workers: int = 0) -> Manifest:
+    """Counts a start and writes it: ``runs`` is then the epoch of this run's commits.
+
+    Call it under the lock, before the first commit, when each of ``workers`` workers has its commit log.
+    """
+    begun = msgspec.structs.replace(
+        manifest,
+        started=_iso(wall),
+        software=software,
+        runs=manifest.runs + 1,
+        seeds=manifest.seeds + seeds,
+        workers=max(manifest.workers, workers),
+    )
     return save(folder, begun)
 
 

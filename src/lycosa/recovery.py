@@ -1,4 +1,6 @@
-"""Bringing a crawl folder to its last commit, before any worker starts.
+"""The second phase of a start: bringing a crawl folder to its last commit, before any worker starts.
+
+It cuts and deletes what no commit names, so it comes after the first phase (``start_check``), which finds out whether a commit is missing.
 
     log says -> output files are cut back -> each partition's table gets the batches it lacks -> URL-seen catches up -> logs are dropped
 
@@ -13,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.commit import CommitLog, Mark, all_logs, check_reaches, marked, merged
+from lycosa.commit import CommitLog, Mark, all_logs, marked, merged_by_worker
 from lycosa.config import Config
 from lycosa.folder import known_hashes, log_folder, mark_of, open_seen, stamp_of, table_folder
 from lycosa.frontier.counters import counters_of
@@ -57,8 +59,8 @@ def recover_crawl(folder: Path, config: Config, open_table: Opener, workers: int
     return _recover(folder, config, open_table, logs, existing, lambda: recover(folder, lengths, workers))
 
 
-def recover_worker(folder: Path, config: Config, open_table: Opener, worker: int, owned: Sequence[int], epoch: int) -> Recovered:
-    """The part of one worker that died in the run ``epoch``, while the others go on. Raises like ``recover_crawl``.
+def recover_worker(folder: Path, config: Config, open_table: Opener, worker: int, owned: Sequence[int]) -> Recovered:
+    """The part of one worker that died, while the others go on. Raises like ``recover_crawl``.
 
     What its partitions hold of earlier runs may be in other workers' logs, and was checked when the run began. Its log may still name
     partitions that it owned in such a run and that are another's now: they were brought up to date then, and are left alone.
@@ -66,7 +68,7 @@ def recover_worker(folder: Path, config: Config, open_table: Opener, worker: int
     log = CommitLog(log_folder(folder), worker)
     lengths = log.last.lengths if log.last else {}
     existing = [number for number in owned if table_folder(folder, number).exists()]
-    return _recover(folder, config, open_table, [log], existing, lambda: recover(folder, lengths, only=worker), epoch, frozenset(owned))
+    return _recover(folder, config, open_table, [log], existing, lambda: recover(folder, lengths, only=worker), frozenset(owned))
 
 
 def _recover(
@@ -76,14 +78,13 @@ def _recover(
     logs: list[CommitLog],
     existing: list[int],
     recover_store: Callable[[], Recovery],
-    epoch: int = 0,
     owned: frozenset[int] | None = None,
 ) -> Recovered:
     try:
         report = recover_store()
         opened = {number: _open(folder, number, config, open_table) for number in existing}
         try:
-            replayed, rebuilt = _catch_up(logs, opened, lambda number: _open(folder, number, config, open_table), epoch, owned)
+            replayed, rebuilt = _catch_up(logs, opened, lambda number: _open(folder, number, config, open_table), owned)
             captures = {number: counters_of(each.table).captures for number, each in opened.items()}
             places = [key[1:].decode() for each in opened.values() for key, _ in each.table.scan(b"J", prefix_end(b"J"))]
         finally:
@@ -105,9 +106,8 @@ def _open(folder: Path, number: int, config: Config, open_table: Opener) -> _Ope
 
 
 def _catch_up(
-    logs: list[CommitLog], opened: dict[int, _Opened], make: Callable[[int], _Opened], epoch: int, owned: frozenset[int] | None
+    logs: list[CommitLog], opened: dict[int, _Opened], make: Callable[[int], _Opened], owned: frozenset[int] | None
 ) -> tuple[int, int]:
-    check_reaches(logs, {number: each.mark for number, each in opened.items() if each.mark.epoch >= epoch})
     replayed = 0
     # A URL-seen file catches up from the log when the log reaches back to it; any other is made again from the table.
     reach = max((stamp_of(first.mark) for log in logs if (first := next(log.records(), None))), default=0)
@@ -116,7 +116,7 @@ def _catch_up(
         for number, each in opened.items()
         if each.seen.stamp < 0 or (each.seen.stamp < stamp_of(each.mark) and each.seen.stamp + 1 < reach)
     }
-    for record in merged(logs):
+    for worker, record in merged_by_worker(logs):
         for batch in record.batches:
             if owned is not None and batch.partition not in owned:
                 continue
@@ -124,7 +124,7 @@ def _catch_up(
             if each is None:
                 each = opened[batch.partition] = make(batch.partition)
             if record.mark > each.mark:
-                each.table.write(marked(batch, record.mark))
+                each.table.write(marked(batch, record.mark, worker))
                 each.mark = record.mark
                 replayed += 1
             if batch.partition not in stale and stamp_of(record.mark) > each.seen.stamp:

@@ -1,6 +1,9 @@
 """One run over a crawl folder, from lock to last commit: what the command line, the Python API and simulations share.
 
-folder is a crawl or becomes one -> lock -> manifest agrees with the settings -> settings saved -> recovery -> run counted
+folder is a crawl or becomes one -> lock -> manifest agrees with the settings -> nothing that was committed is missing
+    -> settings saved -> recovery -> logs begun -> run counted
+
+Up to the check nothing in a crawl's folder is changed, so whatever is refused can be put right and the same command given again.
 """
 
 from __future__ import annotations
@@ -16,17 +19,20 @@ import msgspec
 from lycosa import machine
 from lycosa import manifest as manifests
 from lycosa.assembly import Job, identity_of
+from lycosa.commit import CommitLog
 from lycosa.config import Config
 from lycosa.config_sources import SettingsError
 from lycosa.durable import replace_file
 from lycosa.fetch.headers import build_user_agent
-from lycosa.folder import crawl_sites, settings_path, spool_folder, status_path, suffix_list
-from lycosa.kv.port import Opener
+from lycosa.folder import crawl_sites, log_folder, settings_path, spool_folder, status_path, suffix_list
+from lycosa.kv.port import Opener, Reader
+from lycosa.kv.read_only import table_reader
 from lycosa.lock import CrawlLock
 from lycosa.manifest import Manifest
 from lycosa.memory_plan import MemoryPlan, TooLittleMemory, plan_memory
 from lycosa.ports import Clock
 from lycosa.recovery import Recovered, recover_crawl, recover_worker
+from lycosa.start_check import check_crawl, check_worker
 from lycosa.url import BUNDLED_LIST
 from lycosa.wire import UNREADABLE
 
@@ -63,15 +69,19 @@ def memory_plan(config: Config) -> MemoryPlan:
 class Session:
     """Holds the lock of a crawl folder for one run. ``open`` blocks; use it as a context manager.
 
-    A crawl that is new is called ``crawl_id``, a UUID that is drawn unless given.
+    A crawl that is new is called ``crawl_id``, a UUID that is drawn unless given. ``read_table`` reads what ``open_table`` opens.
 
-    Raises ``ManifestError``, ``CrawlInUse``, ``IdentityChanged``, ``LogDamaged``, ``StoreDamaged``, ``StoreLocked`` or ``OSError``.
+    Raises ``ManifestError``, ``CrawlInUse``, ``IdentityChanged``, ``CommittedDataMissing``, ``LogDamaged``, ``StoreDamaged``,
+    ``StoreLocked`` or ``OSError``.
     """
 
-    def __init__(self, folder: Path, config: Config, open_table: Opener, clock: Clock, crawl_id: str = "") -> None:
+    def __init__(
+        self, folder: Path, config: Config, open_table: Opener, clock: Clock, crawl_id: str = "", read_table: Reader | None = None
+    ) -> None:
         self.folder = folder
         self.config = config
         self._open_table = open_table
+        self._read_table = read_table or table_reader()
         self._clock = clock
         self._crawl_id = crawl_id
         self._lock = CrawlLock(folder)
@@ -79,7 +89,7 @@ class Session:
 
     def __enter__(self) -> Session:
         manifests.prepare(self.folder)
-        self._lock.acquire(self._clock.wall())
+        self._lock.take()
         try:
             self._begin()
         except BaseException:
@@ -92,9 +102,9 @@ class Session:
         self._lock.release()
 
     @property
-    def lock_fileno(self) -> int:
-        """The lock's descriptor, for workers to inherit."""
-        return self._lock.fileno()
+    def lock_filenos(self) -> tuple[int, ...]:
+        """The lock's descriptors, for workers to inherit."""
+        return self._lock.filenos()
 
     def job(self, number: int, owned: tuple[int, ...]) -> Job:
         """The work of one worker in this run."""
@@ -112,12 +122,15 @@ class Session:
 
     def recover_worker(self, number: int, owned: Sequence[int]) -> Recovered:
         """Brings one worker's part to its last commit, after it died. Blocks."""
-        return recover_worker(self.folder, self.config, self._open_table, number, owned, self.manifest.runs)
+        check_worker(self.folder, number, owned, self.manifest.runs, self._read_table)
+        return recover_worker(self.folder, self.config, self._open_table, number, owned)
 
     def _begin(self) -> None:
         self.is_new = not manifests.exists(self.folder)
-        if self.is_new and not suffix_list(self.folder).exists():
-            replace_file(suffix_list(self.folder), BUNDLED_LIST.read_bytes())
+        if self.is_new:
+            self._lock.sign(self._clock.wall())
+            if not suffix_list(self.folder).exists():
+                replace_file(suffix_list(self.folder), BUNDLED_LIST.read_bytes())
         frozen = "" if self.is_new else manifests.load(self.folder).identity.suffixes
         identity = identity_of(self.config, crawl_sites(self.folder, frozen))
         if self.is_new:
@@ -125,8 +138,22 @@ class Session:
         else:
             manifest = manifests.load(self.folder)
             manifests.check_identity(manifest, identity)
+            check_crawl(self.folder, manifest, self.config.seen.urls, self._read_table)
+            self._lock.sign(self._clock.wall())
         replace_file(settings_path(self.folder), msgspec.json.format(msgspec.json.encode(self.config), indent=2))
         shutil.rmtree(spool_folder(self.folder), ignore_errors=True)
         spool_folder(self.folder).mkdir()
-        self.recovered: Recovered = recover_crawl(self.folder, self.config, self._open_table, worker_count(self.config))
-        self.manifest: Manifest = manifests.begin_run(self.folder, manifest, SOFTWARE, self._clock.wall())
+        workers = worker_count(self.config)
+        self.recovered: Recovered = recover_crawl(self.folder, self.config, self._open_table, workers)
+        for worker in range(max(workers, manifest.workers)):
+            _begin_log(self.folder, worker)
+        self.manifest: Manifest = manifests.begin_run(self.folder, manifest, SOFTWARE, self._clock.wall(), workers=workers)
+
+
+def _begin_log(folder: Path, worker: int) -> None:
+    """After this the worker has a log, so that one that is not there later was deleted."""
+    log = CommitLog(log_folder(folder), worker)
+    try:
+        log.begin()
+    finally:
+        log.close()

@@ -90,7 +90,7 @@ class Supervisor:
         partitions = session.config.frontier.partitions
         count = plan.workers
         self._handles = [
-            WorkerHandle(number, tuple(range(number, partitions, count)), session.lock_fileno, self._hear) for number in range(count)
+            WorkerHandle(number, tuple(range(number, partitions, count)), session.lock_filenos, self._hear) for number in range(count)
         ]
         self._sockets = Path(tempfile.mkdtemp(prefix="lycosa-")) if count > 1 else None
         self._places = dict.fromkeys(session.recovered.places)

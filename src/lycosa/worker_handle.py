@@ -57,13 +57,13 @@ class WorkerHandle:
     """The process that does one worker's job; after a death ``run`` starts another one."""
 
     def __init__(
-        self, number: int, owned: tuple[int, ...], lock_fileno: int, on_message: Callable[[WorkerHandle, ToSupervisor], None]
+        self, number: int, owned: tuple[int, ...], lock_filenos: tuple[int, ...], on_message: Callable[[WorkerHandle, ToSupervisor], None]
     ) -> None:
         self.number = number
         self.owned = owned
         self.progress = Progress()
         self.last_commit = 0.0  # of this worker, after a death (wall seconds)
-        self._lock_fileno = lock_fileno
+        self._lock_filenos = lock_filenos
         self._on_message = on_message
         self._stream: FrameStream | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -100,7 +100,7 @@ class WorkerHandle:
                 # The lock goes with it: while a worker lives, even one whose supervisor was killed, nobody else gets the folder.
                 process = subprocess.Popen(
                     [sys.executable, "-m", "lycosa.worker_process", str(theirs.fileno())],
-                    pass_fds=[theirs.fileno(), self._lock_fileno],
+                    pass_fds=[theirs.fileno(), *self._lock_filenos],
                     stdin=subprocess.DEVNULL,
                     start_new_session=True,
                     env={

@@ -40,7 +40,7 @@ class Crawl:
         record = CommitRecord(epoch=1, sequence=self.log.next_sequence, wall=1000.0 + self.log.next_sequence, batches=[batch])
         self.log.append(record)
         if apply:
-            self.table.write(marked(batch, record.mark))
+            self.table.write(marked(batch, record.mark, 0))
 
     def flush(self, drop: bool = False) -> None:
         self.table.flush()

@@ -134,10 +134,10 @@ def commit(
     record = CommitRecord(epoch=epoch, sequence=log.next_sequence, wall=0.0, batches=batches)
     log.append(record)
     for batch in batches:
-        stores[batch.partition].write(marked(batch, record.mark))
+        stores[batch.partition].write(marked(batch, record.mark, 0))
         truth[batch.partition].update({key: value for key, value in batch.writes if value is not None})
 
 
 def apply_missing(logs: list[CommitLog], stores: list[MemoryKeyValue]) -> None:
     for mark, batch in missing(merged(logs), lambda number: Mark.unpack(stores[number].get(b"M:commit"))):
-        stores[batch.partition].write(marked(batch, mark))
+        stores[batch.partition].write(marked(batch, mark, 0))

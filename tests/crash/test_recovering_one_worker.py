@@ -27,6 +27,6 @@ def test_a_partition_that_the_worker_owned_in_an_earlier_run_is_left_to_its_owne
         batches = [PartitionBatch(partition, {b"x": b"%d" % epoch})]
         log.append(CommitRecord(epoch=epoch, sequence=sequence, wall=1.0, batches=batches))
     log.close()
-    recovered = recover_worker(tmp_path, Config(), open_table, 1, (1, 3, 5), epoch=2)
+    recovered = recover_worker(tmp_path, Config(), open_table, 1, (1, 3, 5))
     assert recovered.replayed == 2
     assert opened.keys() == {table_folder(tmp_path, number).name for number in (1, 3)}

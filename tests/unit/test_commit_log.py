@@ -13,13 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.commit import (
+    MARK_KEY,
     CommitLog,
     CommitRecord,
+    LastCommit,
     LogDamaged,
     Mark,
     PartitionBatch,
     all_logs,
-    check_reaches,
+    is_begun,
+    last_said,
+    maker_of,
     marked,
     merged,
     missing,
@@ -272,18 +276,58 @@ def test_any_partition_gets_what_it_lacks_in_order_whoever_owned_it(data: st.Dat
         stores.append(store)
     ordered = sorted((found for _, found in records), key=lambda found: found.mark)
     for mark, batch in missing(ordered, lambda partition: Mark.unpack(stores[partition].get(b"M:commit"))):
-        stores[batch.partition].write(marked(batch, mark))
+        stores[batch.partition].write(marked(batch, mark, 0))
     for partition, store in enumerate(stores):
         assert store.get(b"last") == truth[partition].get(b"last")
         assert Mark.unpack(store.get(b"M:commit")) == history[partition][-1]
 
 
-def test_a_table_ahead_of_all_logs_is_reported(tmp_path: Path) -> None:
-    log = filled(tmp_path, 3)
-    check_reaches([log], {0: Mark(1, 3), 1: Mark(0, 0)})
-    with pytest.raises(LogDamaged, match="partition 1 contains commit 4 of run 1"):
-        check_reaches([log], {0: Mark(1, 3), 1: Mark(1, 4)})
+def test_a_log_that_was_begun_stays_and_takes_the_first_record(tmp_path: Path) -> None:
+    log = CommitLog(tmp_path, 0, file_bytes=1)
+    log.begin()
+    log.begin()
+    assert [path.stat().st_size for path in files(tmp_path)] == [16]
     log.close()
+    with files(tmp_path)[0].open("ab") as file:
+        file.write(b"what a crash left of the first record")
+    again = CommitLog(tmp_path, 0, file_bytes=1)
+    assert again.last is None
+    again.append(record(1))
+    assert [path.name for path in files(tmp_path)] == ["commit-w000-000000000001.log"]
+    assert list(again.records()) == [record(1)]
+    again.close()
+
+
+def test_a_head_that_a_crash_tore_is_made_again(tmp_path: Path) -> None:
+    for torn in (b"", b"LYCLOG", bytes(16)):
+        (tmp_path / "commit-w000-000000000001.log").write_bytes(torn)
+        log = CommitLog(tmp_path, 0)
+        log.begin()
+        log.close()
+        assert is_begun(files(tmp_path)[0])
+
+
+def test_the_last_commit_is_said_once_it_is_on_disk_and_never_before(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "last-commit-w000"
+    log = CommitLog(tmp_path / "log", 0, last_commit=LastCommit(path))
+    assert last_said(path) is None
+    for sequence in (1, 2):
+        log.append(record(sequence))
+        assert last_said(path) == Mark(1, sequence)
+    with largest_file(200), pytest.raises(DiskFull):
+        log.append(record(3, size=1000))
+    assert last_said(path) == Mark(1, 2)
+    log.close()
+    whole = path.read_bytes()
+    for damaged in (b"", whole[:-1], whole[:12] + b"\xff" + whole[13:]):
+        path.write_bytes(damaged)
+        assert last_said(path) is None
+
+
+def test_a_mark_in_a_table_names_its_worker_and_one_of_an_earlier_version_does_not() -> None:
+    value = marked(PartitionBatch(0, {}), Mark(3, 70), 5)[MARK_KEY]
+    assert (Mark.unpack(value), maker_of(value)) == (Mark(3, 70), 5)
+    assert (Mark.unpack(Mark(3, 70).pack()), maker_of(Mark(3, 70).pack()), maker_of(None)) == (Mark(3, 70), None, None)
 
 
 def test_marks_pack_in_their_order() -> None:

@@ -20,7 +20,20 @@ VALUES += ["url", "canonical", "url_parts", "surt", "sites", "session_ids", "que
 TOOLS = ["durable", "memory", "wire", "decode", "lock", "manifest", "commit", "attempts", "kv", "exchange"]
 TOOLS += ["machine", "memory_plan", "memory_relief", "run_cost", "shortage"]
 STAGES = ["admit", "frontier", "politeness", "fetch", "parse", "seen", "store", "schedule"]
-JOINTS = ["intake", "sitemaps", "robots", "sender", "pacing", "permits", "standing", "folder", "recovery", "suspects", "seed_check"]
+JOINTS = [
+    "intake",
+    "sitemaps",
+    "robots",
+    "sender",
+    "pacing",
+    "permits",
+    "standing",
+    "folder",
+    "recovery",
+    "start_check",
+    "suspects",
+    "seed_check",
+]
 JOINTS += ["reopening"]
 ASSEMBLY = ["assembly", "real_ports", "messages", "progress", "session", "delivery", "status_file", "grants", "relieving", "parser_notes"]
 PROCESSES = ["supervisor", "worker_process", "worker_handle", "crawl", "reparse_run"]

@@ -52,12 +52,35 @@ def test_the_lock_goes_with_its_last_holder_however_that_dies(tmp_path: Path) ->
 
 def test_a_child_that_was_given_the_descriptor_holds_the_lock_too(tmp_path: Path) -> None:
     lock = CrawlLock(tmp_path).acquire(1.7e9)
-    child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE, pass_fds=[lock.fileno()])
+    child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE, pass_fds=lock.filenos())
     lock.release()
     with pytest.raises(CrawlInUse):
         CrawlLock(tmp_path).acquire(1.8e9)
     child.communicate()
     CrawlLock(tmp_path).acquire(1.8e9).release()
+
+
+def test_a_deleted_lock_file_opens_the_folder_to_nobody(tmp_path: Path) -> None:
+    with CrawlLock(tmp_path).acquire(1.7e9):
+        (tmp_path / "lock").unlink()
+        with pytest.raises(CrawlInUse, match="in use by another process; stop that crawl first"):
+            CrawlLock(tmp_path).acquire(1.8e9)
+        assert not (tmp_path / "lock").exists()
+    CrawlLock(tmp_path).acquire(1.9e9).release()
+
+
+def test_taking_the_lock_changes_no_file(tmp_path: Path) -> None:
+    lock = CrawlLock(tmp_path)
+    lock.take()
+    assert list(tmp_path.iterdir()) == []
+    lock.release()
+    CrawlLock(tmp_path).acquire(1.7e9).release()
+    before = (tmp_path / "lock").stat().st_mtime_ns, (tmp_path / "lock").read_bytes()
+    lock.take()
+    with pytest.raises(CrawlInUse):
+        CrawlLock(tmp_path).take()
+    lock.release()
+    assert ((tmp_path / "lock").stat().st_mtime_ns, (tmp_path / "lock").read_bytes()) == before
 
 
 def test_a_holder_on_another_machine_that_did_not_give_back_is_noted(tmp_path: Path) -> None:
@@ -82,4 +105,4 @@ def test_an_unreadable_lock_file_is_only_a_lock_without_a_name(tmp_path: Path, d
 def test_a_folder_that_is_not_there_is_an_error_with_its_name(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as caught:
         CrawlLock(tmp_path / "none").acquire(1.8e9)
-    assert str(tmp_path / "none" / "lock") in str(caught.value)
+    assert str(tmp_path / "none") in str(caught.value)

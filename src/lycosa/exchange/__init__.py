@@ -1,5 +1,6 @@
 """The exchange: moves discovered URLs to the partition that owns them."""
 
+from lycosa.exchange.agreement import Disagreement, ParcelNumbers, disagreements
 from lycosa.exchange.local import InProcessExchange
 from lycosa.exchange.outbox import PARCEL_URLS, Inbox, Outbox, ParcelGap, waiting_urls
 from lycosa.exchange.port import Exchange, ExchangeError, Key, LookUp, Parcel, Receiver
@@ -8,6 +9,7 @@ from lycosa.exchange.sockets import SocketExchange
 
 __all__ = [
     "PARCEL_URLS",
+    "Disagreement",
     "Exchange",
     "ExchangeError",
     "InProcessExchange",
@@ -17,8 +19,10 @@ __all__ = [
     "Outbox",
     "Parcel",
     "ParcelGap",
+    "ParcelNumbers",
     "Receiver",
     "Sender",
     "SocketExchange",
+    "disagreements",
     "waiting_urls",
 ]

@@ -67,7 +67,7 @@ class Outbox:
         """Committed parcels for a partition that are not acknowledged, in order, with a number greater than ``after``."""
         start = max(after, self._acknowledged.get(destination, 0)) + 1
         rows = self._committed.scan(_row_key(destination, start), _made_key(destination + 1), limit)
-        parcels = [self._parcel(destination, _number(key[5:]), decode_row(value)) for key, value in rows]
+        parcels = [self._parcel(destination, number_in(key[5:]), decode_row(value)) for key, value in rows]
         if parcels and not after:
             self._acknowledged.setdefault(destination, parcels[0].sequence - 1)
         return parcels
@@ -90,7 +90,7 @@ class Outbox:
         self._acknowledged[destination] = max(known, sequence)
 
     def _add(self, destination: int, parcels: Sequence[ParcelRow]) -> None:
-        sequence = _number(self._table.get(_made_key(destination)))
+        sequence = number_in(self._table.get(_made_key(destination)))
         for number, parcel in enumerate(parcels, sequence + 1):
             self._table.put(_row_key(destination, number), encode_row(parcel))
         if parcels:
@@ -111,7 +111,7 @@ class Inbox:
 
     def is_new(self, source: int, sequence: int) -> bool:
         """Whether this parcel is the next one; false for one that was taken before. Raises ``ParcelGap`` for one beyond the next."""
-        taken = _number(self._table.get(_taken_key(source)))
+        taken = number_in(self._table.get(_taken_key(source)))
         if sequence > taken + 1:
             raise ParcelGap(f"parcel {sequence} from partition {source} came after {taken}")
         return sequence == taken + 1
@@ -122,7 +122,7 @@ class Inbox:
 
     def is_committed(self, source: int, sequence: int) -> bool:
         """Whether the commit that took this parcel is on disk, so that it may be acknowledged without waiting for the next one."""
-        return sequence <= _number(self._committed.get(_taken_key(source)))
+        return sequence <= number_in(self._committed.get(_taken_key(source)))
 
 
 def waiting_urls(scan: Callable[[bytes, bytes], Iterable[tuple[bytes, bytes]]]) -> Iterator[Discovered]:
@@ -148,5 +148,6 @@ def _packed(number: int) -> bytes:
     return number.to_bytes(8)
 
 
-def _number(value: bytes | None) -> int:
+def number_in(value: bytes | None) -> int:
+    """A parcel's number in a key or a value; 0 when there is none."""
     return int.from_bytes(value) if value else 0

@@ -49,6 +49,22 @@ class Opener(Protocol):
     def __call__(self, folder: Path) -> KeyValue: ...
 
 
+class SavedTable(Protocol):
+    """A partition's table as it is on disk, for reading only."""
+
+    def get(self, key: bytes) -> bytes | None: ...
+
+    def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]: ...
+
+    def close(self) -> None: ...
+
+
+class Reader(Protocol):
+    """Opens the table of one partition for reading, without changing a file; an absent one is empty."""
+
+    def __call__(self, folder: Path) -> SavedTable: ...
+
+
 class StoreError(Exception):
     """A store cannot do what was asked: closed, disk full, unreadable. Names the folder."""
 

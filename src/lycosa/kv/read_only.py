@@ -18,7 +18,7 @@ from pathlib import Path
 
 from rocksdict import AccessType, BlockBasedOptions, Cache, Options, Rdict, ReadOptions
 
-from lycosa.kv.port import StoreDamaged
+from lycosa.kv.port import Reader, StoreDamaged
 
 _TRIES = 20
 _SKIPPED = frozenset({"LOCK", "rocksdict-config.json"})
@@ -81,6 +81,12 @@ class ReadOnlyTable:
 def shared_cache(size_bytes: int = 16 << 20) -> Cache:
     """Block cache for the tables of one reader."""
     return Cache(size_bytes)
+
+
+def table_reader(cache: Cache | None = None) -> Reader:
+    """Opens tables that share one block cache."""
+    shared = cache or shared_cache()
+    return lambda folder: ReadOnlyTable(folder, shared)
 
 
 def _open(folder: Path, cache: Cache) -> Rdict:

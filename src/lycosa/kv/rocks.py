@@ -17,6 +17,8 @@ broken block is merely *not valid*, which reads like the end of the range.
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -38,7 +40,7 @@ from rocksdict import (
     WriteOptions,
 )
 
-from lycosa.durable import FULL, DiskFull
+from lycosa.durable import FULL, DiskFull, named
 from lycosa.kv.port import Opener, StoreDamaged, StoreError, StoreLocked, Writes, pairs_of
 
 # Longest scan that is read at once; nothing of it stays open. A refill asks for tens, a sweep for some hundreds.
@@ -242,6 +244,27 @@ def opener_within(shared: SharedCache, *, open_files: int = 32) -> Opener:
         return RocksKeyValue(folder, shared, open_files=open_files)
 
     return open_store
+
+
+def refuse_open(folder: Path) -> None:
+    """Raises ``StoreLocked`` when another process has this store open. Nothing is changed, and a folder that is absent is not open.
+
+    By the lock that RocksDB takes on its file ``LOCK``, which belongs to a process: never call it while this process has the store open,
+    since closing the file would let go of its own lock (fcntl(2)).
+    """
+    path = folder / "LOCK"
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EAGAIN):
+            raise named(error, path) from error
+        raise StoreLocked(f"{folder} is in use by another process") from error
+    finally:
+        os.close(fd)
 
 
 def _refuse_orphans(folder: Path) -> None:

@@ -108,6 +108,15 @@ def map_hash_file(path: Path, magic: bytes, version: int) -> tuple[Header, NDArr
     return header, payload
 
 
+def stamp_in(path: Path) -> int:
+    """The stamp of a file by its header alone; -1 when there is no file or its header is damaged."""
+    try:
+        with path.open("rb") as file:
+            return _unpack(path, file.read(HEADER_BYTES)).stamp
+    except (FileNotFoundError, HashFileDamaged):
+        return -1
+
+
 def restamp(path: Path, stamp: int) -> None:
     """Gives a whole file another stamp, in place and durably."""
     with path.open("r+b") as file:

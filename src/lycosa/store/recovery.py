@@ -57,8 +57,7 @@ def recover(folder: Path, lengths: Mapping[str, int], workers: int | None = None
     ``StoreDamaged`` before anything is changed, when a file is shorter than its committed length or gone, or a closed one has not its
     length.
     """
-    _check(folder, lengths)
-    check_closed(folder, only)
+    check(folder, lengths, only)
     report = Recovery()
     for name, committed in sorted(lengths.items()):
         if (folder / name).exists() and (dropped := cut_back(folder / name, committed)):
@@ -93,7 +92,13 @@ def rebuild(folder: Path, only: int | None = None) -> tuple[list[str], dict[str,
     return built, unbuildable
 
 
-def _check(folder: Path, lengths: Mapping[str, int]) -> None:
+def check(folder: Path, lengths: Mapping[str, int], only: int | None = None) -> None:
+    """Compares the files with their committed lengths, and changes nothing. Parameters as for ``recover``. Raises ``StoreDamaged``."""
+    _check_open(folder, lengths)
+    check_closed(folder, only)
+
+
+def _check_open(folder: Path, lengths: Mapping[str, int]) -> None:
     for name, committed in lengths.items():
         opened = folder / name
         if opened.exists():

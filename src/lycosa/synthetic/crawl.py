@@ -20,7 +20,8 @@ from lycosa.capturing import PageSink
 from lycosa.config import Config
 from lycosa.frontier.counters import Counters, count
 from lycosa.kv.memory import MemoryStores
-from lycosa.kv.port import KeyValue, Opener
+from lycosa.kv.port import KeyValue, Opener, SavedTable
+from lycosa.kv.read_only import table_reader
 from lycosa.parse.inline import InlineParser
 from lycosa.parse.parser_config import ParserConfig
 from lycosa.ports import Fetcher, Resolver
@@ -98,7 +99,11 @@ class VirtualCrawl:
         """The lock of this crawl's folder for one run. What the crawl is called comes from its seed: every segment begins with it, and
         how well it compresses decides where a segment ends."""
         crawl_id = str(uuid.UUID(int=random.Random(self.config.seed).getrandbits(128), version=4))
-        return Session(self.folder, self.config, self.open_table, self.clock, crawl_id)
+        return Session(self.folder, self.config, self.open_table, self.clock, crawl_id, self._read_table)
+
+    def _read_table(self, folder: Path) -> SavedTable:
+        """Tables in memory have no files to be read from."""
+        return table_reader()(folder) if any(folder.glob("*")) else self.open_table(folder)
 
     async def _main(self, seeds: list[str], faults: Faults | None, meanwhile: Meanwhile | None) -> VirtualRun:
         self._loop = asyncio.get_running_loop()

@@ -1,0 +1,31 @@
+"""The commit log: what one worker has decided, in order, on disk before anyone is told."""
+
+from lycosa.commit.files import FORMAT, SavedLog, is_begun, merged, merged_by_worker, missing, read_logs, saved_logs
+from lycosa.commit.last import LastCommit, last_said
+from lycosa.commit.log import DEFAULT_FILE_BYTES, MAX_RECORD_BYTES, CommitLog, LogUnusable, all_logs
+from lycosa.commit.record import MARK_KEY, CommitRecord, LogDamaged, Mark, PartitionBatch, maker_of, marked
+
+__all__ = [
+    "DEFAULT_FILE_BYTES",
+    "FORMAT",
+    "MARK_KEY",
+    "MAX_RECORD_BYTES",
+    "CommitLog",
+    "CommitRecord",
+    "LastCommit",
+    "LogDamaged",
+    "LogUnusable",
+    "Mark",
+    "PartitionBatch",
+    "SavedLog",
+    "all_logs",
+    "is_begun",
+    "last_said",
+    "maker_of",
+    "marked",
+    "merged",
+    "merged_by_worker",
+    "missing",
+    "read_logs",
+    "saved_logs",
+]

@@ -1,0 +1,215 @@
+"""The files of commit logs, and how they are read.
+
+``commit-w000-<sequence of its first record>.log``: a head {magic, salt}, then frames {magic, length, checksum, payload}. The checksum is
+seeded with the file's random salt, so that bytes inside a payload can never pass for a frame. The head is synced before the first frame,
+and each frame before the next, so a crash can only leave *one* unfinished frame, at the end of the last file. A frame that does not
+verify although a good one follows it, or a missing file, is damage and is reported, never skipped.
+"""
+
+from __future__ import annotations
+
+import heapq
+import mmap
+import re
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+from xxhash import xxh3_64_intdigest
+
+from lycosa.commit.record import CommitRecord, LogDamaged, Mark, PartitionBatch
+from lycosa.wire import UNREADABLE
+
+FORMAT = 2
+"""Format 1 had the writes of a batch as an array of pairs. It is read as well, and never appended to."""
+
+HEAD = struct.Struct(">8sQ")  # magic with the format's version, salt
+HEAD_MAGIC = b"LYCLOG\x00" + bytes([FORMAT])
+_HEAD_MAGICS = (HEAD_MAGIC, b"LYCLOG\x00\x01")
+FRAME = struct.Struct(">4sIQ")  # magic, length of the payload, checksum of it
+FRAME_MAGIC = b"\xc5LyR"
+_NAME = re.compile(r"commit-w(\d{3,})-(\d{12,})\.log")
+_DECODER = msgspec.msgpack.Decoder(CommitRecord)
+
+
+class Readable(Protocol):
+    """A log whose records can be read."""
+
+    worker: int
+
+    def records(self, after: int = 0) -> Iterator[CommitRecord]: ...
+
+
+class SavedLog:
+    """One worker's log as it is on disk. Nothing is changed by reading it, and an unfinished record at its end is left out."""
+
+    def __init__(self, worker: int, files: list[Path]) -> None:
+        self.worker, self.files = worker, files
+
+    @property
+    def first(self) -> int:
+        """The sequence of the first record, by the name of its file; there may be none yet."""
+        return first_of(self.files[0])
+
+    def records(self, after: int = 0) -> Iterator[CommitRecord]:
+        """The records with a sequence greater than ``after``, in order. Raises ``LogDamaged``."""
+        return records_of(self.files, after)
+
+    def __repr__(self) -> str:
+        return f"SavedLog(worker={self.worker}, files={len(self.files)})"
+
+
+def saved_logs(folder: Path) -> dict[int, SavedLog]:
+    """The logs of all workers that there are files of, by worker."""
+    return {worker: SavedLog(worker, files) for worker, files in sorted(files_of(folder).items())}
+
+
+def read_logs(folder: Path) -> Iterator[tuple[int, CommitRecord]]:
+    """The records of all logs with their worker's number, worker by worker, while their owners may be writing.
+
+    Nothing is changed, and an unfinished end is left out. A file that its owner drops meanwhile raises ``FileNotFoundError``: read
+    again. Raises ``LogDamaged``.
+    """
+    for worker, files in files_of(folder).items():
+        yield from ((worker, record) for record in records_of(files))
+
+
+def merged_by_worker(logs: Iterable[Readable], after: Callable[[int], int] = lambda worker: 0) -> Iterator[tuple[int, CommitRecord]]:
+    """The records of several logs with their worker, in the order in which any one partition saw them: by run, then by sequence.
+
+    ``after`` gives, for a worker's log, the sequence up to which every partition is known to have everything.
+    """
+    streams = [_with_worker(log.worker, log.records(after(log.worker))) for log in logs]
+    return heapq.merge(*streams, key=lambda each: each[1].mark)
+
+
+def merged(logs: Iterable[Readable], after: Callable[[int], int] = lambda worker: 0) -> Iterator[CommitRecord]:
+    """The records of ``merged_by_worker`` alone."""
+    return (record for _, record in merged_by_worker(logs, after))
+
+
+def missing(records: Iterable[CommitRecord], applied: Callable[[int], Mark]) -> Iterator[tuple[Mark, PartitionBatch]]:
+    """The batches that partitions lack, in the order in which each partition must get them.
+
+    ``records`` come from ``merged``. ``applied`` gives the mark in a partition's table; it is asked once per partition.
+    """
+    marks: dict[int, Mark] = {}
+    for record in records:
+        for batch in record.batches:
+            if batch.partition not in marks:
+                marks[batch.partition] = applied(batch.partition)
+            if record.mark > marks[batch.partition]:
+                marks[batch.partition] = record.mark
+                yield record.mark, batch
+
+
+def name_of(worker: int, sequence: int) -> str:
+    """The name of the file that begins with this record of a worker."""
+    return f"commit-w{worker:03d}-{sequence:012d}.log"
+
+
+def is_begun(path: Path) -> bool:
+    """Whether a file has a whole head of the present format, as every log has from its worker's first start on."""
+    with path.open("rb") as file:
+        return file.read(HEAD.size)[: len(HEAD_MAGIC)] == HEAD_MAGIC and path.stat().st_size >= HEAD.size
+
+
+def _with_worker(worker: int, records: Iterator[CommitRecord]) -> Iterator[tuple[int, CommitRecord]]:
+    for record in records:
+        yield worker, record
+
+
+def files_of(folder: Path) -> dict[int, list[Path]]:
+    """The files of each worker in order."""
+    found: dict[int, list[Path]] = {}
+    for path in folder.glob("commit-w*.log"):
+        if match := _NAME.fullmatch(path.name):
+            found.setdefault(int(match[1]), []).append(path)
+    return {worker: sorted(paths, key=first_of) for worker, paths in found.items()}
+
+
+def first_of(path: Path) -> int:
+    """The sequence of the first record of a file, which its name gives."""
+    match = _NAME.fullmatch(path.name)
+    assert match is not None, path
+    return int(match[2])
+
+
+def records_of(files: list[Path], after: int = 0) -> Iterator[CommitRecord]:
+    """The records of one worker's files that have a sequence greater than ``after``."""
+    expected = 0
+    for index, path in enumerate(files):
+        if index + 1 < len(files) and first_of(files[index + 1]) <= after + 1:
+            continue
+        for offset, payload in frames(path, is_last=index + 1 == len(files)):
+            record = decode(path, offset, payload)
+            if record.sequence != (expected or first_of(path)):
+                raise LogDamaged(path, offset, f"record {expected or first_of(path)} is missing")
+            expected = record.sequence + 1
+            if record.sequence > after:
+                yield record
+
+
+def decode(path: Path, offset: int, payload: bytes) -> CommitRecord:
+    """The record of a frame. Raises ``LogDamaged``."""
+    try:
+        return _DECODER.decode(payload)
+    except UNREADABLE as error:
+        raise LogDamaged(path, offset, f"the record is not of this format ({error})") from error
+
+
+def frames(path: Path, is_last: bool) -> Iterator[tuple[int, bytes]]:
+    """Offset and payload of each record of a file; the end of the last file may be unfinished."""
+    length = path.stat().st_size
+    if is_last and length <= HEAD.size:
+        return  # the crash came before its first record, maybe before its head
+    if length < HEAD.size:
+        raise LogDamaged(path, 0, "the file has no head")
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        magic, salt = HEAD.unpack_from(data)
+        if magic not in _HEAD_MAGICS:
+            raise LogDamaged(path, 0, _head_fault(magic))
+        offset = HEAD.size
+        while (payload := _payload(data, offset, salt)) is not None:
+            yield offset, payload
+            offset += FRAME.size + len(payload)
+        if offset < length and not is_last:
+            raise LogDamaged(path, offset, "the record does not match its checksum")
+        _check_unfinished(path, data, offset, salt)
+
+
+def _head_fault(magic: bytes) -> str:
+    if magic[:7] == HEAD_MAGIC[:7]:
+        return f"the file has format {magic[7]}, this program reads {FORMAT}"
+    return "not the head of a commit log"
+
+
+def _payload(data: mmap.mmap, offset: int, salt: int) -> bytes | None:
+    """The payload of the record at an offset, or ``None`` when there is no whole one."""
+    if offset + FRAME.size > len(data):
+        return None
+    magic, length, checksum = FRAME.unpack_from(data, offset)
+    start = offset + FRAME.size
+    if magic != FRAME_MAGIC or start + length > len(data):
+        return None
+    payload = data[start : start + length]
+    return payload if xxh3_64_intdigest(payload, salt) == checksum else None
+
+
+def _check_unfinished(path: Path, data: mmap.mmap, offset: int, salt: int) -> None:
+    """What is at ``offset`` is an unfinished record only if no other begins at its end, and no good one further on.
+
+    The first tells of a salt that was damaged: with it no record is good, and each but the last is followed by another.
+    """
+    if offset + FRAME.size <= len(data):
+        magic, length, _ = FRAME.unpack_from(data, offset)
+        end = offset + FRAME.size + length
+        if magic == FRAME_MAGIC and data[end : end + len(FRAME_MAGIC)] == FRAME_MAGIC:
+            raise LogDamaged(path, offset, f"the record does not match its checksum, and another follows at byte {end}")
+    at = data.find(FRAME_MAGIC, offset + 1)
+    while at >= 0:
+        if _payload(data, at, salt) is not None:
+            raise LogDamaged(path, offset, f"the record does not match its checksum, and a good one follows at byte {at}")
+        at = data.find(FRAME_MAGIC, at + 1)
