@@ -323,22 +323,9 @@ class History:
 
     def judge(self, with_audit: bool = True) -> None:
         """Raises ``AssertionError`` for the first promise that does not hold."""
-        crawl, truth = self.crawl, self.web.survey(self._seeds)
-        requested = asked(crawl.log)
-        assert set(requested) == truth.requested, ("requests", set(requested) ^ truth.requested)
-        found = {url: state for url, (state, _) in outcomes(crawl).items()}
-        assert {u for u, s in found.items() if s is UrlState.FETCHED} == truth.pages | truth.others
-        assert {u for u, s in found.items() if s is UrlState.REDIRECTED} == set(truth.redirected)
-        assert {u for u, s in found.items() if s is UrlState.FAILED} == set(truth.failed)
-        assert {u for u, s in found.items() if s is UrlState.REFUSED} == truth.disallowed
-        are_balanced(crawl)
-        is_polite(crawl.log, crawl.config.politeness)
-        no_disallowed(self.web, crawl.log)
-        with_body = Counter(row.url for row in stored_rows(crawl.folder) if row.kind is FetchKind.PAGE and row.status == 200)
-        assert set(with_body) == truth.pages | truth.others, "captures"
-        assert max(with_body.values()) == 1, "a page was stored twice"
+        judge_end(self.crawl, self.web, self._seeds)
         if with_audit:
-            report = audit(crawl.folder)
+            report = audit(self.crawl.folder)
             assert report.is_clean, report.first_breaches()
         assert sum(self.faults.values()) >= LEAST_FAULTS, f"too little happened: {self.faults}"
 
@@ -346,6 +333,24 @@ class History:
     def events(self) -> list[tuple[float, float, str, str, int]]:
         """Everything that the web saw, for comparing one history with its repetition."""
         return [(each.start, each.end, each.host, each.path, each.status) for each in self.crawl.log.exchanges]
+
+
+def judge_end(crawl: VirtualCrawl, web: SyntheticWeb, seeds: Sequence[str]) -> None:
+    """What a crawl that has ended came to, by the web's own survey. Raises ``AssertionError`` for the first promise that does not hold."""
+    truth = web.survey(seeds)
+    requested = asked(crawl.log)
+    assert set(requested) == truth.requested, ("requests", set(requested) ^ truth.requested)
+    found = {url: state for url, (state, _) in outcomes(crawl).items()}
+    assert {u for u, s in found.items() if s is UrlState.FETCHED} == truth.pages | truth.others
+    assert {u for u, s in found.items() if s is UrlState.REDIRECTED} == set(truth.redirected)
+    assert {u for u, s in found.items() if s is UrlState.FAILED} == set(truth.failed)
+    assert {u for u, s in found.items() if s is UrlState.REFUSED} == truth.disallowed
+    are_balanced(crawl)
+    is_polite(crawl.log, crawl.config.politeness)
+    no_disallowed(web, crawl.log)
+    with_body = Counter(row.url for row in stored_rows(crawl.folder) if row.kind is FetchKind.PAGE and row.status == 200)
+    assert set(with_body) == truth.pages | truth.others, "captures"
+    assert max(with_body.values()) == 1, "a page was stored twice"
 
 
 def live_and_judge(seed: int, path: Path, plant: str = "", with_audit: bool = True) -> History:

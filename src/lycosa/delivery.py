@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from lycosa.exchange import PARCEL_URLS, Exchange, Inbox, Key, LookUp, Outbox, Parcel
+from lycosa.exchange import PARCEL_URLS, Exchange, Inbox, Key, LookUp, Outbox, Parcel, ParcelsLost
 from lycosa.exchange import Sender as OutboxSender
 from lycosa.frontier.partition import Partition
 from lycosa.intake import Intake
@@ -24,6 +24,7 @@ from lycosa.seen.duplicates import Duplicates
 from lycosa.worker import Worker
 
 _PARCELS = 100
+_STALLED_S = 30.0  # a delivery's own deadline: what is late by less is no news
 Posted = set[tuple[int, int]]
 """Pairs of source and destination partition with new parcels."""
 
@@ -35,7 +36,7 @@ class Delivery:
         self._partitions = partitions
         self._tables = tables
         self._outboxes = {number: Outbox(number, partitions[number].table, table) for number, table in tables.items()}
-        self._inboxes = {number: Inbox(partitions[number].table, table) for number, table in tables.items()}
+        self._inboxes = {number: Inbox(partitions[number].table, table, number) for number, table in tables.items()}
         self._source = min(tables)  # any of them would do
         self._senders: dict[int, OutboxSender] = {}
         self._posted: Posted = set()
@@ -54,6 +55,15 @@ class Delivery:
     def is_idle(self) -> bool:
         """Whether everything that was posted or told is acknowledged."""
         return not self._posted and not self._found and not self._told and all(sender.is_idle for sender in self._senders.values())
+
+    def stalled(self) -> str:
+        """For people: the parcel that has waited longest for another worker; empty when none waits for long."""
+        waiting = [each for sender in self._senders.values() for each in sender.stalled() if each.seconds >= _STALLED_S]
+        if not waiting:
+            return ""
+        worst = max(waiting, key=lambda each: each.seconds)
+        pair = f"partition {worst.destination} to take parcel {worst.sequence} from partition {worst.source}"
+        return f"{pair}, tried for {worst.seconds:.0f} s ({worst.why})"
 
     def post(self, source: Partition, destination: int, found: list[Discovered]) -> None:
         """Puts URLs for another worker's partition into the open commit."""
@@ -102,6 +112,7 @@ class Delivery:
         self._intake, self._worker, self._exchange = intake, worker, exchange
         self._senders = {number: OutboxSender(outbox, exchange, sleep) for number, outbox in self._outboxes.items()}
         for number, outbox in self._outboxes.items():
+            self._senders[number].on_failure = worker.fail
             self._senders[number].send(outbox.destinations())
 
     def cut(self) -> Posted:
@@ -124,7 +135,11 @@ class Delivery:
     async def receive(self, parcel: Parcel) -> None:
         """Takes a parcel; returns when the commit that took it is on disk."""
         assert self._worker is not None
-        self._take(parcel)
+        try:
+            self._take(parcel)
+        except ParcelsLost as error:
+            self._worker.fail(error)  # nobody may wait for what cannot come
+            raise
         inbox = self._inboxes[parcel.destination]
         while not inbox.is_committed(parcel.source, parcel.sequence):
             committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -135,7 +150,7 @@ class Delivery:
     def _take(self, parcel: Parcel) -> None:
         assert self._intake is not None and self._duplicates is not None
         inbox = self._inboxes[parcel.destination]
-        if not inbox.is_new(parcel.source, parcel.sequence):
+        if not inbox.is_new(parcel.source, parcel.sequence, parcel.acknowledged):
             return
         if parcel.discovered:
             self._intake.receive(self._partitions[parcel.destination], parcel.discovered)

@@ -128,7 +128,8 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     """About twice a second; its absence is how a worker that hangs is recognised.
 
     ``memory`` is that of each process, ``memory_bytes`` what counts towards ``memory_bound`` (0 = none is known): what they have of their
-    own, and in the supervisor's sum the program's code once. ``relief`` says what is done to stay under it, for people. ``parser`` is the
+    own, and in the supervisor's sum the program's code once. ``relief`` says what is done to stay under it, for people, and
+    ``undelivered`` which parcel another worker has not taken for long. ``parser`` is the
     parser's health; of several workers the sums, and the first reason why one is away.
     ``unparsed`` stored bodies wait to be parsed again, ``reparsed`` were in this run.
     """
@@ -163,6 +164,7 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     parser: ParserHealth = ParserHealth()
     unparsed: int = 0
     reparsed: int = 0
+    undelivered: str = ""
 
 
 class Ended(msgspec.Struct, frozen=True, tag=True):
@@ -213,6 +215,7 @@ def total(reports: list[Progress]) -> Progress:
         is_idle=all(report.is_idle for report in reports),
         lacks_room=any(report.lacks_room for report in reports),
         relief=next((report.relief for report in reports if report.relief), ""),
+        undelivered=next((report.undelivered for report in reports if report.undelivered), ""),
         parser=_health([report.parser for report in reports]),
     )
 

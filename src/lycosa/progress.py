@@ -25,12 +25,20 @@ _SHARE = 0.02  # of the loop's time that looking through all hosts may take
 class ProgressReport:
     """Makes ``Progress`` values for one worker; looking for the slowest hosts is bounded to a share of the time."""
 
-    def __init__(self, worker: Worker, config: Config, clock: Clock, parser_pid: Callable[[], int | None] = lambda: None) -> None:
+    def __init__(
+        self,
+        worker: Worker,
+        config: Config,
+        clock: Clock,
+        parser_pid: Callable[[], int | None] = lambda: None,
+        undelivered: Callable[[], str] = lambda: "",
+    ) -> None:
         self._worker = worker
         self._politeness = config.politeness
         self._clock = clock
         self._no_jitter = random.Random(0)
         self._parser_pid = parser_pid
+        self._undelivered = undelivered
         self._slowest: list[HostNote] = []
         self._next_look = 0.0
 
@@ -82,6 +90,7 @@ class ProgressReport:
             parser=self._worker.parser_health,
             unparsed=self._worker.reparsing.waiting(),
             reparsed=self._worker.reparsing.done.parsed,
+            undelivered=self._undelivered(),
         )
 
     def _next_in_s(self, now: float) -> float:

@@ -74,6 +74,8 @@ def waiting_for(progress: Progress) -> str:
         return f"the parse child, which cannot be started ({progress.parser.away_why}); it goes on by itself when it can"
     if progress.running:
         return f"{progress.running} page{'s' if progress.running > 1 else ''} being fetched or read"
+    if progress.undelivered:
+        return progress.undelivered
     note = min(progress.slowest, key=lambda note: note.next_in_s, default=None)
     if note is not None and progress.next_in_s >= 0 and note.next_in_s <= progress.next_in_s + _AT_ONCE_S:
         why = f" ({note.reason})" if note.reason else ""

@@ -57,6 +57,7 @@ _SEED_BATCH = 1000
 _LONGEST_PAUSE_S = 30.0  # before a worker that died in vain is started again
 _PROBE_S = 0.1
 _MEMORY_S = 0.5
+_STALLED_S = 60.0  # between lines about parcels that are not taken
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -111,6 +112,7 @@ class Supervisor:
         self._start = 0, 0.0  # captures that were first reported, and processor seconds until then
         self._told_relief: set[str] = set()
         self._parser_notes = ParserNotes()
+        self._next_stalled = 0.0
         self._said: set[asyncio.Task[None]] = set()
 
     # -- what the operator can do ---------------------------------------------------------------------------------
@@ -261,6 +263,7 @@ class Supervisor:
             self._tell_memory(progress)
             if note := self._parser_notes.hear(handle.number, handle.progress.parser):
                 self._on_note(note)
+            self._tell_stalled(progress)
             if self._grants.is_reached(progress.committed, progress.body_bytes):
                 self._end_all(End.LIMIT)
         elif isinstance(message, SeedsTaken):
@@ -290,6 +293,13 @@ class Supervisor:
             self._told_relief.add(progress.relief)
             held, bound = show_mb(progress.memory_bytes), show_mb(self._plan.total)
             self._on_note(f"memory is near its bound ({held} of {bound}): a worker {progress.relief}")
+
+    def _tell_stalled(self, progress: Progress) -> None:
+        """Workers that wait for each other look like a crawl that has little to do."""
+        now = time.monotonic()
+        if progress.undelivered and now >= self._next_stalled:
+            self._next_stalled = now + _STALLED_S
+            self._on_note(f"waiting for {progress.undelivered}")
 
     def _join(self, urls: list[str], finder: WorkerHandle) -> None:
         """Places that a worker found to belong to the crawl."""

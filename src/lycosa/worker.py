@@ -113,6 +113,11 @@ class Worker:
         for task in self._running:
             task.cancel()
 
+    def fail(self, error: BaseException) -> None:
+        """Something that the run depends on cannot go on: ``run`` raises this."""
+        self._failure = self._failure or error
+        self._news.set()
+
     def wake(self) -> None:
         """Something outside changed: look again."""
         self._news.set()

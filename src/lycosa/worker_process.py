@@ -105,7 +105,7 @@ class WorkerProcess:
         exchange = await _open_exchange(start, assembled, ports)
         parser = ports.parser
         assert isinstance(parser, ChildParser)
-        report = ProgressReport(assembled.worker, config, ports.clock, lambda: parser.pid)
+        report = ProgressReport(assembled.worker, config, ports.clock, lambda: parser.pid, assembled.delivery.stalled)
         self._reliever = Reliever(start.plan, config.fetch.slots, assembled, parser, cache, ports)
         listening = asyncio.create_task(self._listen(assembled))
         reporting = asyncio.create_task(self._report(report, assembled))

@@ -8,19 +8,36 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.commit import CommitLog, CommitRecord, PartitionBatch
-from lycosa.exchange import Exchange, ExchangeError, Inbox, InProcessExchange, Outbox, Parcel, ParcelGap, Receiver, Sender, SocketExchange
+from lycosa.exchange import (
+    Exchange,
+    ExchangeError,
+    Inbox,
+    InProcessExchange,
+    Key,
+    Outbox,
+    Parcel,
+    ParcelGap,
+    ParcelRefused,
+    ParcelsStuck,
+    Receiver,
+    Sender,
+    SocketExchange,
+)
+from lycosa.exchange.sender import Stalled
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.kv.overlay import Overlay
 from lycosa.kv.port import pairs_of
 from lycosa.model.discovered import Discovered, LinkKind
+from lycosa.synthetic import run_virtual
 from lycosa.wire import encode_frame
 
 
@@ -59,7 +76,7 @@ class Partition:
         self.effects: list[str] = []
 
     async def receive(self, parcel: Parcel) -> None:
-        if self.inbox.is_new(parcel.source, parcel.sequence):
+        if self.inbox.is_new(parcel.source, parcel.sequence, parcel.acknowledged):
             self.inbox.accept(parcel.source, parcel.sequence)
             self.effects += [item.url for item in parcel.discovered]
         if not self.inbox.is_committed(parcel.source, parcel.sequence):
@@ -138,6 +155,87 @@ async def test_a_parcel_beyond_a_gap_is_refused(pair: Pair) -> None:
     with pytest.raises(ExchangeError, match="parcel 2 from partition 0 came after 0"):
         await pair.sending.deliver(parcel(2))
     assert receiver.effects == []
+
+
+async def test_a_parcel_whose_forerunners_were_acknowledged_and_are_lost_is_told_from_one_that_is_early(pair: Pair) -> None:
+    receiver = Partition(1)
+    pair.register(1, receiver.receive)
+    early = Parcel(0, 1, 4, [found(4)], [], 0)
+    with pytest.raises(ParcelRefused, match="parcel 4 from partition 0 came after 0"):
+        await pair.sending.deliver(early)
+    with pytest.raises(ParcelRefused, match="has taken 0 parcels from partition 0, of which 3 were acknowledged: commits of the receiving"):
+        await pair.sending.deliver(msgspec.structs.replace(early, acknowledged=3))
+    assert receiver.effects == []
+
+
+async def test_what_an_outbox_sends_names_the_last_parcel_that_was_acknowledged(pair: Pair) -> None:
+    source, target = Partition(0), Partition(1)
+    for number in range(5):
+        source.outbox.enqueue(1, [found(number)])
+    source.commit()
+    assert [(each.sequence, each.acknowledged) for each in source.outbox.pending(1, 2)] == [(1, 0), (2, 0)]
+    source.outbox.acknowledged(1, 2)
+    assert [(each.sequence, each.acknowledged) for each in source.outbox.pending(1, 2)] == [(3, 2), (4, 2)]
+    source.commit()
+    again = Outbox(0, source.table, source.store)  # after a restart the rows say it
+    assert [(each.sequence, each.acknowledged) for each in again.pending(1, 9)] == [(3, 2), (4, 2), (5, 2)]
+    assert not target.inbox.is_new(0, 0)
+
+
+def trouble(answer: Callable[[Parcel], Awaitable[None]], seconds: float) -> tuple[list[Stalled], list[BaseException]]:
+    """What a sender says after so long of having a parcel answered like this, and what ended it; in virtual time."""
+
+    async def main() -> tuple[list[Stalled], list[BaseException]]:
+        source, failures = Partition(3), list[BaseException]()
+        source.outbox.enqueue(6, [found(1)])
+        source.commit()
+        sender = Sender(source.outbox, Answering(answer), asyncio.sleep)
+        sender.on_failure = failures.append
+        sender.send([6])
+        await asyncio.sleep(seconds)
+        stalled = sender.stalled()
+        await sender.close()
+        return stalled, failures
+
+    return run_virtual(main())
+
+
+class Answering:
+    """An exchange that treats every parcel alike."""
+
+    def __init__(self, answer: Callable[[Parcel], Awaitable[None]]) -> None:
+        self.deliver = answer
+
+    async def ask(self, keys: Sequence[Key]) -> dict[bytes, bytes | None]:
+        return {}
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+def test_a_worker_that_cannot_be_reached_is_waited_for_and_it_is_said() -> None:
+    async def unreachable(parcel: Parcel) -> None:
+        await asyncio.sleep(30.0)
+        raise ExchangeError("no acknowledgement from w1 within 30 s")
+
+    stalled, failures = trouble(unreachable, 5000.0)
+    assert failures == []
+    [each] = stalled
+    assert (each.source, each.destination, each.sequence, each.why) == (3, 6, 1, "no acknowledgement from w1 within 30 s")
+    assert 4900.0 < each.seconds < 5000.0
+
+
+def test_a_parcel_that_is_refused_for_ten_minutes_is_a_failure_that_names_it() -> None:
+    async def refused(parcel: Parcel) -> None:
+        raise ParcelRefused("partition 6 has no owner here")
+
+    stalled, failures = trouble(refused, 590.0)
+    assert (len(stalled), failures) == (1, [])
+    stalled, failures = trouble(refused, 620.0)
+    assert stalled == []
+    [error] = failures
+    assert isinstance(error, ParcelsStuck)
+    assert "parcel 1 from partition 3 was refused by partition 6 for 60" in str(error) and "has no owner here" in str(error)
 
 
 async def test_a_partition_without_owner_is_an_error(pair: Pair) -> None:

@@ -56,6 +56,8 @@ _EXPECTED: dict[str, tuple[ExitCode, str]] = {
     "lycosa.kv.port.StoreDamaged": (ExitCode.INTERNAL, "restore the crawl folder from a copy"),
     "lycosa.kv.port.StoreError": (ExitCode.INTERNAL, ""),
     "lycosa.commit.record.LogDamaged": (ExitCode.INTERNAL, ""),
+    "lycosa.exchange.port.ParcelsLost": (ExitCode.INTERNAL, ""),
+    "lycosa.exchange.port.ParcelsStuck": (ExitCode.INTERNAL, ""),
     "lycosa.start_check.CommittedDataMissing": (ExitCode.INTERNAL, ""),
     "lycosa.store.damage.StoreDamaged": (ExitCode.INTERNAL, ""),
     "lycosa.store.journal.JournalError": (ExitCode.INTERNAL, "restore it from a copy, or rebuild it from the WARC file"),

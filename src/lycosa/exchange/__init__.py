@@ -2,8 +2,19 @@
 
 from lycosa.exchange.agreement import Disagreement, ParcelNumbers, disagreements
 from lycosa.exchange.local import InProcessExchange
-from lycosa.exchange.outbox import PARCEL_URLS, Inbox, Outbox, ParcelGap, waiting_urls
-from lycosa.exchange.port import Exchange, ExchangeError, Key, LookUp, Parcel, Receiver
+from lycosa.exchange.outbox import PARCEL_URLS, Inbox, Outbox, waiting_urls
+from lycosa.exchange.port import (
+    Exchange,
+    ExchangeError,
+    Key,
+    LookUp,
+    Parcel,
+    ParcelGap,
+    ParcelRefused,
+    ParcelsLost,
+    ParcelsStuck,
+    Receiver,
+)
 from lycosa.exchange.sender import Sender
 from lycosa.exchange.sockets import SocketExchange
 
@@ -20,6 +31,9 @@ __all__ = [
     "Parcel",
     "ParcelGap",
     "ParcelNumbers",
+    "ParcelRefused",
+    "ParcelsLost",
+    "ParcelsStuck",
     "Receiver",
     "Sender",
     "SocketExchange",

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from lycosa.exchange.port import ExchangeError, Key, Parcel
+from lycosa.exchange.port import ExchangeError, Key, Parcel, ParcelRefused
 from lycosa.wire import FrameStream
 
 MAX_FRAME_BYTES = 64_000_000
@@ -160,7 +160,7 @@ class Connection:
         if answer is None or answer.done():
             return  # nobody waits any more
         if refusal:
-            answer.set_exception(ExchangeError(refusal))
+            answer.set_exception(ParcelRefused(refusal))
         else:
             answer.set_result(None)
 

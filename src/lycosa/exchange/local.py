@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from lycosa.exchange.port import ExchangeError, Key, LookUp, Parcel, Receiver
+from lycosa.exchange.port import ExchangeError, Key, LookUp, Parcel, ParcelRefused, Receiver
 
 
 class Receivers:
@@ -52,13 +52,13 @@ class Receivers:
     async def _take(self, parcel: Parcel) -> None:
         receiver = self._receivers.get(parcel.destination)
         if receiver is None:
-            raise ExchangeError(f"partition {parcel.destination} has no owner here")
+            raise ParcelRefused(f"partition {parcel.destination} has no owner here")
         try:
             await receiver(parcel)
         except ExchangeError:
             raise
         except Exception as error:
-            raise ExchangeError(f"partition {parcel.destination} refused parcel {parcel.sequence}: {error!r}") from error
+            raise ParcelRefused(f"partition {parcel.destination} refused parcel {parcel.sequence}: {error!r}") from error
 
     def _forget(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)

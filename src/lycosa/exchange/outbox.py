@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from lycosa.exchange.parcel_rows import ParcelRow, decode_row, encode_row, urls_of
-from lycosa.exchange.port import ExchangeError, Parcel
+from lycosa.exchange.port import Parcel, ParcelGap, ParcelsLost
 from lycosa.model.discovered import Discovered
 
 PARCEL_URLS = 500
@@ -42,15 +42,11 @@ class Committed(Protocol):
     def scan(self, start: bytes, end: bytes, limit: int = 0) -> Iterator[tuple[bytes, bytes]]: ...
 
 
-class ParcelGap(ExchangeError):
-    """A parcel arrived before the one in front of it; the sender starts again from the last one acknowledged."""
-
-
 class Outbox:
     """The sending end of one partition."""
 
     def __init__(self, source: int, table: Table, committed: Committed) -> None:
-        self._source, self._table, self._committed = source, table, committed
+        self.source, self._table, self._committed = source, table, committed
         self._acknowledged: dict[int, int] = {}  # where a scan starts: from the prefix it would pass the tombstones of all that was sent
 
     def enqueue(self, destination: int, discovered: Sequence[Discovered]) -> None:
@@ -67,10 +63,10 @@ class Outbox:
         """Committed parcels for a partition that are not acknowledged, in order, with a number greater than ``after``."""
         start = max(after, self._acknowledged.get(destination, 0)) + 1
         rows = self._committed.scan(_row_key(destination, start), _made_key(destination + 1), limit)
-        parcels = [self._parcel(destination, number_in(key[5:]), decode_row(value)) for key, value in rows]
-        if parcels and not after:
-            self._acknowledged.setdefault(destination, parcels[0].sequence - 1)
-        return parcels
+        found = [(number_in(key[5:]), decode_row(value)) for key, value in rows]
+        if found and not after:
+            self._acknowledged.setdefault(destination, found[0][0] - 1)
+        return [self._parcel(destination, sequence, row) for sequence, row in found]
 
     def destinations(self) -> list[int]:
         """Partitions with committed parcels that are not acknowledged. One look-up per partition that was ever sent to."""
@@ -97,21 +93,26 @@ class Outbox:
             self._table.put(_made_key(destination), _packed(sequence + len(parcels)))
 
     def _parcel(self, destination: int, sequence: int, row: ParcelRow) -> Parcel:
-        return Parcel(self._source, destination, sequence, row.discovered, row.contents)
+        return Parcel(self.source, destination, sequence, row.discovered, row.contents, self._acknowledged.get(destination, 0))
 
     def __repr__(self) -> str:
-        return f"Outbox(source={self._source}, acknowledged={self._acknowledged})"
+        return f"Outbox(source={self.source}, acknowledged={self._acknowledged})"
 
 
 class Inbox:
     """The receiving end of one partition."""
 
-    def __init__(self, table: Table, committed: Committed) -> None:
-        self._table, self._committed = table, committed
+    def __init__(self, table: Table, committed: Committed, destination: int = 0) -> None:
+        self._table, self._committed, self._destination = table, committed, destination
 
-    def is_new(self, source: int, sequence: int) -> bool:
-        """Whether this parcel is the next one; false for one that was taken before. Raises ``ParcelGap`` for one beyond the next."""
+    def is_new(self, source: int, sequence: int, acknowledged: int = 0) -> bool:
+        """Whether this parcel is the next one; false for one that was taken before.
+
+        Raises ``ParcelGap`` for one beyond the next, which comes again, and ``ParcelsLost`` when those in front of it never will.
+        """
         taken = number_in(self._table.get(_taken_key(source)))
+        if acknowledged > taken:
+            raise ParcelsLost(source, self._destination, taken, acknowledged)
         if sequence > taken + 1:
             raise ParcelGap(f"parcel {sequence} from partition {source} came after {taken}")
         return sequence == taken + 1

@@ -17,13 +17,14 @@ from lycosa.model.discovered import Discovered
 
 class Parcel(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What one partition has for another: discovered URLs, or rows of content-seen (key, value). ``sequence`` counts the parcels of
-    this pair from 1."""
+    this pair from 1; ``acknowledged`` is the last one of which the source knows that it was taken and committed."""
 
     source: int
     destination: int
     sequence: int
     discovered: list[Discovered]
     contents: list[tuple[bytes, bytes]] = []
+    acknowledged: int = 0
 
 
 Receiver = Callable[[Parcel], Awaitable[None]]
@@ -43,6 +44,34 @@ Key = tuple[int, bytes]
 
 class ExchangeError(Exception):
     """A parcel was not acknowledged: no owner, connection lost, time over, or the receiver refused. It may still have arrived."""
+
+
+class ParcelRefused(ExchangeError):
+    """The receiver answered, and did not take the parcel."""
+
+
+class ParcelGap(ParcelRefused):
+    """A parcel arrived before the one in front of it; the sender starts again from the last one acknowledged."""
+
+
+class ParcelsLost(ParcelRefused):
+    """Parcels that the source knows to be committed are not: the receiver would wait for them for ever."""
+
+    def __init__(self, source: int, destination: int, taken: int, acknowledged: int) -> None:
+        super().__init__(
+            f"partition {destination} has taken {taken} parcels from partition {source}, of which {acknowledged} were acknowledged: "
+            "commits of the receiving worker are lost. The crawl was ended; the next start with the same command says what is missing"
+        )
+
+
+class ParcelsStuck(ExchangeError):
+    """Parcels were refused again and again, for so long that waiting on makes no sense."""
+
+    def __init__(self, source: int, destination: int, sequence: int, seconds: float, why: str) -> None:
+        super().__init__(
+            f"parcel {sequence} from partition {source} was refused by partition {destination} for {seconds:.0f} s ({why}). The crawl was "
+            "ended, and nothing is lost: give the same command again"
+        )
 
 
 class Exchange(Protocol):
