@@ -89,7 +89,7 @@ def check_crawl(folder: Path, manifest: Manifest, seen: SeenUrls, read_table: Re
     found = _read(folder, logs, partitions, read_table)
     lacking = _lacking_logs(folder, manifest, logs, found.ends)
     ends = _short_ends(folder, logs, found, range(max([manifest.workers, *(worker + 1 for worker in logs)])))
-    findings = [*(ends | lacking).values(), *found.gaps.values(), *_later_seen(folder, found, seen)]
+    findings = [*(lacking | ends).values(), *found.gaps.values(), *_later_seen(folder, found, seen)]
     parcels = disagreements({number: state.parcels for number, state in found.states.items()})
     findings += [f"{each}{_log_of(found.states[each.loser])}" for each in parcels]
     _conclude(folder, findings)
