@@ -49,9 +49,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     ``created`` and ``started`` (the last start) are ISO 8601 in UTC; ``software`` is the version that wrote the file last; ``runs``
     counts starts and is the epoch of the commits of the run; ``seeds`` counts the seeds given so far. ``workers`` is the largest number
-    of workers that a run had: each of them has a commit log. It is 0 before the first run, and when an earlier version made the last
-    one. ``identity_digest`` tells a damaged ``identity`` from settings that were asked to change; empty in folders that were written
-    before there was one.
+    of workers that a run had: each of them has a commit log. It is 0 before the first run, and when an earlier version made the last one.
+    ``identity_digest`` tells a damaged ``identity`` from settings that were asked to change; empty in folders that were written before
+    there was one.
     """
 
     kind: str = _KIND
