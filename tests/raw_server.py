@@ -29,6 +29,7 @@ class RawServer:
         self.requests: list[bytes] = []
         self.closed_by_client = asyncio.Event()
         self.arrived = asyncio.Semaphore(0)
+        self.closed = asyncio.Semaphore(0)  # once for each connection that is closed
 
     async def start(self, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None) -> None:
         self.server = await asyncio.start_server(self._serve, host, 0, ssl=tls, limit=1 << 20)
@@ -63,6 +64,7 @@ class RawServer:
             writer.close()
             with contextlib.suppress(ConnectionError, ssl.SSLError, TimeoutError, asyncio.CancelledError):
                 await writer.wait_closed()
+            self.closed.release()
 
 
 def saying(*answers: bytes, keep_open: bool = False) -> Talk:

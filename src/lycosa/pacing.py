@@ -13,6 +13,7 @@ from lycosa.frontier.visit_state import VisitState
 from lycosa.model.fetched import Fetched
 from lycosa.politeness.delay import after_exchange, clamp, delay_s, longest_delay
 from lycosa.ports import Clock
+from lycosa.reasons import Reason
 
 
 class Rest:
@@ -36,7 +37,9 @@ class Rest:
         """Takes the answer into the host's pace; gives the delay in seconds."""
         record = self._visit.record
         pace = clamp(record.pace, self._section, wall)
-        record.pace = after_exchange(pace, self._section, fetched.status, fetched.header("retry-after"), fetched.duration_s, wall)
+        # A refused HTTP/2 stream is what 503 is: a server that has too much to do.
+        status = 503 if fetched.reason is Reason.REQUEST_REFUSED else fetched.status
+        record.pace = after_exchange(pace, self._section, status, fetched.header("retry-after"), fetched.duration_s, wall)
         self._ended = self.until, self.wall_until = now, wall
         return self.decide()
 

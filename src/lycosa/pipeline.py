@@ -301,7 +301,9 @@ class Pipeline:
             record.failures = 0
             record.address = fetched.address or record.address
         if is_asked and visit.may_wait:
-            self._snooze(visit, record.next_at, Reason.HTTP_TOO_MANY_REQUESTS, f"status {fetched.status}")
+            self._snooze(
+                visit, record.next_at, Reason.HTTP_TOO_MANY_REQUESTS, f"status {fetched.status}" if fetched.status else fetched.detail
+            )
 
     async def _examine(self, fetched: Fetched, *, is_sitemap: bool) -> Body:
         """Everything about a body that takes time."""

@@ -77,6 +77,8 @@ class Reason(IntEnum):
     CRASHED_WORKER = 98
     NETWORK_UNREACHABLE = 99
     INTERNAL = 100
+    REQUEST_REFUSED = 101
+    REQUEST_UNANSWERED = 102
 
     # Fetched, with a remark (140-179).
     NOT_MODIFIED = 140
@@ -157,6 +159,8 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
     Reason.BAD_REDIRECT: (_T, "a redirect without a usable Location"),
     Reason.CRASHED_WORKER: (_O, "the worker died each time it was fetched"),
     Reason.NETWORK_UNREACHABLE: (_N, "no route to the address"),
+    Reason.REQUEST_REFUSED: (_T, "the server refused the request unread, as one under load does (HTTP/2)"),
+    Reason.REQUEST_UNANSWERED: (_N, "the server closed the connection, which was a kept one, instead of answering"),
     Reason.INTERNAL: (_O, "an error of the crawler; see the log"),
     Reason.NOT_MODIFIED: (_T, "not modified since the last fetch"),
     Reason.DUPLICATE: (_T, "the same body as an earlier capture"),

@@ -24,6 +24,7 @@ Rest = Callable[[Fetched, float, float], float]
 
 _NEXT_ADDRESS = frozenset({Reason.CONNECT_REFUSED, Reason.CONNECT_TIMEOUT, Reason.NETWORK_UNREACHABLE})
 _MOST_ADDRESSES = 2
+_LONGEST_REST_S = 60.0  # before a second attempt of the same visit; beyond it the URL has its own retry
 _LATE_S = 0.001  # from taking a slot to the request
 
 
@@ -74,12 +75,18 @@ class Sender:
     async def send(self, request: FetchRequest, rest: Rest, others: Sequence[str] = ()) -> Fetched:
         """Sends, with the slot of ``request.address`` already taken; the slot is given back.
 
-        ``rest`` is asked once per attempt, when it has ended, how long the host then rests. When no connection comes about, one of the
-        ``others`` (further addresses of the host) is tried, if its slot is free: after the host's rest, as any other request.
+        ``rest`` is asked once per attempt, when it has ended, how long the host then rests. A second attempt is made, after the host's
+        rest as any other request and if the slot is free: on a new connection when the server closed a kept one instead of answering,
+        and to one of the ``others`` (further addresses of the host) when no connection comes about.
         """
         fetched, delay_s = await self._attempt(request, rest)
+        if fetched.reason is Reason.REQUEST_UNANSWERED and delay_s <= _LONGEST_REST_S:
+            await self._clock.sleep(delay_s)
+            if self.take(request.address) > 0:
+                return fetched
+            return (await self._attempt(request, rest))[0]
         for address in [a for a in others if a != request.address][: _MOST_ADDRESSES - 1]:
-            if fetched.reason not in _NEXT_ADDRESS:
+            if fetched.reason not in _NEXT_ADDRESS or delay_s > _LONGEST_REST_S:
                 break
             await self._clock.sleep(delay_s)
             if self.take(address) > 0:

@@ -251,6 +251,9 @@ async def test_a_kept_connection_that_died_is_replaced(world: World) -> None:
     for _ in range(3):
         fetched = await fetcher.fetch(to(server))
         assert (fetched.status, fetched.request_block) == (200, server.requests[-1])
+        async with asyncio.timeout(3):
+            await server.closed.acquire()  # the next request comes after a pause
+    assert (server.connections, len(server.requests)) == (3, 3)
 
 
 async def test_many_at_once_all_return(world: World) -> None:

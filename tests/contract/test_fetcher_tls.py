@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,16 +12,7 @@ import trustme
 
 from lycosa.reasons import Reason
 from raw_server import OK, SHORT, RawServer, World, always, saying, to
-
-AUTHORITY = trustme.CA()
-
-
-def server_tls(issued: trustme.LeafCert, protocols: tuple[str, ...] = ()) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    issued.configure_cert(context)
-    if protocols:
-        context.set_alpn_protocols(list(protocols))
-    return context
+from tls_server import AUTHORITY, server_tls
 
 
 @pytest.fixture

@@ -2,10 +2,10 @@
 
 Built on libcurl's event-driven interface (``pycurl.AsyncCurlMulti``): of the clients compared it alone gives the header block as
 received, the body undecoded, the connected address before the request goes out, and the tolerance of a browser. libcurl is kept from
-having ideas of its own: it never resolves a name (every request is pinned to one address), follows no redirect, uses no proxy from the
-environment, remembers no cookies (``cookies`` lends it some), reads no .netrc, and undoes no content encoding. Its per-host limit stays
-unused, because handles that queue there burn their connect timeout; who may fetch when is decided before. One thing is its rendering and
-not the wire's: HTTP/2 header lines, and folded HTTP/1 lines, which arrive unfolded.
+having ideas of its own: it sends no request twice (``repeats``), never resolves a name (every request is pinned to one address), follows
+no redirect, uses no proxy from the environment, remembers no cookies (``cookies`` lends it some), reads no .netrc, and undoes no content
+encoding. Its per-host limit stays unused, because handles that queue there burn their connect timeout; who may fetch when is decided
+before. One thing is its rendering and not the wire's: HTTP/2 header lines, and folded HTTP/1 lines, which arrive unfolded.
 
 Handles are pooled, since setting up a new one costs more than an exchange on a kept connection. Every transfer has a timer of
 its own beside libcurl's, so that ``fetch`` returns whatever a server, libcurl or a callback does.
@@ -21,11 +21,13 @@ from typing import Any
 
 from lycosa.config import FetchSection
 from lycosa.fetch.body import MemoryBudget
+from lycosa.fetch.connections import Connections, origin_of
 from lycosa.fetch.cookies import CookieJars, Lent, empty
 from lycosa.fetch.guard import Guard
 from lycosa.fetch.headers import common_lines, conditional_lines, protocol_of
 from lycosa.fetch.libcurl import default_ca_file, pycurl
 from lycosa.fetch.outcome import reason_of
+from lycosa.fetch.repeats import Sign, reason_of_repeat
 from lycosa.fetch.transfer import Transfer
 from lycosa.model.fetched import Fetched, FetchKind, FetchRequest
 from lycosa.ports import Clock
@@ -78,6 +80,8 @@ class CurlFetcher:
         self._ca_file = section.ca_file or default_ca_file()
         self._cookies = cookies
         self._header_lines = common_lines(section, user_agent, contact)
+        self._http_version = pycurl.CURL_HTTP_VERSION_2TLS if section.http2 else pycurl.CURL_HTTP_VERSION_1_1
+        self._connections = Connections(keeps=section.connections > 0, size=2 * section.connections + 1024)
         self._budget = MemoryBudget(section.open_bytes)
         self._multi: Any = None
         self._idle: list[Transfer] = []
@@ -96,7 +100,9 @@ class CurlFetcher:
             return _unsent(request, wall, Reason.INTERNAL, "the fetcher is closed")
         transfer = self._idle.pop() if self._idle else self._new_transfer()
         transfer.begin(request.limits)
+        origin = origin_of(request.url)
         try:
+            transfer.connect_as(self._connections.manner(origin, self._clock.monotonic()), self._http_version)
             lent = self._lend_cookies(transfer, request)
             transfer.point(request, self._header_lines + conditional_lines(request), is_plain=not lent)
         except (pycurl.error, UnicodeError, ValueError) as error:
@@ -108,7 +114,9 @@ class CurlFetcher:
             code, message = await wait.done()
             if self._cookies is not None and lent is not None:
                 self._cookies.take_back(transfer.curl, request.url, lent)
-            return self._fetched(request, wall, transfer, code, message)
+            fetched = self._fetched(request, wall, transfer, code, message)
+            self._note_connection(origin, fetched, transfer)
+            return fetched
         finally:
             self._open.discard(wait)
             transfer.release()
@@ -165,10 +173,8 @@ class CurlFetcher:
             pycurl.PROTOCOLS: pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS,
             pycurl.HTTP_CONTENT_DECODING: 0,
             pycurl.HTTP09_ALLOWED: 0,
-            pycurl.HTTP_VERSION: pycurl.CURL_HTTP_VERSION_2TLS if section.http2 else pycurl.CURL_HTTP_VERSION_1_1,
             pycurl.SSL_VERIFYPEER: int(section.verify_tls),
             pycurl.SSL_VERIFYHOST: 2 if section.verify_tls else 0,
-            pycurl.FORBID_REUSE: int(section.connections == 0),
             pycurl.BUFFERSIZE: _RECEIVE_BYTES,
             pycurl.NOSIGNAL: 1,
             pycurl.VERBOSE: 1,
@@ -213,6 +219,16 @@ class CurlFetcher:
             ended - transfer.started,
             max(transfer.sent - transfer.started, 0.0) if transfer.sent else 0.0,
         )
+
+    def _note_connection(self, origin: str, fetched: Fetched, transfer: Transfer) -> None:
+        """Remembers what the exchange showed of its origin's connections."""
+        if transfer.socket >= 0:
+            self._connections.opened(origin, transfer.socket)
+        if fetched.status:
+            self._connections.announced(origin, fetched.header("keep-alive"))
+        elif fetched.reason is Reason.REQUEST_UNANSWERED:
+            learn = self._connections.wants_http1 if Sign.WANTS_HTTP1 in transfer.signs else self._connections.closed_unanswered
+            learn(origin, self._clock.monotonic())
 
     def _tls_version(self, url: str, transfer: Transfer) -> str:
         """libcurl tells it when a connection is made; for a kept one it is remembered."""
@@ -282,6 +298,8 @@ def _verdict(transfer: Transfer, code: int, message: str) -> tuple[Reason, str]:
     if transfer.verdict is not Reason.NONE:
         return transfer.verdict, transfer.detail
     if code:
+        if Sign.REFUSED in transfer.signs and not transfer.first_byte:
+            return reason_of_repeat(transfer.signs)
         os_error = transfer.curl.getinfo(pycurl.OS_ERRNO)
         return reason_of(code, message, os_error, bool(transfer.sent), bool(transfer.first_byte)), message
     if not transfer.headers.is_complete:

@@ -47,6 +47,7 @@ _CONNECT_ERRORS = {
     errno.ENOMEM: Reason.INTERNAL,
 }
 # Complaints about the chunked framing come with the same code as a broken connection.
+_REPEATED = "Connection died, tried"  # libcurl's last word after repeating a request, whose count it may keep from one request to the next
 _FRAMING_WORDS = ("chunk", "encoding", "too large", "header", "malformed", "illegal")
 
 
@@ -64,6 +65,8 @@ def reason_of(code: int, message: str, os_error: int, is_sent: bool, has_answer:
         if not is_sent:
             return Reason.CONNECT_TIMEOUT
         return Reason.TOTAL_TIMEOUT if has_answer else Reason.FIRST_BYTE_TIMEOUT
+    if message.startswith(_REPEATED):
+        return Reason.REQUEST_UNANSWERED
     if code == pycurl.E_RECV_ERROR:
         return _receive_error(message.lower())
     if code == pycurl.E_UNSUPPORTED_PROTOCOL:  # also libcurl's word for HTTP/0.9 and for HTTP versions it does not know

@@ -3,6 +3,9 @@
 A callback must never raise: an exception inside some of them leaves the transfer waiting for ever. So each is wrapped and turns an
 exception into a verdict and an abort. The verdict is set once, by whoever ends the exchange first (guard, limits, timers);
 libcurl's own error only counts when there is none.
+
+One exchange is one request on the wire. libcurl would send some again by itself (``repeats``): it then asks for a connection, a new
+socket or a kept one, for the second time, and either question ends the exchange.
 """
 
 from __future__ import annotations
@@ -12,14 +15,17 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from lycosa.fetch.body import Body, MemoryBudget
+from lycosa.fetch.connections import ORDINARY, Manner
 from lycosa.fetch.guard import Guard
 from lycosa.fetch.headers import HeaderBlock, plain_block, target_of
 from lycosa.fetch.libcurl import pycurl
+from lycosa.fetch.repeats import Sign, reason_of_repeat, sign_in
 from lycosa.model.fetched import FetchRequest, Limits
 from lycosa.ports import Clock
 from lycosa.reasons import Reason
 
 _ABORT = -1
+_SOCKET_ACCEPTED, _SOCKET_REFUSED = 0, 1  # CURL_SOCKOPT_OK, CURL_SOCKOPT_ERROR
 _TLS_TEXT = b"SSL connection using "
 _R = TypeVar("_R")
 
@@ -34,12 +40,14 @@ class Transfer:
         self.curl = curl
         self._guard, self._clock, self._budget, self._folder = guard, clock, budget, spool_folder
         for option, callback in (
+            (pycurl.SOCKOPTFUNCTION, self._on_socket),
             (pycurl.PREREQFUNCTION, self._on_connected),
             (pycurl.HEADERFUNCTION, self._on_header),
             (pycurl.WRITEFUNCTION, self._on_body),
             (pycurl.DEBUGFUNCTION, self._on_debug),
         ):
             curl.setopt(option, callback)
+        self._manner, self._http_version = Manner(-1), 0  # none yet
         self.begin(Limits())
 
     def begin(self, limits: Limits) -> None:
@@ -52,6 +60,8 @@ class Transfer:
         self.request_block = b""
         self.address = ""
         self.tls = ""
+        self.signs = Sign.NONE
+        self.socket = -1  # of the connection that was made for it
         self.started = self._clock.monotonic()
         self.sent = 0.0
         self.first_byte = 0.0
@@ -81,6 +91,17 @@ class Transfer:
         is_plain = is_plain and request.url.startswith("http:")
         self._plain_block = plain_block(request.url, header_lines) if is_plain else b""
         curl.setopt(pycurl.VERBOSE, 0 if is_plain else 1)
+
+    def connect_as(self, manner: Manner, http_version: int) -> None:
+        """Sets how the next exchange gets its connection; ``http_version`` is libcurl's constant for an origin that takes HTTP/2."""
+        if (manner, http_version) == (self._manner, self._http_version):
+            return
+        self._manner, self._http_version = manner, http_version
+        curl = self.curl
+        curl.setopt(pycurl.HTTP_VERSION, http_version if manner.http2 else pycurl.CURL_HTTP_VERSION_1_1)
+        curl.setopt(pycurl.FRESH_CONNECT, int(manner.is_new or manner.idle_s == 0))
+        curl.setopt(pycurl.FORBID_REUSE, int(manner.idle_s == 0))
+        curl.setopt(pycurl.MAXAGE_CONN, manner.idle_s or ORDINARY.idle_s)  # to libcurl 0 is no limit
 
     def decide(self, reason: Reason, detail: str) -> None:
         """Ends the exchange with ``reason``, unless it has ended already."""
@@ -122,8 +143,10 @@ class Transfer:
         return self._safely(self._judge_connection, address, failed=pycurl.PREREQFUNC_ABORT)
 
     def _judge_connection(self, address: str) -> int:
+        if self.sent:
+            self.decide(*reason_of_repeat(self.signs))
+            return int(pycurl.PREREQFUNC_ABORT)
         self.address = address
-        self.request_block = b""  # libcurl sends again when a kept connection turns out to be closed; its trace then tells it anew
         refusal = self._guard.refusal(address)
         if refusal:
             self.decide(Reason.ADDRESS_FORBIDDEN, f"{address} is {refusal}")
@@ -131,6 +154,17 @@ class Transfer:
         self.request_block = self._plain_block
         self.sent = self._clock.monotonic()
         return int(pycurl.PREREQFUNC_OK)
+
+    def _on_socket(self, socket: int, _purpose: int) -> int:
+        """Before a connection is made. After the request was sent, that can only be for sending it again."""
+        return self._safely(self._judge_socket, socket, failed=_SOCKET_REFUSED)
+
+    def _judge_socket(self, socket: int) -> int:
+        if not self.sent:
+            self.socket = socket
+            return _SOCKET_ACCEPTED
+        self.decide(*reason_of_repeat(self.signs))
+        return _SOCKET_REFUSED
 
     def _on_header(self, line: bytes) -> int:
         try:  # written out: a page has ten of these
@@ -166,11 +200,15 @@ class Transfer:
         self.received += size
 
     def _on_debug(self, kind: int, data: bytes) -> None:
-        """libcurl's trace is the one place that shows the request as sent over TLS, and the TLS version."""
+        """libcurl's trace is the one place that shows the request as sent over TLS, the TLS version, and why a request was not answered."""
         if kind == pycurl.INFOTYPE_HEADER_OUT:
             self.request_block += data
-        elif kind == pycurl.INFOTYPE_TEXT and data.startswith(_TLS_TEXT):
+        elif kind != pycurl.INFOTYPE_TEXT:
+            return
+        elif data.startswith(_TLS_TEXT):
             self.tls = data[len(_TLS_TEXT) :].split(None, 1)[0].decode("latin-1")
+        else:
+            self.signs |= sign_in(data)
 
     def _safely(self, work: Callable[[Any], int], argument: object, failed: int) -> int:
         try:

@@ -1,0 +1,110 @@
+"""What is remembered of an origin's connections: how long one may be idle and still be used, and whether HTTP/2 works on them.
+
+A request on a connection that the server has closed is lost, and costs both sides. libcurl checks that a kept connection is open, but not
+when it did so within the last second, as it does for all of them once a second. So the socket is looked at here, before each use.
+That leaves the time that a packet takes, and servers that close when a request arrives: a connection is not used near the end of the
+time that ``Keep-Alive: timeout`` announces, and an origin that closed one instead of answering gets new connections for an hour.
+"""
+
+from __future__ import annotations
+
+import re
+import select
+from collections import OrderedDict
+
+import msgspec
+
+MOST_IDLE_S = 118  # libcurl's own
+FRESH_S = 3600.0
+_TIMEOUT = re.compile(r"(?:^|[,;\s])timeout\s*=\s*\"?(\d{1,9})", re.IGNORECASE)
+_CLOSED = getattr(select, "POLLRDHUP", 0)  # Linux and FreeBSD
+_MARGIN_S = 1  # a packet's way, and the rounding of both sides
+
+
+class Manner(msgspec.Struct, frozen=True, gc=False):
+    """How to connect: for how many seconds a connection may have been idle (0 = none is kept), whether HTTP/2 may be offered, and whether
+    the connection that is kept is not to be used."""
+
+    idle_s: int = MOST_IDLE_S
+    http2: bool = True
+    is_new: bool = False
+
+
+ORDINARY = Manner()
+
+
+class _Known(msgspec.Struct, gc=False):
+    idle_s: int = MOST_IDLE_S
+    fresh_until: float = 0.0  # monotonic
+    http1_until: float = 0.0
+    socket: int = -1  # of the last connection made; libcurl may have closed it
+
+
+class Connections:
+    """One per fetcher; knows ``size`` origins at most and forgets the oldest first. Times are monotonic seconds.
+
+    When ``keeps`` is false, no connection is used twice.
+    """
+
+    def __init__(self, *, keeps: bool = True, size: int = 1024) -> None:
+        self._ordinary = ORDINARY if keeps else Manner(0)
+        self._size = size
+        self._known: OrderedDict[str, _Known] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def manner(self, origin: str, now: float) -> Manner:
+        """How to connect to ``origin`` now."""
+        known = self._known.get(origin)
+        if known is None:
+            return self._ordinary
+        idle_s = 0 if now < known.fresh_until else min(known.idle_s, self._ordinary.idle_s)
+        return Manner(idle_s, now >= known.http1_until, idle_s > 0 and is_closed_by_peer(known.socket))
+
+    def opened(self, origin: str, socket: int) -> None:
+        """A connection was made, with this file descriptor."""
+        self._of(origin).socket = socket
+
+    def announced(self, origin: str, keep_alive: str) -> None:
+        """An answer came with this value of ``Keep-Alive``, empty when there was none."""
+        match = _TIMEOUT.search(keep_alive)
+        idle_s = min(MOST_IDLE_S, max(0, int(match[1]) - _MARGIN_S)) if match else MOST_IDLE_S
+        known = self._known.get(origin)
+        if known is not None:
+            known.idle_s = idle_s
+        elif idle_s < MOST_IDLE_S:
+            self._of(origin).idle_s = idle_s
+
+    def closed_unanswered(self, origin: str, now: float) -> None:
+        """A kept connection was closed instead of an answer."""
+        self._of(origin).fresh_until = now + FRESH_S
+
+    def wants_http1(self, origin: str, now: float) -> None:
+        """The server asked for HTTP/1.1 (HTTP_1_1_REQUIRED, RFC 9113 section 7)."""
+        self._of(origin).http1_until = now + FRESH_S
+
+    def __repr__(self) -> str:
+        return f"Connections({len(self)} of {self._size} origins)"
+
+    def _of(self, origin: str) -> _Known:
+        known = self._known.setdefault(origin, _Known())
+        self._known.move_to_end(origin)
+        if len(self._known) > self._size:
+            self._known.popitem(last=False)
+        return known
+
+
+def is_closed_by_peer(socket: int) -> bool:
+    """Whether the other side has closed the connection of this file descriptor. False where the system cannot tell, and for a number that
+    is no longer a socket; when it is another connection's by now, the answer is about that, and costs at worst a new connection."""
+    if socket < 0 or not _CLOSED:
+        return False
+    poll = select.poll()
+    poll.register(socket, _CLOSED)
+    return any(events & _CLOSED for _, events in poll.poll(0))
+
+
+def origin_of(url: str) -> str:
+    """Scheme, host and port, as they stand in a canonical URL."""
+    return "/".join(url.split("/", 3)[:3])
