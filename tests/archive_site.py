@@ -74,6 +74,8 @@ def answers() -> dict[str, Answer]:
     pages = {
         "/plain": Answer([HTML, TAG], text(1)),
         "/chunked": Answer([HTML, TAG], text(2), "chunked"),
+        "/chunked-with-length": Answer([HTML, TAG, b"Content-Length: 0"], text(14), "chunked"),
+        "/chunked-with-lengths": Answer([b"content-length: 7", HTML, b"Content-Length: 7"], text(15), "chunked"),
         "/close": Answer([HTML, b"Connection: close"], text(3), "close"),
         "/http10": Answer([HTML], text(4), "close", b"HTTP/1.0 200 OK"),
         "/no-reason": Answer([HTML], text(5), status=b"HTTP/1.1 200"),

@@ -20,7 +20,7 @@ KNOWN_MISSES = {
     "HTTP/0.9 status": "libcurl takes no version but 1.0, 1.1, 2 and 3",
     "chunked lf": "libcurl takes a bare line feed for an end of line in chunks too, as RFC 9112 section 2.2 allows elsewhere",
     "101": "what follows a change of protocol that nobody asked for is kept as its body, as curl keeps it",
-    "302 two locations": "libcurl refuses to choose between two targets; a redirect has one (RFC 9110 section 10.2.2)",
+    "302 two locations": "libcurl reads nothing after a second target; a redirect has one (RFC 9110 section 10.2.2)",
     "gzip that ends in its trailer": "the same text is read, but that the file is cut is on record (decode_failed)",
     "gzip that is none": "a text that was only labelled gzip is read as it is, or the page would be lost",
     "gzip as a transfer coding": "libcurl refuses what was not asked for (TE); others give the packed bytes as the page",

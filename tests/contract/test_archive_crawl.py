@@ -10,6 +10,7 @@ import base64
 import gzip
 import hashlib
 import io
+import re
 import subprocess
 import zlib
 from collections import defaultdict
@@ -108,7 +109,10 @@ def test_requests_are_stored_as_they_were_sent(archive: Archive) -> None:
 
 def test_header_blocks_are_stored_as_they_were_received_but_for_the_transfer_coding(archive: Archive) -> None:
     for record, exchange in archive.pairs():
-        assert record.head == exchange.head.replace(b"\r\nTransfer-Encoding:", b"\r\nX-Crawler-Transfer-Encoding:")
+        expected = exchange.head.replace(b"\r\nTransfer-Encoding:", b"\r\nX-Crawler-Transfer-Encoding:")
+        if expected != exchange.head:  # it overrides the length
+            expected = re.sub(rb"(?i)\r\n(content-length:)", rb"\r\nX-Crawler-\1", expected)
+        assert record.head == expected
 
 
 def test_bodies_are_stored_as_they_were_received_without_the_transfer_coding(archive: Archive) -> None:

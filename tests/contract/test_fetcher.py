@@ -9,8 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lycosa.config import RetrySection
 from lycosa.model.fetched import FetchRequest
 from lycosa.reasons import Reason
+from lycosa.schedule.outcome import Meaning, judge
 from raw_server import OK, SHORT, World, always, saying, to
 
 
@@ -114,6 +116,24 @@ async def test_redirects_are_answers_and_cookies_are_not_kept(world: World) -> N
         assert (fetched.status, fetched.header("location")) == (302, "/b")
     assert len(server.requests) == 2
     assert b"Cookie" not in server.requests[1]
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"), [(b"302 Found", Reason.BAD_REDIRECT), (b"308 Moved", Reason.BAD_REDIRECT), (b"200 OK", Reason.MALFORMED_RESPONSE)]
+)
+async def test_an_answer_with_two_targets_is_kept_up_to_the_second(world: World, status: bytes, reason: Reason) -> None:
+    head = b"HTTP/1.1 " + status + b"\r\nX-A: b\r\nLocation: /b\r\n"
+    fetched = await world.get(saying(head + b"Location: /c\r\nContent-Length: 5\r\n\r\nhello"))
+    assert (fetched.status, fetched.reason, fetched.truncated) == (int(status[:3]), reason, "unspecified")
+    assert (fetched.header_block, fetched.body) == (head + b"\r\n", b"")
+    if reason is Reason.BAD_REDIRECT:
+        assert fetched.location == ""
+    assert judge(fetched, tries=0, conditional=False, section=RetrySection()).meaning is Meaning.FAILED
+
+
+async def test_the_same_target_twice_is_one(world: World) -> None:
+    fetched = await world.get(saying(b"HTTP/1.1 302 F\r\nLocation: /b\r\nlocation: /b\r\nContent-Length: 5\r\n\r\nhello"))
+    assert (fetched.status, fetched.reason, fetched.location, fetched.body) == (302, Reason.NONE, "/b", b"hello")
 
 
 async def test_the_name_is_never_resolved(world: World) -> None:

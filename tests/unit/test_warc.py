@@ -89,6 +89,12 @@ def test_dates_have_microseconds() -> None:
     [
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"HTTP/1.1 200 OK\r\nX-Crawler-Transfer-Encoding: chunked\r\n\r\n"),
         (b"HTTP/1.1 200 OK\r\ntransfer-encoding : gzip\r\n\r\n", b"HTTP/1.1 200 OK\r\nX-Crawler-transfer-encoding : gzip\r\n\r\n"),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nTransfer-Encoding: chunked\r\ncontent-LENGTH : 7\r\nX-Content-Length: 3\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nX-Crawler-Content-Length: 0\r\nX-Crawler-Transfer-Encoding: chunked\r\nX-Crawler-content-LENGTH : 7\r\n"
+            b"X-Content-Length: 3\r\n\r\n",
+        ),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n"),
         (b"HTTP/1.1 200 OK\r\nTE: x\r\nX-Transfer-Encoding: y\r\n\r\n", b"HTTP/1.1 200 OK\r\nTE: x\r\nX-Transfer-Encoding: y\r\n\r\n"),
         (b"HTTP/2 200 \r\na: b\r\n\r\n", b"HTTP/1.1 200 \r\na: b\r\n\r\n"),
         (b"HTTP/3 404\r\n\r\n", b"HTTP/1.1 404\r\n\r\n"),

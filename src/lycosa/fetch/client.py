@@ -26,7 +26,7 @@ from lycosa.fetch.cookies import CookieJars, Lent, empty
 from lycosa.fetch.guard import Guard
 from lycosa.fetch.headers import common_lines, conditional_lines, protocol_of
 from lycosa.fetch.libcurl import default_ca_file, pycurl
-from lycosa.fetch.outcome import reason_of
+from lycosa.fetch.outcome import is_of_two_targets, reason_of
 from lycosa.fetch.repeats import Sign, reason_of_repeat
 from lycosa.fetch.transfer import Transfer
 from lycosa.model.fetched import Fetched, FetchKind, FetchRequest
@@ -35,6 +35,7 @@ from lycosa.reasons import Reason
 
 _RECEIVE_BYTES = 131_072  # one buffer for all transfers; fewer system calls on large bodies
 _POOLED_HANDLES = 256
+_REDIRECTS = range(300, 400)
 _NO_RESPONSE = (Reason.INTERNAL, Reason.ADDRESS_FORBIDDEN)
 _TRUNCATED = {
     Reason.NONE: "",
@@ -196,8 +197,10 @@ class CurlFetcher:
         reason, detail = _verdict(transfer, code, message)
         self._connections_made += transfer.curl.getinfo(pycurl.NUM_CONNECTS)
         # Half a header block is no response, and what our own failure left of one is not the server's.
-        is_response = transfer.headers.is_complete and reason not in _NO_RESPONSE and not transfer.headers.flaw()
-        block = transfer.headers.joined() if is_response else b""
+        has_two_targets = is_of_two_targets(code, message)
+        is_whole = transfer.headers.is_complete or has_two_targets
+        is_response = is_whole and reason not in _NO_RESPONSE and not transfer.headers.flaw()
+        block = transfer.headers.joined() + (b"\r\n" if has_two_targets else b"") if is_response else b""
         size = transfer.body.size if is_response else 0
         body, spool = transfer.body.take() if is_response else (b"", "")
         return Fetched(
@@ -210,7 +213,7 @@ class CurlFetcher:
             body,
             spool,
             size,
-            _TRUNCATED.get(reason, "disconnect") if is_response else "",
+            _truncation(reason, has_two_targets) if is_response else "",
             transfer.address or request.address,
             protocol_of(block),
             self._tls_version(request.url, transfer),
@@ -297,6 +300,9 @@ def _verdict(transfer: Transfer, code: int, message: str) -> tuple[Reason, str]:
     """What ended the exchange: our own verdict, else libcurl's error, else what is missing in what it calls a success."""
     if transfer.verdict is not Reason.NONE:
         return transfer.verdict, transfer.detail
+    if is_of_two_targets(code, message):
+        is_redirect = _status(transfer.headers.joined()) in _REDIRECTS
+        return (Reason.BAD_REDIRECT if is_redirect else Reason.MALFORMED_RESPONSE), "two different Location fields; the rest is not read"
     if code:
         if Sign.REFUSED in transfer.signs and not transfer.first_byte:
             return reason_of_repeat(transfer.signs)
@@ -317,6 +323,10 @@ def _code_and_message(error: BaseException) -> tuple[int, str]:
     text = str(message[0]) if message else ""
     text = text.encode("utf-8", "replace").decode("utf-8")  # a server's bytes may be in it, as surrogates that no file takes
     return (code, text) if isinstance(code, int) else (-1, str(error))
+
+
+def _truncation(reason: Reason, has_two_targets: bool) -> str:
+    return "unspecified" if has_two_targets else _TRUNCATED.get(reason, "disconnect")
 
 
 def _status(block: bytes) -> int:

@@ -47,6 +47,7 @@ _CONNECT_ERRORS = {
     errno.ENOMEM: Reason.INTERNAL,
 }
 # Complaints about the chunked framing come with the same code as a broken connection.
+_TWO_TARGETS = "Multiple Location headers"
 _REPEATED = "Connection died, tried"  # libcurl's last word after repeating a request, whose count it may keep from one request to the next
 _FRAMING_WORDS = ("chunk", "encoding", "too large", "header", "malformed", "illegal")
 
@@ -74,6 +75,11 @@ def reason_of(code: int, message: str, os_error: int, is_sent: bool, has_answer:
     if code == pycurl.E_BAD_FUNCTION_ARGUMENT:  # also libcurl's word for a zero byte in a header
         return Reason.MALFORMED_RESPONSE if is_sent else Reason.INTERNAL
     return Reason.INTERNAL
+
+
+def is_of_two_targets(code: int, message: str) -> bool:
+    """Whether libcurl ended the exchange at a second ``Location`` that differs from the first, which it and nothing after it gives away."""
+    return code == getattr(pycurl, "E_WEIRD_SERVER_REPLY", 8) and message.startswith(_TWO_TARGETS)
 
 
 def _receive_error(message: str) -> Reason:

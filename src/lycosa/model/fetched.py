@@ -63,7 +63,7 @@ class Fetched(msgspec.Struct, frozen=True, dict=True):
     a response that broke in the middle keeps its bytes and has its reason. ``header_block`` is byte for byte as
     received (status line to blank line of the final response); ``body`` is transfer-decoded and still
     content-encoded; a body over ``Limits.spool_bytes`` is in the file ``spool`` instead (the receiver deletes it).
-    ``truncated`` is WARC's word for why a body is short: ``length``, ``time``, ``disconnect`` or empty.
+    ``truncated`` is WARC's word for why a body is short: ``length``, ``time``, ``disconnect``, ``unspecified`` or empty.
     ``protocol`` is ``http/1.0``, ``http/1.1`` or ``h2``; ``tls`` is empty or the TLS version. ``started`` is wall time
     in seconds at the start of the request; ``duration_s`` until the last byte, ``first_byte_s`` until the first, ``sent_s``
     until the request was sent (0 when it was not).
@@ -97,8 +97,8 @@ class Fetched(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def location(self) -> str:
-        """What ``Location`` refers to, relative or not; empty when there is none."""
-        return as_sent(self.header("location"))
+        """What ``Location`` refers to, relative or not; empty when there is none, or two that differ."""
+        return "" if self.reason is Reason.BAD_REDIRECT else as_sent(self.header("location"))
 
     @cached_property
     def _fields(self) -> list[tuple[str, str]]:

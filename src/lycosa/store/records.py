@@ -21,7 +21,10 @@ from lycosa.store import warc
 from lycosa.store.rows import date_us, revisit_profile
 
 _CHUNK = 256 * 1024
-_FORM = "Bodies are transfer-decoded, Transfer-Encoding is renamed X-Crawler-Transfer-Encoding; HTTP/2 headers are in HTTP/1.1 syntax."
+_FORM = (
+    "Bodies are transfer-decoded: Transfer-Encoding is renamed X-Crawler-Transfer-Encoding, and a Content-Length beside it "
+    "X-Crawler-Content-Length. HTTP/2 headers are in HTTP/1.1 syntax."
+)
 _EMPTY_DIGEST = warc.block_digest()
 
 

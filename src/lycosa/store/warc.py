@@ -1,11 +1,13 @@
 """WARC 1.1 records as bytes: values in, gzip members out, no file in sight.
 
 Every record is one gzip member, so that its offset and length are enough to read it; a body that the server compressed is stored in it
-as it is, which costs a tenth of compressing it again and is a little shorter. Header blocks are kept byte for byte, but for one
-field: the body is stored transfer-decoded, and a reader that met ``Transfer-Encoding: chunked`` above such a body
-would try to decode it again. So that one field is renamed ``X-Crawler-Transfer-Encoding``, as Common Crawl does. Of the forms that
-were tried it is the only one whose payload digest warcio, FastWARC and jwarc all accept. An HTTP/2 exchange has no header block of its own;
-it is kept in HTTP/1.1 syntax and marked ``WARC-Protocol: h2``, because readers refuse a status line that says HTTP/2.
+as it is, which costs a tenth of compressing it again and is a little shorter. Header blocks are kept byte for byte, except for two
+fields: the body is stored transfer-decoded, and a reader that met ``Transfer-Encoding: chunked`` above such a body
+would try to decode it again. So that field is renamed ``X-Crawler-Transfer-Encoding``, as Common Crawl does. Of the forms that
+were tried it is the only one whose payload digest warcio, FastWARC and jwarc all accept. A ``Content-Length`` in the same block did not
+frame the body (RFC 9112 section 6.3), and a reader that believes it cuts the body off there: it is renamed too. An HTTP/2 exchange has
+no header block of its own; it is kept in HTTP/1.1 syntax and marked ``WARC-Protocol: h2``, because readers refuse a status line that
+says HTTP/2.
 
 Source: ISO 28500:2017 (WARC 1.1), sections 5 (fields) and 6 (record types); WARC-Protocol is the IIPC proposal.
 """
@@ -43,6 +45,7 @@ _MOST_STORED = 0xFFFF
 _LAST_BLOCK = _STORED.pack(1, 0, _MOST_STORED)
 _GZIP_END = struct.Struct("<II")
 _TRANSFER = re.compile(rb"^(transfer-encoding[ \t]*:)", re.IGNORECASE | re.MULTILINE)
+_LENGTH = re.compile(rb"^(content-length[ \t]*:)", re.IGNORECASE | re.MULTILINE)
 _NEW_HTTP = re.compile(rb"\AHTTP/[23](?:\.0)?(?=[ \r\n])")
 _NEW_REQUEST = re.compile(rb"\A([^\r\n]* )HTTP/[23](?:\.0)?(?=\r?\n)")
 _BREAKS = re.compile(r"[\r\n\x00]+")
@@ -128,10 +131,13 @@ def record(kind: str, record_id: str, date_us: int, fields: Fields, block: Seque
 def stored_response_head(header_block: bytes) -> bytes:
     """A response's header block as it is stored above a transfer-decoded body: as received, but for what would mislead readers.
 
-    ``Transfer-Encoding`` is renamed. An HTTP/2 status line is written as HTTP/1.1. Folded lines with nothing in them, at which
-    warcio thinks the header ends, are left out. The block always ends with CRLF CRLF, which is what FastWARC looks for.
+    ``Transfer-Encoding`` is renamed, and with it ``Content-Length``, which it overrides. An HTTP/2 status line is written as HTTP/1.1.
+    Folded lines with nothing in them, at which warcio thinks the header ends, are left out. The block always ends with CRLF CRLF, which
+    is what FastWARC looks for.
     """
-    block = _TRANSFER.sub(rb"X-Crawler-\1", header_block)
+    block, codings = _TRANSFER.subn(rb"X-Crawler-\1", header_block)
+    if codings:
+        block = _LENGTH.sub(rb"X-Crawler-\1", block)
     if block.startswith((b"HTTP/2", b"HTTP/3")):
         block = _NEW_HTTP.sub(b"HTTP/1.1", block)
     if b"\n " in block or b"\n\t" in block:
