@@ -33,6 +33,7 @@ from lycosa.folder import (
     suffix_list,
     table_folder,
 )
+from lycosa.frontier.forward import Forward
 from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.partition import Partition
 from lycosa.frontier.workbench import Workbench
@@ -236,6 +237,7 @@ def _partition(job: Job, number: int, table: KeyValue) -> Partition:
         config.frontier,
         lambda usage: over_discovery(config.budgets, usage) is not None,
         lists_known=config.seen.urls is SeenChoice.BLOOM,
+        forward=Forward(config.refetch),
     )
 
 

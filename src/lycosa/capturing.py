@@ -122,6 +122,7 @@ class Capturing:
             redirect_to=target,
             duplicate_of=old.duplicate_of if not_modified else alike.url if alike and alike.url != lease.url else "",
             is_same=original is not None and original.url != lease.url,
+            forwards=0 if changed else old.forwards,
         )
         state, reason = self._state(outcome, parsed, original, near, lease)
         due = int(self._clock.wall() + interval) if interval else 0

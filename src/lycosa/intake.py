@@ -179,13 +179,15 @@ class Intake:
         links: list[Link] = []
         refused = Counter({Reason(reason): number for reason, number in parsed.refused_links.items()})
         for link in found_links:
-            # A nearer find of a known URL passes, and one by a kind of link that may be followed where another may not.
+            # A nearer find of a known URL passes, one by a kind of link that may be followed where another may not, and another date.
             stamp = stamps[2 * link.kind.is_requisite + link.nofollow]
+            lastmod, hint = hints.get(link.url, _NO_HINT) if hints else _NO_HINT
+            if lastmod:
+                stamp += lastmod.to_bytes(8, "big")
             is_news = counts_links and self._standing.is_news(source.host8, link.host8)
             if not self._recent.admit(link.url8 + stamp) and not is_news:
                 continue
             if one_by_one:
-                lastmod, hint = hints.get(link.url, _NO_HINT)
                 change_s = parsed.changes.get(link.url, 0)
                 found = Discovered(link.url, link.host8, link.url8, link.kind, depth, via, 0, importance, lastmod, hint, change_s)
                 refusal = self.admission.judge(found, link.nofollow)

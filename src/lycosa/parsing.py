@@ -62,7 +62,8 @@ class Parsing:
     async def parse(self, fetched: Fetched, *, is_sitemap: bool) -> Parsed:
         """What a body says. Waits as long as the parser is away; ``break_off`` cancels the task that waits."""
         task = cast("asyncio.Task[None]", asyncio.current_task())
-        document = Document(fetched.url, fetched.status, fetched.headers(), fetched.body, fetched.spool, is_sitemap)
+        is_cut = bool(fetched.truncated)
+        document = Document(fetched.url, fetched.status, fetched.headers(), fetched.body, fetched.spool, is_sitemap, is_cut)
         self._waiting.add(task)
         try:
             return await self._parser.parse(document)

@@ -112,7 +112,8 @@ class Reparsing:
 
     async def _parse(self, lease: Lease, record: StoredRecord) -> Parsed:
         headers = Fetched(lease.url, Reason.NONE, header_block=record.header_block).headers()
-        return await self._parser.parse(Document(lease.url, 200, headers, record.body, "", self._intake.is_sitemap(lease)))
+        is_sitemap, is_cut = self._intake.is_sitemap(lease), "WARC-Truncated" in record.fields
+        return await self._parser.parse(Document(lease.url, 200, headers, record.body, "", is_sitemap, is_cut))
 
     async def _read(self, body: UnparsedBody) -> StoredRecord | None:
         """The record with the body, which is another URL's when that had the same one; ``None`` when it is not there."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Mapping
+from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from judging import are_balanced, asked, outcomes, quick_config, stored_rows, tables, urls_of
-from lycosa.config import Config, FetchSection, ScopeRule, ScopeSection, SitemapSection
+from lycosa.config import Config, FetchSection, RefetchSection, ScopeRule, ScopeSection, SitemapSection
 from lycosa.model.discovered import LinkKind
 from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
@@ -269,3 +271,38 @@ def test_priority_change_frequency_and_last_change_decide_what_is_fetched_first(
     assert priority["/important"] > priority["/plain"]
     assert priority["/often"] > priority["/plain"] > priority["/seldom"]
     assert priority["/lately"] > priority["/plain"] > priority["/long-ago"]
+
+
+def test_a_newer_lastmod_brings_a_page_forward_and_a_sitemap_that_always_says_now_gains_little(tmp_path: Path) -> None:
+    """Four months, day by day; the sitemap is fetched every other day, as it changes. ``/news`` changes at days 40 and 80 and the sitemap
+    says so, ``/silent`` at the same days without a word, ``/liar`` never and has another date every day."""
+    day, changed = 0, {"news": 0, "silent": 0}
+
+    def moment(days: float) -> str:
+        return datetime.fromtimestamp(crawl.clock.wall() - days * 86_400, UTC).isoformat(timespec="seconds")
+
+    def listing(*_: object) -> Response:
+        news = f"<loc>{A}news</loc><lastmod>{moment(day - changed['news'] + 0.01)}</lastmod>"
+        return urlset(news, f"<loc>{A}silent</loc>", f"<loc>{A}liar</loc><lastmod>{moment(0)}</lastmod>", f"{A}day{day}")
+
+    def text(name: str) -> Answer:
+        return lambda *_: page(text=f"{name} {changed.get(name, 0)}")
+
+    answers: dict[str, Answer] = {f"{A}robots.txt": robots(f"Sitemap: {A}map.xml"), f"{A}map.xml": listing}
+    answers |= {f"{A}{name}": text(name) for name in ("news", "silent", "liar")}
+    refetch = RefetchSection(first_s=4 * 86_400, min_s=2 * 86_400, max_s=60 * 86_400)
+    crawl, web = scripted_crawl(tmp_path / "c", {A: page(), **answers}, quick_config(refetch=refetch))
+    fetched_on: dict[str, list[int]] = {name: [] for name in ("news", "silent", "liar")}
+    for day in range(120):
+        if day in (40, 80):
+            changed.update(news=day, silent=day)
+        before = dict(web.asked)
+        crawl.run([A] if day == 0 else [])
+        for name, days in fetched_on.items():
+            days += [day] * (web.asked[f"{A}{name}"] - before.get(f"{A}{name}", 0))
+        crawl.now = (day + 1) * 86_400.0
+    are_balanced(crawl)
+    wait = {name: [min(on for on in days if on >= at) - at for at in (40, 80)] for name, days in fetched_on.items() if name != "liar"}
+    assert max(wait["news"]) <= 3 < wait["silent"][0]
+    assert len(fetched_on["liar"]) <= len(fetched_on["silent"]) + 4
+    assert all(later - earlier >= 2 for days in fetched_on.values() for earlier, later in pairwise(days))

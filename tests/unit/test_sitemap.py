@@ -144,7 +144,7 @@ def test_broken_xml_gives_what_can_be_read() -> None:
     broken = (
         b"<urlset><url><loc>http://e.org/?a&b</loc></url><url><x></y><loc>http://e.org/?c=1&amp;d=2</loc></url><url><loc>http://e.org/3"
     )
-    assert [entry.loc for entry in read_sitemap(broken).entries] == ["http://e.org/?a&b", "http://e.org/?c=1&d=2", "http://e.org/3"]
+    assert [entry.loc for entry in read_sitemap(broken).entries] == ["http://e.org/?a&b", "http://e.org/?c=1&d=2"]
 
 
 @pytest.mark.parametrize("tags", [b"<pu" * 300_000 + b">", b"<pu" * 300_000 + b">" * 300_000, b"<a b='<a b=\"" * 60_000 + b">"])
@@ -286,3 +286,88 @@ def test_any_mixture_of_markup_is_read(pieces: list[bytes]) -> None:
     body = b"".join(pieces)
     read_sitemap(body)
     read_feed(body)
+
+
+# -- plain text ---------------------------------------------------------------------------------------------------------
+
+
+def read_as_sitemap(body: bytes, content_type: str = "text/plain", *headers: tuple[str, str], is_cut: bool = False) -> list[str]:
+    """What is listed by a file that was asked for as a sitemap."""
+    parser = DocumentParser(ParseSection(language=False), Canonicalizer(CanonicalSection()), "lycosa")
+    url = "http://example.org/s"
+    parsed = parser.parse(Document(url, 200, [("content-type", content_type), *headers], body, is_sitemap=True, is_cut=is_cut))
+    return [link.url.removeprefix("http://example.org/") for link in parsed.links]
+
+
+@pytest.mark.parametrize("line", ["# made by hand", "", "example.org/no-scheme", "<!-- x -->", "ftp://example.org/f", "Sitemap of us"])
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_a_line_that_is_no_url_costs_only_itself(line: str, at: int) -> None:
+    lines = ["http://example.org/a", "http://example.org/b"]
+    lines.insert(at, line)
+    assert read_as_sitemap("\n".join(lines).encode()) == ["a", "b"]
+
+
+def test_text_without_any_url_is_no_sitemap() -> None:
+    assert parse(b"not here\nnor here\n", "text/plain").is_sitemap is False
+    assert read_as_sitemap(b"not here\nnor here\n") == []
+
+
+def test_a_text_that_nobody_calls_a_sitemap_must_be_urls_throughout() -> None:
+    assert parse(b"http://example.org/a\t2024-03-01\nhttp://example.org/b 2024-03-01\n", "text/plain").is_sitemap
+    assert not parse(b"http://example.org/a\nsee also\n", "text/plain").is_sitemap
+    assert not parse(b"http://example.org/a is where it was\n", "text/plain").is_sitemap
+
+
+@pytest.mark.parametrize(
+    ("line", "entry"),
+    [
+        ("http://example.org/a\t2024-03-01", SitemapEntry("http://example.org/a", 1709251200)),
+        ("http://example.org/a \t 2024-03-01T01:00:00+01:00\tweekly", SitemapEntry("http://example.org/a", 1709251200)),
+        ("http://example.org/a\tyesterday", SitemapEntry("http://example.org/a")),
+        ("http://example.org/a\t", SitemapEntry("http://example.org/a")),
+        ("http://example.org/a 2024-03-01", SitemapEntry("http://example.org/a", 1709251200)),
+        ("http://example.org/a  2024-03-01 00:00", SitemapEntry("http://example.org/a", 1709251200)),
+        ("http://example.org/a b", SitemapEntry("http://example.org/a b")),
+        ("\ufeffwww.example.org/a\t2024-03-01\r", SitemapEntry("http://www.example.org/a", 1709251200)),
+    ],
+)
+def test_a_date_may_stand_behind_the_url(line: str, entry: SitemapEntry) -> None:
+    assert read_text_sitemap(line + "\n").entries == [entry]
+
+
+# -- files that are cut -------------------------------------------------------------------------------------------------
+
+
+def test_a_url_at_the_end_of_a_text_that_is_cut_is_not_taken() -> None:
+    body = b"http://example.org/a\nhttp://example.org/b\nhttp://example.org/long-na"
+    assert read_as_sitemap(body) == ["a", "b", "long-na"]
+    assert read_as_sitemap(body, is_cut=True) == ["a", "b"]
+    assert read_as_sitemap(body + b"me\n", is_cut=True) == ["a", "b", "long-name"]
+    packed = gzip.compress(body, mtime=0)
+    assert read_as_sitemap(packed, "text/plain", ("content-encoding", "gzip")) == ["a", "b", "long-na"]
+    assert read_as_sitemap(packed[:-9], "text/plain", ("content-encoding", "gzip"))[:2] == ["a", "b"]
+    assert "long-na" not in read_as_sitemap(packed[:-9], "text/plain", ("content-encoding", "gzip"))
+
+
+WHOLE = [f"http://example.org/page/{number}?x={number}&y=%2F" for number in range(8)]
+FORMS = {
+    "urlset": "<urlset>" + "".join(f"<url><loc>{url}</loc><lastmod>2024-03-01</lastmod></url>\n" for url in WHOLE) + "</urlset>",
+    "escaped": "<urlset>" + "".join(f"<url><loc> {url.replace('&', '&amp;')} </loc></url>" for url in WHOLE) + "</urlset>",
+    "cdata": "<urlset>" + "".join(f"<url><loc><![CDATA[{url}]]></loc></url>" for url in WHOLE) + "</urlset>",
+    "attributes": "<urlset>"
+    + "".join(f'<url><link href="{url.replace("&", "&amp;")}"/><loc>{WHOLE[0]}</loc></url>' for url in WHOLE)
+    + "</urlset>",
+    "rss": "<rss><channel>" + "".join(f"<item><link>{url}</link></item>" for url in WHOLE) + "</channel></rss>",
+    "atom": "<feed>" + "".join(f'<entry><link href="{url}"/></entry>' for url in WHOLE) + "</feed>",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_xml_that_is_cut_anywhere_lists_no_half_urls(form: str) -> None:
+    text = FORMS[form].encode()
+    wanted = [url.removeprefix("http://example.org/") for url in WHOLE]
+    assert sorted(set(read_as_sitemap(text, "application/xml"))) == wanted
+    for end in range(len(text)):
+        listed = read_as_sitemap(text[:end], "application/xml")
+        assert set(listed) <= set(wanted), text[max(0, end - 60) : end]
+    assert len(set(read_as_sitemap(text[: text.index(b"page/5")], "application/xml"))) >= 4

@@ -13,6 +13,7 @@ from __future__ import annotations
 from lycosa.kv.overlay import Overlay
 from lycosa.kv.records import due_urls
 
+_TIME = 5  # bytes of a key before what is due
 NEVER = 0xFFFFFFFF
 """The time of a queue that is empty."""
 
@@ -38,6 +39,20 @@ class DueQueue:
         else:
             self._added[due_at] = [suffix]
             self.earliest = min(self.earliest, due_at)
+
+    def remove(self, due_at: int, suffix: bytes) -> None:
+        """``suffix`` is not due at ``due_at`` any more. ``earliest`` may stay too early, which costs one look."""
+        if suffix in self._added.get(due_at, ()):
+            self._added[due_at].remove(suffix)
+            return
+        for key, row in list(self._table.scan(self._key(due_at, b""), self._key(due_at + 1, b""))):
+            suffixes = due_urls(key, row) if self._row > 1 else [key[_TIME:]]
+            if suffix in suffixes:
+                suffixes.remove(suffix)
+                self._table.delete(key)
+                if suffixes:
+                    self._added.setdefault(due_at, []).extend(suffixes)
+                return
 
     def save(self) -> None:
         """Puts what was added into the open batch."""

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from lycosa.config import FrontierSection
+from lycosa.config import FrontierSection, RefetchSection
 from lycosa.frontier.counters import COUNTERS_KEY, count, counters_of
 from lycosa.frontier.discovery import Bounds, Discovery, Origin, record_of
 from lycosa.frontier.due import DueQueue
+from lycosa.frontier.forward import Forward
 from lycosa.frontier.front_queues import FrontQueues
 from lycosa.frontier.lease import Lease
 from lycosa.frontier.unparsed import UnparsedBodies
@@ -47,8 +48,9 @@ class Partition:
         section: FrontierSection,
         over_discovery: Callable[[Usage], bool] = lambda _: False,
         lists_known: bool = False,
+        forward: Forward = Forward(RefetchSection()),  # noqa: B008  a rule without state
     ) -> None:
-        self._lists_known = lists_known
+        self._lists_known, self._forward = lists_known, forward
         self.number = number
         self._over_discovery = over_discovery
         self.table = table
@@ -109,7 +111,8 @@ class Partition:
             self._enqueue(visit, found.url8, record)
 
     def _meet_again(self, found: Discovered, now: float) -> None:
-        """A known URL: importance is gathered per host; a queued one takes the smaller depth; a seed is asked for again."""
+        """A known URL: importance is gathered per host; a queued one takes the smaller depth; a seed is asked for again; one that
+        changed by the word of a sitemap comes forward."""
         visit = self.visits.find(found.host8)
         if visit is None:
             return
@@ -118,7 +121,8 @@ class Partition:
             self.bounds.forget(found.host8, None)
             self.visits.touch(visit)
         is_seed = found.kind is LinkKind.SEED
-        if found.depth >= visit.record.deepest and not is_seed:
+        is_news = found.kind is LinkKind.SITEMAP and self._forward.is_news(found.lastmod, now)
+        if found.depth >= visit.record.deepest and not is_seed and not is_news:
             return
         record = self.find(found.host8, found.url8)
         if record is None:
@@ -136,6 +140,11 @@ class Partition:
             record.reason, record.detail, record.tries, record.depth, record.due_at = Reason.NONE, "", 0, 0, 0
             self._put(found.host8, found.url8, record)
             self._enqueue(visit, found.url8, record)
+        elif is_news and record.state is not UrlState.QUEUED and (due_at := self._forward.due_at(record, found.lastmod, now)):
+            self._due.remove(record.due_at, found.host8 + found.url8)
+            self._forward.apply(record, due_at)
+            self._due.add(due_at, found.host8 + found.url8)
+            self._put(found.host8, found.url8, record)
 
     def _enqueue(self, visit: VisitState, url8: bytes, record: UrlRecord) -> None:
         """Puts a QUEUED URL into its host's back queue, and the host into a front queue when it is in none or in a worse one."""

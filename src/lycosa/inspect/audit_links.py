@@ -70,7 +70,9 @@ class LinkCheck:
             self.check.note("some duplicates were not parsed: the capture that has their body was replaced by a later one")
             return
         self.pages += 1
-        parsed = self._parser.parse(Document(row.url, row.status, answer.headers(), body, "", row.kind is FetchKind.SITEMAP))
+        parsed = self._parser.parse(
+            Document(row.url, row.status, answer.headers(), body, "", row.kind is FetchKind.SITEMAP, bool(row.truncated))
+        )
         if parsed.directives.nofollow:
             return
         for link in parsed.links:

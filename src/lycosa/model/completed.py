@@ -34,7 +34,8 @@ class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     ``digest`` is the raw SHA-1 of the payload; ``interval_s`` the refetch interval now in force; ``date_us``, ``record_id``,
     ``segment`` and ``offset`` are the last capture's; ``duplicate_of`` the URL whose body is the same or nearly so. ``is_same`` says that
-    it is the very same: then ``date_us`` and ``record_id`` are those of that URL's capture, which alone has the body.
+    it is the very same: then ``date_us`` and ``record_id`` are those of that URL's capture, which alone has the body. ``forwards``
+    counts how often a sitemap brought the page forward since a fetch last found it changed.
     """
 
     fetches: int = 0
@@ -53,6 +54,7 @@ class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
     redirect_to: str = ""
     duplicate_of: str = ""
     is_same: bool = False
+    forwards: int = 0
 
 
 class Completed(msgspec.Struct, frozen=True, array_like=True, gc=False):

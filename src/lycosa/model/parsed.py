@@ -13,7 +13,8 @@ class Document(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     ``url`` is where it came from, canonical. ``headers`` are the response's, in order, names in lower case. ``body`` is
     still content-encoded; a spooled one is read from the file ``spool``. ``is_sitemap`` says that it was asked for as one: then it may be
-    as large as the protocol allows, whatever its type. ``is_last_try``: what has no room in memory as a whole is parsed as far as it has.
+    as large as the protocol allows, whatever its type. ``is_cut`` says that the body is not whole. ``is_last_try``: what has no room in
+    memory as a whole is parsed as far as it has.
     """
 
     url: str
@@ -22,6 +23,7 @@ class Document(msgspec.Struct, frozen=True, array_like=True, gc=False):
     body: bytes
     spool: str = ""
     is_sitemap: bool = False
+    is_cut: bool = False
     is_last_try: bool = False
 
 

@@ -27,7 +27,7 @@ from lycosa.parse.link_header import parse_link_header
 from lycosa.parse.media_type import Shape, is_gzip_file, media_type_of, sniff
 from lycosa.parse.outlinks import Outlinks, base_of
 from lycosa.parse.refresh import parse_refresh
-from lycosa.parse.sitemap import Sitemap, change_interval_s, looks_like_text_sitemap, read_sitemap, read_text_sitemap
+from lycosa.parse.sitemap import Sitemap, change_interval_s, has_url_line, looks_like_text_sitemap, read_sitemap, read_text_sitemap
 from lycosa.reasons import Reason
 from lycosa.url import Canonicalizer, InvalidUrl
 
@@ -143,8 +143,8 @@ class _Reading:
             return read_html(body, label, self._section.max_links), None, {}
         if shape is Shape.TEXT:
             text, charset = decode_text(body, label)
-            if looks_like_text_sitemap(text):
-                return Page(charset), read_text_sitemap(text), {}
+            if has_url_line(text) if self._document.is_sitemap else looks_like_text_sitemap(text):
+                return Page(charset), read_text_sitemap(text, is_cut=self._ends_early), {}
             return Page(charset, text=fold_lines(text)), None, {}
         if shape is Shape.SITEMAP:
             return Page(label.lower() if label else ""), read_sitemap(body, label), {}
@@ -153,6 +153,11 @@ class _Reading:
         if self._reason is Reason.NONE and body:
             self._reason, self._detail = Reason.CONTENT_TYPE, "no links or text are read from this type"
         return Page(""), None, {}
+
+    @property
+    def _ends_early(self) -> bool:
+        """Whether the document is not read to its end: it did not arrive or unpack whole, or is too long."""
+        return self._document.is_cut or self._is_cut or self._reason in (Reason.DECODE_FAILED, Reason.DECODE_LIMIT)
 
     def _read_feed(self, body: bytes, label: str | None) -> tuple[Page, None, dict[str, tuple[int, float]]]:
         feed = read_feed(body, label)

@@ -40,6 +40,8 @@ _CHANGES_S = {
 _MAX_TITLE = 200
 _TEXT_WINDOW = 20
 _MAX_DATE = 100
+_BLANKS = " \t\r\n\xa0\ufeff"
+_DATED = re.compile(r"(\S+) +(\d{4}-\d{2}-\d{2}(?:[T ]\S+)?)")
 _STARTS = ("http://", "https://", "www.")  # the last is wrong and common
 _W3C_DATE = re.compile(
     r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[T ](\d{1,2}):(\d{2})(?::(\d{2})(?:[.,]\d+)?)?\s*(Z|[+-]\d{2}:?\d{2})?)?)?)?\s*\Z", re.IGNORECASE
@@ -176,20 +178,37 @@ def _offset_s(zone: str) -> int:
     return (-minutes if zone[0] == "-" else minutes) * 60
 
 
+def has_url_line(text: str) -> bool:
+    """Whether a file that was asked for as a sitemap has anything of one."""
+    return any(_url_and_date(line)[0] for line in text.splitlines())
+
+
 def looks_like_text_sitemap(text: str) -> bool:
-    """Whether the first lines are URLs and nothing else; plain text has no other mark of a sitemap."""
-    lines = [line.strip() for line in text[: _TEXT_WINDOW * 2048].splitlines()[:_TEXT_WINDOW]]
-    lines = [line for line in lines if line]
-    return bool(lines) and all(line.lower().startswith(_STARTS) and " " not in line for line in lines)
+    """Whether the first lines of a text that nobody calls a sitemap are URLs and nothing else; plain text has no other mark of one."""
+    lines = [line for line in text[: _TEXT_WINDOW * 2048].splitlines()[:_TEXT_WINDOW] if line.strip()]
+    return bool(lines) and all(" " not in (loc := _url_and_date(line)[0]) and loc for line in lines)
 
 
-def read_text_sitemap(text: str) -> Sitemap:
-    """Reads a text sitemap: one URL a line, other lines are passed over."""
+def read_text_sitemap(text: str, *, is_cut: bool = False) -> Sitemap:
+    """Reads a text sitemap: one URL a line, other lines are passed over. Behind a URL may stand a tab and its date, or blanks and a date,
+    which some generators write. When the text ``is_cut``, a last line without its end is passed over too: it may be half a URL."""
     entries: list[SitemapEntry] = []
-    for line in text.splitlines():
-        loc = line.strip(" \t\r\n\xa0\ufeff")
-        if loc.lower().startswith(_STARTS):
-            entries.append(SitemapEntry(f"http://{loc}" if loc.startswith("www.") else loc))
-            if len(entries) >= MAX_URLS:
-                break
+    for line in text.splitlines(keepends=True):
+        loc, lastmod = _url_and_date(line)
+        if not loc or (is_cut and line.splitlines()[0] == line):
+            continue
+        entries.append(SitemapEntry(f"http://{loc}" if loc.startswith("www.") else loc, lastmod))
+        if len(entries) >= MAX_URLS:
+            break
     return Sitemap(entries)
+
+
+def _url_and_date(line: str) -> tuple[str, int]:
+    """The URL that a line begins with, and the date behind it (0 when there is none); an empty one when the line is something else."""
+    line = line.strip(_BLANKS)
+    if not line.lower().startswith(_STARTS):
+        return "", 0
+    loc, tab, rest = line.partition("\t")
+    if not tab and (dated := _DATED.fullmatch(line)):
+        loc, rest = dated.groups()
+    return loc.strip(_BLANKS), parse_w3c_date(rest.partition("\t")[0])

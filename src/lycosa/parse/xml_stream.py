@@ -24,7 +24,7 @@ def ended_elements(body: bytes, charset: str | None = None) -> Iterator[etree._E
         parser = _parser(charset)
     except LookupError:
         parser = _parser(None)
-    body = _repaired(_without_unended(body))
+    body = _repaired(without_cut_end(_without_unended(body)))
     try:
         for start in range(0, len(body), _STEP):
             parser.feed(body[start : start + _STEP])
@@ -51,6 +51,23 @@ def _without_unended(body: bytes) -> bytes:
         if body.count(b"<", start, end) > _MAX_UNENDED:
             return body[: body.index(b"<", start)]
     return body
+
+
+def without_cut_end(body: bytes) -> bytes:
+    """What stands before a tag, or an element's text, that the document ends within: half a URL is another URL.
+
+    libxml2 would end the element where the document ends. One whose end tag has begun is whole.
+    """
+    start = body.rfind(b"<")
+    last = body[start:]
+    if start < 0 or b"\x00" in body[:4]:  # UTF-16
+        return body
+    if last.startswith(b"<![CDATA["):
+        is_cut = b"]]>" not in last
+    else:
+        tag, end, text = last.partition(b">")
+        is_cut = not end or (bool(text.strip()) and tag[1:2] not in (b"/", b"?", b"!") and not tag.endswith(b"/"))
+    return body[:start] if is_cut else body
 
 
 def _repaired(body: bytes) -> bytes:
