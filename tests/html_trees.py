@@ -146,7 +146,18 @@ _RELATIONS = {
     "previous": LinkKind.PREV,
     "alternate": LinkKind.ALTERNATE,
 }
-_STYLES = {"stylesheet", "icon", "apple-touch-icon", "apple-touch-icon-precomposed", "mask-icon"}
+_STYLES = {"stylesheet", "manifest", "icon", "apple-touch-icon", "apple-touch-icon-precomposed", "mask-icon", "fluid-icon"}
+_STYLES |= {"apple-touch-startup-image"}
+_DESTINATIONS = {
+    "image": LinkKind.IMG,
+    "style": LinkKind.STYLE,
+    "font": LinkKind.STYLE,
+    "script": LinkKind.SCRIPT,
+    "worker": LinkKind.SCRIPT,
+}
+_DESTINATIONS |= {f"{kind}worklet": LinkKind.SCRIPT for kind in ("audio", "paint")}
+_DESTINATIONS |= {"sharedworker": LinkKind.SCRIPT, "serviceworker": LinkKind.SCRIPT, "json": LinkKind.SCRIPT}
+_DRAWN = {"image": LinkKind.IMG, "use": LinkKind.IMG, "feImage": LinkKind.IMG, "script": LinkKind.SCRIPT}
 _RESOURCES = {  # element: attribute and kind
     "frame": (("src", LinkKind.FRAME),),
     "iframe": (("src", LinkKind.IFRAME),),
@@ -194,8 +205,8 @@ def _links(element: Element) -> Iterator[tuple[str, LinkKind, bool]]:
     nofollow = not {"nofollow", "ugc", "sponsored"}.isdisjoint(relations)
     if element.tag == "a" and (href := attributes.get("href", attributes.get("xlink:href"))) is not None:
         yield href, LinkKind.A, nofollow
-    elif element.tag == "image" and element.in_svg and (href := attributes.get("href") or attributes.get("xlink:href")):
-        yield href, LinkKind.IMG, False
+    elif element.tag in _DRAWN and element.in_svg and element.namespace == "svg" and (href := _drawn_href(attributes)):
+        yield href, _DRAWN[element.tag], False
     if element.namespace != "html":
         return
     if element.tag == "area" and "href" in attributes:
@@ -217,6 +228,11 @@ def _links(element: Element) -> Iterator[tuple[str, LinkKind, bool]]:
                 yield url, kind, False
 
 
+def _drawn_href(attributes: dict[str, str]) -> str:
+    href = attributes.get("href", attributes.get("xlink:href", ""))
+    return "" if href.lstrip(BLANKS).startswith("#") else href
+
+
 def _link_element(attributes: dict[str, str]) -> Iterator[tuple[str, LinkKind]]:
     words = attributes.get("rel", "").lower().split()
     if attributes.get("href") and words:
@@ -224,6 +240,10 @@ def _link_element(attributes: dict[str, str]) -> Iterator[tuple[str, LinkKind]]:
             yield attributes["href"], LinkKind.STYLE
         elif known := [word for word in words if word in _RELATIONS]:
             yield attributes["href"], _RELATIONS[known[0]]
+        elif "modulepreload" in words:
+            yield attributes["href"], LinkKind.SCRIPT
+        elif "preload" in words:
+            yield attributes["href"], _DESTINATIONS.get(attributes.get("as", "").strip().lower(), LinkKind.MEDIA)
         elif not {"preconnect", "dns-prefetch", "profile"}.issuperset(words):
             yield attributes["href"], LinkKind.OTHER
     if "preload" in words:

@@ -38,7 +38,19 @@ def found(html: str, *headers: tuple[str, str]) -> list[tuple[str, LinkKind]]:
             [("/d/x", LinkKind.NEXT), ("/d/y", LinkKind.PREV), ("/d/z", LinkKind.PREV)],
         ),
         ("<link rel='alternate stylesheet' href=x><link rel='shortcut icon' href=y>", [("/d/x", LinkKind.STYLE), ("/d/y", LinkKind.STYLE)]),
-        ("<link rel=preload href=x><link rel=preconnect href=y><link href=z><link rel=next>", [("/d/x", LinkKind.OTHER)]),
+        ("<link rel=prefetch href=x><link rel=preconnect href=y><link href=z><link rel=next>", [("/d/x", LinkKind.OTHER)]),
+        ("<link rel=modulepreload href=x><link rel=manifest href=y>", [("/d/x", LinkKind.SCRIPT), ("/d/y", LinkKind.STYLE)]),
+        ("<link rel=preload as=font href=x><link rel=preload href=y>", [("/d/x", LinkKind.STYLE), ("/d/y", LinkKind.MEDIA)]),
+        ("<link rel='preload stylesheet' as=script href=x>", [("/d/x", LinkKind.STYLE)]),
+        ("<link rel=preload as=image href=x imagesrcset='x 1x, y 2x'>", [("/d/x", LinkKind.IMG), ("/d/y", LinkKind.IMG)]),
+        (
+            "<svg><script href=a></script><script xlink:href=b></script><script src=c></script></svg><script href=d></script>",
+            [("/d/a", LinkKind.SCRIPT), ("/d/b", LinkKind.SCRIPT)],
+        ),
+        ("<svg><script href=a xlink:href=b></script></svg>", [("/d/a", LinkKind.SCRIPT)]),
+        ("<svg><foreignObject><script src=a></script><script href=b></script></foreignObject></svg>", [("/d/a", LinkKind.SCRIPT)]),
+        ("<svg><use href='s.svg#i'/><use href='#i'/><feImage href=f /></svg>", [("/d/s.svg", LinkKind.IMG), ("/d/f", LinkKind.IMG)]),
+        ("<base href=/b/><svg><use href='#i'/></svg><use href=x>", []),
         ("<meta http-equiv=Refresh content='3; URL=x'>", [("/d/x", LinkKind.REFRESH)]),
         ("<noscript><meta http-equiv=refresh content='0; url=x'></noscript>", []),
         ("<img src=a srcset='b 1x, c 2x'>", [("/d/a", LinkKind.IMG), ("/d/b", LinkKind.IMG), ("/d/c", LinkKind.IMG)]),
@@ -106,6 +118,24 @@ def test_links_in_headers_keep_the_bytes_that_were_sent(sent: str, asked: str) -
         (f"/{asked}", LinkKind.NEXT),
         (f"/r?{asked}", LinkKind.REFRESH),
     ]
+
+
+@pytest.mark.parametrize(
+    ("header", "links"),
+    [
+        ("</a.css>; rel=preload; as=style, </b.js>;rel=preload;as=script", [("/a.css", LinkKind.STYLE), ("/b.js", LinkKind.SCRIPT)]),
+        ("<f>; rel=preload; as=font; crossorigin", [("/d/f", LinkKind.STYLE)]),
+        ("<x>; rel=preload", [("/d/x", LinkKind.MEDIA)]),
+        ("<m.js>; rel=modulepreload", [("/d/m.js", LinkKind.SCRIPT)]),
+        ("<w>; rel=manifest", [("/d/w", LinkKind.STYLE)]),
+        ('<i>; rel=preload; as=image; imagesrcset="i 1x, j 2x"', [("/d/i", LinkKind.IMG), ("/d/j", LinkKind.IMG)]),
+        ('<>; rel=preload; as=image; imagesrcset="j 2x"', [("/d/j", LinkKind.IMG)]),
+        ("<p>; rel=prefetch", [("/d/p", LinkKind.OTHER)]),
+        ("<h>; rel=preconnect", []),
+    ],
+)
+def test_link_headers_name_what_the_page_needs(header: str, links: list[tuple[str, LinkKind]]) -> None:
+    assert found("", ("link", header)) == links
 
 
 @pytest.mark.parametrize("header", ["<", "<x", "<x>", "<x>; rel", "<x>; rel=", '<x>; rel="', ",,", "x; rel=next", '<x>; rel="next'])

@@ -21,13 +21,15 @@ from lycosa.parse.charset import decode_text
 from lycosa.parse.directives import read_directives
 from lycosa.parse.feed import read_feed
 from lycosa.parse.fingerprint import simhash
-from lycosa.parse.html import Page, RawLink, fold_lines, link_kind, read_html
+from lycosa.parse.html import Page, RawLink, fold_lines, read_html
 from lycosa.parse.language import LanguageGuesser, primary_subtag
 from lycosa.parse.link_header import parse_link_header
 from lycosa.parse.media_type import Shape, is_gzip_file, media_type_of, sniff
 from lycosa.parse.outlinks import Outlinks, base_of
 from lycosa.parse.refresh import parse_refresh
+from lycosa.parse.relations import link_kind
 from lycosa.parse.sitemap import Sitemap, change_interval_s, has_url_line, looks_like_text_sitemap, read_sitemap, read_text_sitemap
+from lycosa.parse.srcset import srcset_urls
 from lycosa.reasons import Reason
 from lycosa.url import Canonicalizer, InvalidUrl
 
@@ -248,12 +250,14 @@ class _Reading:
         canonical = ""
         for name, value in self._document.headers:
             if name == "link":
-                for target, relations in parse_link_header(as_sent(value)):
-                    kind = link_kind(relations)
+                for target, relations, loaded_as, imagesrcset in parse_link_header(as_sent(value)):
+                    kind = link_kind(relations, loaded_as)
                     if kind is LinkKind.CANONICAL:
                         canonical = canonical or self._canonical(target, self._document.url)
-                    if kind is not None:
+                    if kind is not None and (target or kind is LinkKind.CANONICAL or not imagesrcset):
                         outlinks.add(self._absolute(target), RawLink(kind, nofollow="nofollow" in relations))
+                    for url in srcset_urls(imagesrcset) if "preload" in relations else ():
+                        outlinks.add(self._absolute(url), RawLink(LinkKind.IMG))
             elif name == "refresh" and (refresh := parse_refresh(as_sent(value))) and refresh[1]:
                 outlinks.add(self._absolute(refresh[1]), RawLink(LinkKind.REFRESH))
         return canonical

@@ -24,6 +24,7 @@ from turbohtml import PlainText
 
 from lycosa.model.discovered import LinkKind
 from lycosa.parse.refresh import parse_refresh
+from lycosa.parse.relations import link_kind
 from lycosa.parse.srcset import srcset_urls
 
 MAX_ANCHOR = 200
@@ -32,8 +33,9 @@ _ANCHOR_WINDOW = 4000  # characters of an anchor that are looked at: an unclosed
 
 _WANTED = (
     *("a", "area", "link", "meta", "title", "form", "frame", "iframe", "img", "script[src]", "source", "audio", "video", "track"),
-    *("embed", "object", "input[type=image i]", "svg image", "body[background]"),
+    *("embed", "object", "input[type=image i]", "body[background]", "svg image", "svg script", "svg use", "svg feImage"),
 )
+_IN_DRAWINGS = frozenset({"image", "script", "use", "feImage"})  # what is a link there too
 _TEMPLATE = "template:not([shadowrootmode=open i],[shadowrootmode=closed i])"
 
 # Not shown by a browser that has scripts and styles. Fallback content of media is not shown either.
@@ -125,7 +127,7 @@ def read_html(body: bytes | str, label: str | None = None, max_links: int = 50_0
     for element in tree.select(wanted) if wanted else ():
         if (tag := element.tag) == "a":
             _read_anchor(page, element)  # nearly all are; a look-up less for each
-        elif not is_mixed or tag == "image" or element.namespace is _HTML:
+        elif not is_mixed or tag in _IN_DRAWINGS or element.namespace is _HTML:
             _READERS[tag](page, element)
     page.text = _visible_text(tree)
     return page
@@ -236,34 +238,13 @@ def _read_area(page: Page, element: turbohtml.Element) -> None:
 def _read_link(page: Page, element: turbohtml.Element) -> None:
     href = element.attr("href")
     rels = (element.attr("rel") or "").lower().split()
-    if href and rels and (kind := link_kind(rels)) is not None:
+    if href and rels and (kind := link_kind(rels, element.attr("as") or "")) is not None:
         if kind is LinkKind.CANONICAL and page.canonical is None:
             page.canonical = href
         page.add(href, kind, _folded(element.attr("title") or "", MAX_ANCHOR), _is_nofollow(" ".join(rels)))
     if "preload" in rels:
         for url in srcset_urls(element.attr("imagesrcset") or ""):
             page.add(url, LinkKind.IMG)
-
-
-_STYLES = frozenset({"stylesheet", "icon", "apple-touch-icon", "apple-touch-icon-precomposed", "mask-icon"})
-_NOT_A_RESOURCE = frozenset({"preconnect", "dns-prefetch", "profile"})
-_RELATIONS = {
-    "canonical": LinkKind.CANONICAL,
-    "next": LinkKind.NEXT,
-    "prev": LinkKind.PREV,
-    "previous": LinkKind.PREV,
-    "alternate": LinkKind.ALTERNATE,
-}
-
-
-def link_kind(rels: list[str]) -> LinkKind | None:
-    """What a ``<link>`` or ``Link`` header with these relations is; ``None`` when it names no resource (preconnect)."""
-    if not _STYLES.isdisjoint(rels):
-        return LinkKind.STYLE  # "alternate stylesheet" is a style sheet
-    for rel in rels:
-        if rel in _RELATIONS:
-            return _RELATIONS[rel]
-    return None if _NOT_A_RESOURCE.issuperset(rels) else LinkKind.OTHER
 
 
 def _read_meta(page: Page, element: turbohtml.Element) -> None:
@@ -310,12 +291,21 @@ def _read_image(page: Page, element: turbohtml.Element) -> None:
         page.add(url, LinkKind.IMG, alt)
 
 
-def _read_svg_image(page: Page, element: turbohtml.Element) -> None:
-    page.add(element.attr("href") or element.attr("xlink:href") or None, LinkKind.IMG)
+def _drawing_href(element: turbohtml.Element) -> str | None:
+    """SVG 2 section 16.1.5: ``href`` goes before the older ``xlink:href``. A fragment alone is a part of the drawing."""
+    href = element.attr("href")
+    if href is None:
+        href = element.attr("xlink:href")
+    return href if href and not href.lstrip(_BLANKS).startswith("#") else None
+
+
+def _read_drawn(page: Page, element: turbohtml.Element) -> None:
+    page.add(_drawing_href(element), LinkKind.IMG)
 
 
 def _read_script(page: Page, element: turbohtml.Element) -> None:
-    page.add(element.attr("src") or None, LinkKind.SCRIPT)
+    is_html = element.namespace is _HTML
+    page.add((element.attr("src") or None) if is_html else _drawing_href(element), LinkKind.SCRIPT)
 
 
 def _read_media(page: Page, element: turbohtml.Element) -> None:
@@ -345,7 +335,9 @@ _READERS: dict[str, Callable[[Page, turbohtml.Element], None]] = {
     "iframe": _read_frame,
     "img": _read_image,
     "input": _read_input,
-    "image": _read_svg_image,
+    "image": _read_drawn,
+    "use": _read_drawn,
+    "feImage": _read_drawn,
     "script": _read_script,
     "source": _read_media,
     "audio": _read_media,

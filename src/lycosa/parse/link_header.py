@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 # RFC 8288 section 3: <target> then parameters; commas separate links but may stand inside a target or a quoted string.
 _LINK = re.compile(r"\s*<([^>]*)>((?:\s*;\s*[^;,=\s\"]+(?:\s*=\s*(?:\"(?:[^\"\\]|\\.)*\"|[^\s;,\"]*))?)*)\s*(?:,|$|(?=<))")
 _PARAMETER = re.compile(r";\s*([^;,=\s\"]+)(?:\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|([^\s;,\"]*)))?")
 
 
-def parse_link_header(value: str) -> list[tuple[str, list[str]]]:
-    """``(raw target, relations in lower case)`` of each link that has a relation and is about this document (no ``anchor``)."""
-    links: list[tuple[str, list[str]]] = []
+class HeaderLink(NamedTuple):
+    """One link: raw target, relations in lower case, and the parameters of a preload (HTML standard 4.2.4.4)."""
+
+    target: str
+    relations: list[str]
+    loaded_as: str = ""
+    imagesrcset: str = ""
+
+
+def parse_link_header(value: str) -> list[HeaderLink]:
+    """Each link that has a relation and is about this document (no ``anchor``)."""
+    links: list[HeaderLink] = []
     position = 0
     while found := _LINK.match(value, position):
         position = found.end()
@@ -20,5 +30,5 @@ def parse_link_header(value: str) -> list[tuple[str, list[str]]]:
             parameters.setdefault(name.lower(), quoted or token)
         relations = parameters.get("rel", "").lower().split()
         if relations and "anchor" not in parameters:
-            links.append((found.group(1).strip(), relations))
+            links.append(HeaderLink(found.group(1).strip(), relations, parameters.get("as", ""), parameters.get("imagesrcset", "")))
     return links

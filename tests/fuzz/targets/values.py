@@ -58,8 +58,8 @@ WORDS = (
 def check(data: bytes) -> None:
     text = data.decode("latin-1" if len(data) % 2 else "utf-8", "replace")
     _media_types(text)
-    for target, relations in parse_link_header(text):
-        assert relations and target in text
+    for target, relations, loaded_as, imagesrcset in parse_link_header(text):
+        assert relations and target in text and loaded_as in text and imagesrcset in text
     refresh = parse_refresh(text)
     assert refresh is None or (0 <= refresh[0] < 10**9 and refresh[1] in text and refresh[1] == refresh[1].strip(_BLANKS))
     urls = srcset_urls(text)
