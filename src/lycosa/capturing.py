@@ -21,6 +21,7 @@ from lycosa.model.completed import Completed, History, UrlState
 from lycosa.model.fetched import Fetched, FetchKind
 from lycosa.model.page import Page, page_of
 from lycosa.model.parsed import Parsed
+from lycosa.parse.identify import identify
 from lycosa.ports import Clock
 from lycosa.reasons import Reason
 from lycosa.schedule.outcome import Meaning, Outcome
@@ -91,6 +92,7 @@ class Capturing:
             near_duplicate_of=near,
             chain=self._intake.chain_of(lease),
             fetch_number=lease.number,
+            media_type="" if not_modified else (parsed.media_type if parsed else "") or identify(fetched),
         )
         location = self._store.append(capture)
         if self._sinks:

@@ -24,6 +24,7 @@ from lycosa.model.capture import Capture, RobotsDecision
 from lycosa.model.discovered import LinkKind
 from lycosa.model.fetched import Fetched, FetchKind, FetchRequest
 from lycosa.pacing import Rest
+from lycosa.parse.identify import identify
 from lycosa.politeness.robots_cache import RobotsRecord, RobotsState, after_fetch, answer_of, decision, robots_state
 from lycosa.politeness.robots_rules import Matcher
 from lycosa.ports import Clock, ResolveError
@@ -228,4 +229,5 @@ def _capture(fetched: Fetched, visit: VisitState) -> Capture:
         via="",
         link_kind=LinkKind.OTHER,
         payload_digest="sha1:" + b32encode(digest).decode(),
+        media_type=identify(fetched),
     )

@@ -120,6 +120,15 @@ def test_an_error_that_stays_is_a_dead_letter_and_stored(tmp_path: Path) -> None
     assert [row.status for row in stored_rows(crawl.folder) if row.url == f"{A}x"] == [500]
 
 
+def test_what_is_not_parsed_has_a_media_type_too(tmp_path: Path) -> None:
+    answers = {A: page("/x", "/old"), f"{A}x": error(404), f"{A}old": Response(301, [("Location", "/new"), HTML], b"<p>moved", 0.05)}
+    crawl, _ = scripted_crawl(tmp_path / "c", {**answers, f"{A}robots.txt": robots("User-agent: *"), f"{A}new": page()})
+    crawl.run([A])
+    found = {row.url.removeprefix(A): (row.status, row.media_type_detected) for row in stored_rows(crawl.folder)}
+    html = "text/html"
+    assert found == {"robots.txt": (200, "text/plain"), "": (200, html), "x": (404, html), "old": (301, html), "new": (200, html)}
+
+
 def test_missing_pages_are_asked_for_once(tmp_path: Path) -> None:
     crawl, web = scripted_crawl(tmp_path / "c", {A: page("/gone")})
     crawl.run([A])

@@ -38,7 +38,8 @@ class Capture(msgspec.Struct, frozen=True, gc=False):
     """A fetch to be stored. ``parsed`` is ``None`` for robots.txt and responses without a document.
 
     ``payload_digest`` is ``sha1:`` and base32 of the body as received (transfer-decoded). ``original`` with
-    ``not_modified`` gives a server-not-modified revisit, without it an identical-payload-digest one.
+    ``not_modified`` gives a server-not-modified revisit, without it an identical-payload-digest one. ``media_type`` is the
+    essence that the body was found to have.
     """
 
     fetched: Fetched
@@ -56,6 +57,7 @@ class Capture(msgspec.Struct, frozen=True, gc=False):
     near_duplicate_of: Original | None = None
     chain: tuple[str, ...] = ()
     fetch_number: int = 1
+    media_type: str = ""
 
 
 class Location(msgspec.Struct, frozen=True, array_like=True, gc=False):

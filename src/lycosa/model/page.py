@@ -43,7 +43,7 @@ def page_of(capture: Capture, location: Location) -> Page:
         headers=fetched.headers(),
         body=fetched.body,
         spool=fetched.spool,
-        media_type=parsed.media_type if parsed else "",
+        media_type=capture.media_type or (parsed.media_type if parsed else ""),
         charset=parsed.charset if parsed else "",
         title=parsed.title if parsed else "",
         description=parsed.description if parsed else "",

@@ -136,7 +136,7 @@ class Draft(msgspec.Struct, frozen=True):
             *self._common(),
             ("WARC-Payload-Digest", self.capture.payload_digest),
             ("WARC-Truncated", self.capture.fetched.truncated),
-            ("WARC-Identified-Payload-Type", parsed.media_type if parsed else ""),
+            ("WARC-Identified-Payload-Type", self.capture.media_type or (parsed.media_type if parsed else "")),
             ("Content-Type", warc.HTTP_RESPONSE),
         ]
 

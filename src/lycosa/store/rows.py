@@ -180,7 +180,7 @@ class RowBuilder:
             detail=fetched.detail,
             parse_reason=parsed.reason,
             media_type=sent("content-type").partition(";")[0].strip().lower(),
-            media_type_detected=parsed.media_type,
+            media_type_detected=capture.media_type or parsed.media_type,
             charset=parsed.charset,
             language=parsed.language,
             title=parsed.title,
