@@ -21,6 +21,7 @@ from lycosa.commit import CommitLog, LastCommit
 from lycosa.committing import Books, Reach
 from lycosa.config import Config, FetchSection
 from lycosa.config import SeenUrls as SeenChoice
+from lycosa.crawl_clock import CrawlClock
 from lycosa.delivery import Delivery
 from lycosa.folder import (
     addresses_path,
@@ -48,7 +49,7 @@ from lycosa.pacing import Pacing
 from lycosa.permits import GrantedPermits, LocalPermits
 from lycosa.pipeline import Pipeline, Stages
 from lycosa.politeness.addresses import AddressTable
-from lycosa.politeness.delay import longest_delay
+from lycosa.politeness.delay import longest_delay, longest_wait
 from lycosa.ports import Clock, Fetcher, Offload, Parser, Resolver
 from lycosa.reopening import reopen_allowed
 from lycosa.reparsing import Reparsing
@@ -81,7 +82,7 @@ class Ports(msgspec.Struct, frozen=True):
 
 class Job(msgspec.Struct, frozen=True):
     """What one worker is to do: which of a crawl's partitions it owns in this run, URLs whose places are in scope, the user's own rules,
-    its part of the memory where that is bounded (``config`` is fitted to it)."""
+    its part of the memory where that is bounded (``config`` is fitted to it), crawl time minus monotonic time (see ``CrawlClock``)."""
 
     folder: Path
     config: Config
@@ -95,6 +96,7 @@ class Job(msgspec.Struct, frozen=True):
     rules: tuple[Rule, ...] = ()
     sinks: tuple[PageSink, ...] = ()
     plan: MemoryPlan | None = None
+    time_base: float | None = None
 
 
 class Assembled(msgspec.Struct, frozen=True):
@@ -108,6 +110,7 @@ class Assembled(msgspec.Struct, frozen=True):
     delivery: Delivery
     permits: LocalPermits | GrantedPermits
     robots: Robots
+    clock: CrawlClock
     close: Callable[[], None]
 
 
@@ -144,7 +147,7 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
 
     One worker of several is given ``want_permits``, by which it asks its supervisor for permits.
     """
-    config, folder, clock = job.config, job.folder, ports.clock
+    config, folder, clock = job.config, job.folder, CrawlClock(ports.clock, job.time_base)
     log = CommitLog(log_folder(folder), job.number, last_commit=LastCommit(last_commit_path(folder, job.number)))
     chance = random.Random(f"{config.seed}:{job.number}:{job.manifest.runs}")
     tables = {number: ports.open_table(table_folder(folder, number)) for number in job.owned}
@@ -153,8 +156,10 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
     addresses = AddressTable(addresses_path(folder), config.politeness)
     crashes = CrashCounts(attempts_folder(folder))
     crashes.after_restart(_suspects(job, sites))
-    reopen_allowed(partitions.values(), config.fetch.allow_addresses, clock.wall())
+    reopen_allowed(partitions.values(), config.fetch.allow_addresses, clock.time())
     frontier = Frontier(partitions.values(), Workbench(config.politeness.address_slots), config.frontier.workbench)
+    frontier.longest_wait_s = longest_wait(config.politeness)
+    frontier.longest_due_s = max(frontier.longest_due_s, config.refetch.max_s, config.retry.max_s)
     frontier.hold_back(_recent_hosts(job, clock))
     attempts = AttemptLog(attempts_folder(folder), job.number, clock.wall(), clock.monotonic(), session=job.manifest.runs)
     settling = Settling(attempts_folder(folder), job.number)
@@ -220,7 +225,7 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
             partitions[number].seen.close()
             table.close()
 
-    return Assembled(worker, intake, pipeline, sender, store, delivery, permits, robots, close)
+    return Assembled(worker, intake, pipeline, sender, store, delivery, permits, robots, clock, close)
 
 
 def _partition(job: Job, number: int, table: KeyValue) -> Partition:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 import msgspec
 
 from lycosa.config import Config
+from lycosa.crawl_clock import CrawlClock
 from lycosa.frontier.lease import Lease
 from lycosa.intake import Intake
 from lycosa.model.capture import Capture, Original, RobotsDecision
@@ -22,7 +23,6 @@ from lycosa.model.fetched import Fetched, FetchKind
 from lycosa.model.page import Page, page_of
 from lycosa.model.parsed import Parsed
 from lycosa.parse.identify import identify
-from lycosa.ports import Clock
 from lycosa.reasons import Reason
 from lycosa.schedule.outcome import Meaning, Outcome
 from lycosa.schedule.refetch import next_interval
@@ -48,7 +48,7 @@ class Capturing:
     def __init__(
         self,
         config: Config,
-        clock: Clock,
+        clock: CrawlClock,
         duplicates: Duplicates,
         store: SegmentStore,
         intake: Intake,
@@ -127,7 +127,7 @@ class Capturing:
             forwards=0 if changed else old.forwards,
         )
         state, reason = self._state(outcome, parsed, original, near, lease)
-        due = int(self._clock.wall() + interval) if interval else 0
+        due = int(self._clock.time() + interval) if interval else 0
         detail = fetched.detail or (f"status {fetched.status}" if outcome.meaning is Meaning.FAILED else "")
         return Completed(lease.visit.host8, lease.entry.url8, lease.number, state, reason, detail, due, history)
 

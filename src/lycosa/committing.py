@@ -18,11 +18,12 @@ import msgspec
 from lycosa.attempts import AttemptLog, CrashCounts
 from lycosa.commit import CommitLog, CommitRecord, Mark, PartitionBatch, marked
 from lycosa.config import StoreSection
+from lycosa.crawl_clock import CrawlClock
 from lycosa.folder import mark_of, stamp_of
 from lycosa.frontier.partition import Partition
 from lycosa.kv.port import KeyValue
 from lycosa.pipeline import Pipeline
-from lycosa.ports import Clock, Offload
+from lycosa.ports import Offload
 from lycosa.store.closing import ClosedSegment
 from lycosa.store.pending import PendingWrite
 from lycosa.store.segments import SegmentStore
@@ -77,7 +78,7 @@ class Committer:
         partitions: Mapping[int, Partition],
         pipeline: Pipeline,
         books: Books,
-        clock: Clock,
+        clock: CrawlClock,
         offload: Offload,
         reach: Reach,
     ) -> None:
@@ -168,6 +169,7 @@ class Committer:
                 wall=self._clock.wall(),
                 batches=batches,
                 before=dict(self._before),
+                time=self._clock.time(),
             )
             for batch in batches:
                 self._before[batch.partition] = self._marks[batch.partition] = record.mark

@@ -150,7 +150,7 @@ class Crawl:
         try:
             refused = assembled.intake.seeds(self._seeds)
             end = await assembled.worker.run()
-            return Report(end, ProgressReport(assembled.worker, session.config, ports.clock).make(), refused)
+            return Report(end, ProgressReport(assembled.worker, session.config, assembled.clock).make(), refused)
         finally:
             self._worker = None
             await ports.parser.close()

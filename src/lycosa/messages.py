@@ -15,7 +15,7 @@ from lycosa.model.parsed import ParserHealth
 
 class Start(msgspec.Struct, frozen=True, tag=True):
     """First message to a worker: its job. ``sockets`` are the exchange's, by worker; ``places`` the URLs whose places are in scope,
-    ``plan`` its part of the memory."""
+    ``plan`` its part of the memory, ``time_base`` crawl time minus monotonic time."""
 
     folder: str
     config: Config
@@ -28,6 +28,7 @@ class Start(msgspec.Struct, frozen=True, tag=True):
     sockets: tuple[str, ...]
     places: list[str]
     plan: MemoryPlan
+    time_base: float
 
 
 class Seeds(msgspec.Struct, frozen=True, tag=True):

@@ -9,24 +9,24 @@ from __future__ import annotations
 import random
 
 from lycosa.config import PolitenessSection
+from lycosa.crawl_clock import CrawlClock
 from lycosa.frontier.visit_state import VisitState
 from lycosa.model.fetched import Fetched
-from lycosa.politeness.delay import after_exchange, clamp, delay_s, longest_delay
-from lycosa.ports import Clock
+from lycosa.politeness.delay import after_exchange, clamp, delay_s, in_seconds, longest_delay
 from lycosa.reasons import Reason
 
 
 class Rest:
-    """The rest of one host after the exchange that is about to begin: ``until`` on the monotonic clock, ``wall_until`` on the wall."""
+    """The rest of one host after the exchange that is about to begin: ``until`` on the monotonic clock, ``time_until`` in crawl time."""
 
-    def __init__(self, visit: VisitState, section: PolitenessSection, clock: Clock, chance: random.Random) -> None:
+    def __init__(self, visit: VisitState, section: PolitenessSection, clock: CrawlClock, chance: random.Random) -> None:
         self._visit = visit
         self._section = section
         self._clock = clock
         self._chance = chance
         longest = longest_delay(section)
-        self._ended = (clock.monotonic(), clock.wall())
-        self.until, self.wall_until = (ended + longest for ended in self._ended)
+        self._ended = (clock.monotonic(), clock.time())
+        self.until, self.time_until = (ended + longest for ended in self._ended)
         self.is_asked = False
 
     def of(self, visit: VisitState) -> Rest:
@@ -34,13 +34,14 @@ class Rest:
         return Rest(visit, self._section, self._clock, self._chance)
 
     def __call__(self, fetched: Fetched, now: float, wall: float) -> float:
-        """Takes the answer into the host's pace; gives the delay in seconds."""
-        record = self._visit.record
-        pace = clamp(record.pace, self._section, wall)
+        """Takes the answer into the host's pace, which counts in crawl time; gives the delay in seconds. ``wall`` is what a date in
+        Retry-After is compared with."""
+        record, time = self._visit.record, self._clock.time()
+        pace, asked = clamp(record.pace, self._section, time), in_seconds(fetched.header("retry-after"), wall)
         # A refused HTTP/2 stream is what 503 is: a server that has too much to do.
         status = 503 if fetched.reason is Reason.REQUEST_REFUSED else fetched.status
-        record.pace = after_exchange(pace, self._section, status, fetched.header("retry-after"), fetched.duration_s, wall)
-        self._ended = self.until, self.wall_until = now, wall
+        record.pace = after_exchange(pace, self._section, status, asked, fetched.duration_s, time)
+        self._ended = self.until, self.time_until = now, time
         return self.decide()
 
     def decide(self) -> float:
@@ -50,7 +51,7 @@ class Rest:
         """
         delay = delay_s(self._visit.record.pace, self._section, self._ended[1], self._chance)
         self.until = max(self.until, self._ended[0] + delay.seconds)
-        self.wall_until = max(self.wall_until, self._ended[1] + delay.seconds)
+        self.time_until = max(self.time_until, self._ended[1] + delay.seconds)
         self.is_asked = delay.source in ("retry-after", "backoff")
         return self.until - self._ended[0]
 
@@ -58,7 +59,7 @@ class Rest:
 class Pacing:
     """Makes the rests of one worker."""
 
-    def __init__(self, section: PolitenessSection, clock: Clock, chance: random.Random) -> None:
+    def __init__(self, section: PolitenessSection, clock: CrawlClock, chance: random.Random) -> None:
         self._section = section
         self._clock = clock
         self._chance = chance

@@ -19,6 +19,7 @@ from lycosa.admit.budgets import park_s
 from lycosa.attempts import Settling, Suspicion
 from lycosa.capturing import Body, Capturing
 from lycosa.config import Config
+from lycosa.crawl_clock import CrawlClock
 from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.lease import Lease
 from lycosa.frontier.partition import Partition
@@ -29,7 +30,7 @@ from lycosa.model.completed import Completed, UrlState
 from lycosa.model.fetched import MAX_SITEMAP_BYTES, Fetched, FetchKind, FetchRequest, Limits
 from lycosa.pacing import Pacing
 from lycosa.parsing import Parsing
-from lycosa.ports import Clock, Parser, ResolveError
+from lycosa.ports import Parser, ResolveError
 from lycosa.reasons import Reason
 from lycosa.reparsing import Reparsing
 from lycosa.robots import OriginState, Robots, robots_url
@@ -69,7 +70,7 @@ class Pipeline:
     """One per worker. ``visit`` takes a host that ``Frontier.acquire`` gave through one exchange and gives it back."""
 
     def __init__(
-        self, stages: Stages, config: Config, clock: Clock, pacing: Pacing, permits: Permits, suspicion: Callable[[str], Suspicion]
+        self, stages: Stages, config: Config, clock: CrawlClock, pacing: Pacing, permits: Permits, suspicion: Callable[[str], Suspicion]
     ) -> None:
         self._stages = stages
         self._config = config
@@ -100,7 +101,7 @@ class Pipeline:
         if lease is None:
             frontier.give_back(visit)
             return
-        state = self._stages.robots.state(partition, visit, lease.record.secure, self._clock.wall())
+        state = self._stages.robots.state(partition, visit, lease.record.secure, self._clock.time())
         if self._is_barred(visit, state, robots_url(visit.host, lease.record.secure)):
             partition.restore(lease)
             frontier.give_back(visit)
@@ -126,7 +127,7 @@ class Pipeline:
 
     def next_urls(self, visit: VisitState) -> tuple[str, ...]:
         """What the host's visit may request now: its first URL that is not ended without a request, or its robots.txt before that."""
-        partition, wall, passed = self._partition(visit), self._clock.wall(), []
+        partition, time, passed = self._partition(visit), self._clock.time(), []
         try:
             for _ in range(_DRAIN):
                 lease = partition.lease(visit)
@@ -135,7 +136,7 @@ class Pipeline:
                 passed.append(lease)
                 if self._suspicion(lease.url) is Suspicion.HOPELESS:
                     continue
-                state = self._stages.robots.state(partition, visit, lease.record.secure, wall)
+                state = self._stages.robots.state(partition, visit, lease.record.secure, time)
                 if state.is_needed:
                     return robots_url(visit.host, lease.record.secure), lease.url
                 if state.wait_until or state.decide(lease.record.target).allowed:
@@ -158,10 +159,10 @@ class Pipeline:
             refusal = self._stages.intake.over_budget(partition, visit)
             if refusal is not None:
                 partition.restore(lease)
-                until = int(self._clock.wall() + park_s(self._config.budgets, visit.record.parks))
+                until = int(self._clock.time() + park_s(self._config.budgets, visit.record.parks))
                 partition.park(visit, until, refusal.reason, f"{refusal.rule} = {refusal.value}")
                 return None
-            state = robots.state(partition, visit, lease.record.secure, self._clock.wall())
+            state = robots.state(partition, visit, lease.record.secure, self._clock.time())
             if state.is_needed or state.wait_until:
                 return lease
             decision = state.decide(lease.record.target)
@@ -210,11 +211,11 @@ class Pipeline:
         visit.record.dns_failures += not error.is_outage
         visit.record.last_error = error.reason
         if error.is_outage:
-            self._snooze(visit, self._clock.wall() + wait_s(0, retry), error.reason, f"{error}; nobody is answered, so it has to wait")
+            self._snooze(visit, self._clock.time() + wait_s(0, retry), error.reason, f"{error}; nobody is answered, so it has to wait")
         elif error.reason is Reason.DNS_NO_SUCH_NAME or visit.record.dns_failures >= retry.dns_tries:
             partition.retire(visit, error.reason, str(error))
         else:
-            until = self._clock.wall() + wait_s(visit.record.dns_failures - 1, retry)
+            until = self._clock.time() + wait_s(visit.record.dns_failures - 1, retry)
             self._snooze(visit, until, error.reason, str(error))
         self._stages.frontier.give_back(visit)
 
@@ -226,12 +227,12 @@ class Pipeline:
         try:
             captures = await robots.fetch(partition, visit, secure, address, rest)
         finally:
-            self._release(visit, rest.until, rest.wall_until)
+            self._release(visit, rest.until, rest.time_until)
         self.settled.append(robots_url(visit.host, secure))
         for capture in captures:
             self._stages.store.append(msgspec.structs.replace(capture, site=self._stages.intake.site_of(capture.host)))
         self._stages.intake.sitemaps(visit, robots.sitemaps(partition, visit, secure), robots_url(visit.host, secure))
-        state = robots.state(partition, visit, secure, self._clock.wall())
+        state = robots.state(partition, visit, secure, self._clock.time())
         error = visit.record.last_error
         if error is Reason.ADDRESS_FORBIDDEN and not captures:
             # Ours to change, not the server's: waiting would not help.
@@ -267,10 +268,10 @@ class Pipeline:
         except BaseException:
             partition.restore(lease)
             self._permits.give_back()
-            self._release(visit, rest.until, rest.wall_until)
+            self._release(visit, rest.until, rest.time_until)
             frontier.give_back(visit)
             raise
-        self._release(visit, rest.until, rest.wall_until)
+        self._release(visit, rest.until, rest.time_until)
         self._note_health(visit, fetched, rest.is_asked)
         frontier.give_back(visit)
         body = await self._examine(fetched, is_sitemap=request.kind is FetchKind.SITEMAP)
@@ -345,7 +346,7 @@ class Pipeline:
     def _without_capture(self, lease: Lease, fetched: Fetched, outcome: Outcome) -> Completed:
         detail = fetched.detail or (f"status {fetched.status}" if fetched.status else "")
         if outcome.meaning is Meaning.RETRY:
-            due = int(self._clock.wall() + outcome.wait_s) + 1
+            due = int(self._clock.time() + outcome.wait_s) + 1
             return Completed(lease.visit.host8, lease.entry.url8, lease.number, UrlState.QUEUED, outcome.reason, detail, due)
         return Completed(lease.visit.host8, lease.entry.url8, lease.number, UrlState.FAILED, outcome.reason, detail)
 
@@ -354,12 +355,12 @@ class Pipeline:
     def _partition(self, visit: VisitState) -> Partition:
         return self._stages.frontier.partitions[visit.partition]
 
-    def _release(self, visit: VisitState, until: float, wall_until: float) -> None:
-        visit.next_time, visit.record.next_at = until, wall_until
+    def _release(self, visit: VisitState, until: float, time_until: float) -> None:
+        visit.next_time, visit.record.next_at = until, time_until
 
     def _snooze(self, visit: VisitState, until: float, reason: Reason, detail: str) -> None:
         self._partition(visit).snooze(visit, until, reason, detail)
-        visit.next_time = max(visit.next_time, self._clock.monotonic() + until - self._clock.wall())
+        visit.next_time = max(visit.next_time, self._clock.monotonic() + until - self._clock.time())
 
     def _end(self, lease: Lease, done: Completed) -> None:
         self._partition(lease.visit).complete(lease, done)

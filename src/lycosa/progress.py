@@ -7,13 +7,13 @@ import random
 from collections.abc import Callable
 
 from lycosa.config import Config
+from lycosa.crawl_clock import CrawlClock
 from lycosa.frontier.due import NEVER
 from lycosa.frontier.visit_state import HostState, VisitState
 from lycosa.memory import held_by
 from lycosa.messages import HostNote, ProcessMemory, Progress
 from lycosa.model.completed import UrlState
 from lycosa.politeness.delay import delay_s
-from lycosa.ports import Clock
 from lycosa.reasons import Reason
 from lycosa.run_cost import cpu_s
 from lycosa.worker import Worker
@@ -29,7 +29,7 @@ class ProgressReport:
         self,
         worker: Worker,
         config: Config,
-        clock: Clock,
+        clock: CrawlClock,
         parser_pid: Callable[[], int | None] = lambda: None,
         undelivered: Callable[[], str] = lambda: "",
     ) -> None:
@@ -95,8 +95,8 @@ class ProgressReport:
 
     def _next_in_s(self, now: float) -> float:
         """Until the next host is ready, or the next retry, sleeping or parked host is due; -1 when nothing ever is."""
-        frontier, wall = self._worker.frontier, self._clock.wall()
-        times = [float(due) - wall for p in frontier.partitions.values() if (due := p.next_due()) < NEVER]
+        frontier, time = self._worker.frontier, self._clock.time()
+        times = [float(due) - time for p in frontier.partitions.values() if (due := p.next_due()) < NEVER]
         ready = frontier.next_time()
         if ready is not None:
             times.append(ready - now)
@@ -109,7 +109,7 @@ class ProgressReport:
 
     def _note(self, visit: VisitState, now: float) -> HostNote:
         record = visit.record
-        delay = delay_s(record.pace, self._politeness, self._clock.wall(), self._no_jitter).seconds
+        delay = delay_s(record.pace, self._politeness, self._clock.time(), self._no_jitter).seconds
         reason = (record.detail if record.reason is Reason.ROBOTS_UNREACHABLE else "") or record.reason.label
         reason = reason if record.state is HostState.SNOOZED else ""
         return HostNote(record.host, record.waiting + record.retrying, delay, max(visit.next_time - now, 0.0), reason)

@@ -29,7 +29,8 @@ class Recovered(msgspec.Struct, frozen=True):
     """What a start found.
 
     ``replayed`` batches that tables lacked, ``rebuilt`` URL-seen files, what happened to the output files, when the last commit was
-    (wall seconds, 0 = never), captures by partition, and the URLs whose places belong to the scope.
+    (wall seconds, 0 = never), captures by partition, the URLs whose places belong to the scope, and the latest crawl time that a
+    commit has, with the wall time of that commit.
     """
 
     replayed: int
@@ -38,6 +39,7 @@ class Recovered(msgspec.Struct, frozen=True):
     last_commit: float
     captures: dict[int, int]
     places: list[str]
+    latest: tuple[float, float] = (0.0, 0.0)
 
 
 class _Opened(msgspec.Struct):
@@ -94,7 +96,8 @@ def _recover(
         for log in logs:
             log.drop_until(log.last.sequence if log.last else 0)
         last = max((log.last.wall for log in logs if log.last), default=0.0)
-        return Recovered(replayed, rebuilt, report, last, captures, places)
+        latest = max(((log.last.time or log.last.wall, log.last.wall) for log in logs if log.last), default=(0.0, 0.0))
+        return Recovered(replayed, rebuilt, report, last, captures, places, latest)
     finally:
         for log in logs:
             log.close()

@@ -20,7 +20,7 @@ _ALLOWED_KEY = meta_key("allowed")
 
 
 def reopen_allowed(partitions: Iterable[Partition], allowed: Sequence[str], now: float) -> int:
-    """Reopens hosts that were given up for an address that is ``allowed`` by now (CIDRs). ``now`` is wall time. Gives how many."""
+    """Reopens hosts that were given up for an address that is ``allowed`` by now (CIDRs). ``now`` is crawl time. Gives how many."""
     wanted, guard = sorted(allowed), Guard(allowed)
     reopened = 0
     for partition in partitions:

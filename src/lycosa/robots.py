@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from lycosa.config import RobotsSection
+from lycosa.crawl_clock import CrawlClock
 from lycosa.decode import decode
 from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.partition import Partition
@@ -27,7 +28,7 @@ from lycosa.pacing import Rest
 from lycosa.parse.identify import identify
 from lycosa.politeness.robots_cache import RobotsRecord, RobotsState, after_fetch, answer_of, decision, robots_state
 from lycosa.politeness.robots_rules import Matcher
-from lycosa.ports import Clock, ResolveError
+from lycosa.ports import ResolveError
 from lycosa.reasons import Reason
 from lycosa.schedule.outcome import REDIRECTS
 from lycosa.sender import Sender
@@ -41,7 +42,7 @@ _DECODER = msgspec.msgpack.Decoder(RobotsRecord)
 
 
 class OriginState(msgspec.Struct, frozen=True):
-    """What robots.txt says of one origin now: fetch it (``is_needed``), wait for it (``wait_until``, wall), or decide by it."""
+    """What robots.txt says of one origin now: fetch it (``is_needed``), wait for it (``wait_until``, crawl time), or decide by it."""
 
     is_needed: bool
     wait_until: float
@@ -68,7 +69,7 @@ class Robots:
         product: str,
         frontier: Frontier,
         sender: Sender,
-        clock: Clock,
+        clock: CrawlClock,
         resolve_url: Callable[[str, str], str],
         partition_of: Callable[[str], int],
     ) -> None:
@@ -88,11 +89,11 @@ class Robots:
         self._known.clear()
         self._rules = 0
 
-    def state(self, partition: Partition, visit: VisitState, secure: bool, wall: float) -> OriginState:
-        """What is known of the origin at a wall time."""
+    def state(self, partition: Partition, visit: VisitState, secure: bool, time: float) -> OriginState:
+        """What is known of the origin at a crawl time."""
         known = self._load(partition, visit, secure)
         record = known[0] if known else None
-        state = robots_state(record, wall)
+        state = robots_state(record, time)
         wait_until = record.next_try if record is not None and state is RobotsState.WAIT else 0.0
         return OriginState(state is RobotsState.NEEDED, wait_until, record, known[1] if known else None)
 
@@ -114,7 +115,7 @@ class Robots:
         if 200 <= fetched.status < 300:
             body = decode(_whole_body(fetched), fetched.header("content-encoding"), self._section.max_bytes + 1, 1000).body
         known = self._load(partition, visit, secure)
-        record = after_fetch(known[0] if known else None, answer_of(fetched, body), self._product, self._section, self._clock.wall())
+        record = after_fetch(known[0] if known else None, answer_of(fetched, body), self._product, self._section, self._clock.time())
         visit.record.last_error = record.error if record.failures else fetched.reason
         partition.table.put(robots_key(visit.host8, secure), encode(record))
         self._keep(robots_key(visit.host8, secure), record)
@@ -156,7 +157,7 @@ class Robots:
         except ResolveError as error:
             return Fetched(url, error.reason, str(error))
         clock = self._clock
-        if not await self._is_free(lambda: self._frontier.borrow(partition, host, host8, clock.monotonic(), clock.wall())):
+        if not await self._is_free(lambda: self._frontier.borrow(partition, host, host8, clock.monotonic(), clock.time())):
             return Fetched(url, Reason.TOTAL_TIMEOUT, f"{host} may not be asked now")
         other = self._frontier.known(partition, host8)
         rest = rest.of(other if other is not None else VisitState(partition, host8, VisitRecord(host), 1))
@@ -169,7 +170,7 @@ class Robots:
             until = rest.until
             return fetched
         finally:
-            self._frontier.return_borrowed(partition, host8, until, rest.wall_until)
+            self._frontier.return_borrowed(partition, host8, until, rest.time_until)
 
     async def _is_free(self, take: Callable[[], float]) -> bool:
         """Waits until a host or an address is taken; not for long."""

@@ -22,6 +22,7 @@ from lycosa.assembly import Job, identity_of
 from lycosa.commit import CommitLog
 from lycosa.config import Config
 from lycosa.config_sources import SettingsError
+from lycosa.crawl_clock import ahead_s, time_at_start
 from lycosa.durable import replace_file
 from lycosa.fetch.headers import build_user_agent
 from lycosa.folder import crawl_sites, log_folder, settings_path, spool_folder, status_path, suffix_list
@@ -118,6 +119,7 @@ class Session:
             self.user_agent,
             last_commit=self.recovered.last_commit,
             places=self.recovered.places,
+            time_base=self.time_base,
         )
 
     def recover_worker(self, number: int, owned: Sequence[int]) -> Recovered:
@@ -145,9 +147,18 @@ class Session:
         spool_folder(self.folder).mkdir()
         workers = worker_count(self.config)
         self.recovered: Recovered = recover_crawl(self.folder, self.config, self._open_table, workers)
+        self._set_clock()
         for worker in range(max(workers, manifest.workers)):
             _begin_log(self.folder, worker)
         self.manifest: Manifest = manifests.begin_run(self.folder, manifest, SOFTWARE, self._clock.wall(), workers=workers)
+
+    def _set_clock(self) -> None:
+        """Crawl time continues after the last commit, whatever the wall clock says by now."""
+        last_time, last_wall = self.recovered.latest
+        wall, monotonic = self._clock.wall(), self._clock.monotonic()
+        self.time_base = time_at_start(wall, last_wall, last_time) - monotonic
+        self.clock_set_back_s = ahead_s(self.time_base + monotonic, wall)
+        """How far the wall clock lies behind the clock of an earlier run; 0 when it does not."""
 
 
 def _begin_log(folder: Path, worker: int) -> None:

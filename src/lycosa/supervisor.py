@@ -240,6 +240,7 @@ class Supervisor:
             sockets,
             list(self._places),
             self._plan,
+            self._session.time_base,
         )
 
     def _greeting(self, handle: WorkerHandle) -> tuple[ToWorker, ...]:

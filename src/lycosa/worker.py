@@ -14,11 +14,12 @@ from typing import Any
 from lycosa.attempts import Suspicion
 from lycosa.committing import Books, Committer, Reach
 from lycosa.config import Config
+from lycosa.crawl_clock import CrawlClock
 from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.visit_state import VisitState
 from lycosa.model.parsed import ParserHealth
 from lycosa.pipeline import Pipeline
-from lycosa.ports import Clock, Offload
+from lycosa.ports import Offload
 from lycosa.reparsing import Reparsing
 from lycosa.schedule.outcome import is_unreached
 
@@ -43,7 +44,7 @@ class Worker:
         frontier: Frontier,
         pipeline: Pipeline,
         books: Books,
-        clock: Clock,
+        clock: CrawlClock,
         offload: Offload,
         reach: Reach = lambda _: None,
     ) -> None:
@@ -68,6 +69,7 @@ class Worker:
         self.reaches_nobody = False  # nothing was ever captured, nobody answered, and all that waits are hosts out of reach
         self._has_visited = False  # in this run
         self.lacks_room = False  # the disk has less than ``store.min_free_bytes``: nothing new is started until it has more
+        self.recalled = 0  # waits that ended because their stored time could not be
         self._most_running = config.fetch.slots
         self._looked_at_disk = -_DISK_S
 
@@ -150,18 +152,19 @@ class Worker:
         """Starts what can start; gives the end when there is one."""
         self._news.clear()
         self._raise_failure()
-        # In this order: what is late between the two makes a host that waits by the wall clock wait longer, not shorter.
-        wall, now = self._clock.wall(), self._clock.monotonic()
+        # In this order: what is late between the two makes a host that waits by crawl time wait longer, not shorter.
+        time, now = self._clock.time(), self._clock.monotonic()
         if now - self._looked_at_disk >= _DISK_S:
             self._looked_at_disk = now
             self.lacks_room = self._books.free_bytes() < self._config.store.min_free_bytes
-        if self.frontier.next_due() <= wall:
+        self.recalled += self.frontier.recall_strays(time)
+        if self.frontier.next_due() <= time:
             for partition in self.frontier.partitions.values():
-                partition.wake_due(wall)
+                partition.wake_due(time)
         if self._stop is not None:
             return self._stop
         while self._may_start:
-            visit = self.frontier.acquire(now, wall)
+            visit = self.frontier.acquire(now, time)
             if visit is None:
                 break
             self._start(visit)
@@ -171,8 +174,8 @@ class Worker:
             self._running or self._solo_waiting or self._is_paused or self.expects_more or self.lacks_room
         )
         wait = self._config.frontier.finish_wait_s
-        self.is_idle = is_free and self._is_finished(now, wall, wait)
-        self.reaches_nobody = is_free and not self._reaches_anybody() and self._is_finished(now, wall, 0.0)
+        self.is_idle = is_free and self._is_finished(now, time, wait)
+        self.reaches_nobody = is_free and not self._reaches_anybody() and self._is_finished(now, time, 0.0)
         return End.FINISHED if self.is_alone and (self.is_idle or self.reaches_nobody) else None
 
     @property
@@ -182,14 +185,14 @@ class Worker:
             return False  # commits are slower than fetching: what waits for them is bounded
         return has_slot and not (self._solo_waiting or self._is_paused or self.lacks_room) and self._pipeline.may_start
 
-    def _is_finished(self, now: float, wall: float, wait: float) -> bool:
+    def _is_finished(self, now: float, time: float, wait: float) -> bool:
         """Nothing is leased, no host will be ready within ``wait`` and nothing will be due within ``finish_wait``."""
         ready = self.frontier.next_time()
         if self.frontier.waiting_in_front() and (ready is None or ready > now):
             return False
         if ready is not None and ready <= now + wait:
             return False
-        return self.frontier.next_due() > wall + self._config.frontier.finish_wait_s
+        return self.frontier.next_due() > time + self._config.frontier.finish_wait_s
 
     def _reaches_anybody(self) -> bool:
         """False when nothing was ever fetched, nobody answered in this run and no host that waits could be reached: the operator should
@@ -202,12 +205,12 @@ class Worker:
 
     async def _pause(self) -> None:
         """Until something happens or becomes due."""
-        now, wall = self._clock.monotonic(), self._clock.wall()
+        now, time = self._clock.monotonic(), self._clock.time()
         times = [_IDLE_S, self._config.store.commit_s]
         ready = self.frontier.next_time()
         if ready is not None and self._may_start:
             times.append(ready - now)
-        times.append(self.frontier.next_due() - wall)
+        times.append(self.frontier.next_due() - time)
         timer = asyncio.get_running_loop().call_later(max(min(times), 0.0), self._news.set)
         try:
             await self._news.wait()

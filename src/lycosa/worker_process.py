@@ -105,8 +105,8 @@ class WorkerProcess:
         exchange = await _open_exchange(start, assembled, ports)
         parser = ports.parser
         assert isinstance(parser, ChildParser)
-        report = ProgressReport(assembled.worker, config, ports.clock, lambda: parser.pid, assembled.delivery.stalled)
         self._reliever = Reliever(start.plan, config.fetch.slots, assembled, parser, cache, ports)
+        report = ProgressReport(assembled.worker, config, assembled.clock, lambda: parser.pid, assembled.delivery.stalled)
         listening = asyncio.create_task(self._listen(assembled))
         reporting = asyncio.create_task(self._report(report, assembled))
         running = asyncio.create_task(assembled.worker.run())
@@ -190,6 +190,7 @@ def _job(start: Start, config: Config) -> Job:
         rules=plugged_in("lycosa.scope_rules"),
         sinks=(*plugged_in("lycosa.page_sinks"), *([_misbehave_at_hook] if os.environ.get(_HOOKS_VARIABLE) == "1" else [])),
         plan=start.plan,
+        time_base=start.time_base,
     )
 
 

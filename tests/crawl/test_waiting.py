@@ -22,7 +22,7 @@ def test_a_retry_that_is_due_is_something_to_wait_for(tmp_path: Path) -> None:
     crawl, _ = scripted_crawl(tmp_path / "c", {A: error(503)}, quick_config(retry=RetrySection(first_s=1000)))
     crawl.run([A])
     found: list[Progress] = []
-    crawl.run(meanwhile=lambda assembled: found.append(ProgressReport(assembled.worker, crawl.config, crawl.clock).make()))
+    crawl.run(meanwhile=lambda assembled: found.append(ProgressReport(assembled.worker, crawl.config, assembled.clock).make()))
     assert 900 < found[0].next_in_s <= 1001
     assert waiting_for(found[0]).startswith("a host or a retry that is due in ")
 

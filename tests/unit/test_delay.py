@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lycosa.config import PolitenessSection
 from lycosa.model.pace import Pace
-from lycosa.politeness.delay import Delay, after_exchange, clamp, delay_s, longest_delay, parse_retry_after
+from lycosa.politeness.delay import Delay, after_exchange, clamp, delay_s, in_seconds, longest_delay, parse_retry_after
 
 NOW = 1_800_000_000.0
 DAY = 86400.0
@@ -58,6 +58,16 @@ def test_retry_after_is_kept_as_a_time() -> None:
 
 def test_retry_after_is_cut_to_its_cap() -> None:
     assert delay(refused(retry_after="99999999")) == Delay(DAY, "retry-after")
+
+
+@pytest.mark.parametrize("digits", [15, 16, 30, 64, 65, 400, 60_000])
+def test_retry_after_of_any_length_is_cut_to_its_cap(digits: int) -> None:
+    assert delay(refused(retry_after="9" * digits)) == Delay(DAY, "retry-after")
+
+
+def test_a_date_becomes_seconds_by_the_wall_clock() -> None:
+    assert in_seconds(format_datetime(datetime.fromtimestamp(NOW + 90, UTC), usegmt=True), NOW) == "90.000"
+    assert [in_seconds(value, NOW) for value in ("", "soon", "7")] == ["", "soon", "7.000"]
 
 
 def test_a_later_answer_does_not_shorten_retry_after() -> None:
@@ -131,7 +141,14 @@ def _date(offset_s: float) -> str:
         ("0", 0),
         ("-10", 0),
         ("9" * 15, 366 * DAY),
-        ("9" * 400, None),
+        ("9" * 16, 366 * DAY),
+        ("9" * 65, 366 * DAY),
+        ("9" * 400, 366 * DAY),
+        ("0" * 70 + "7", 7),
+        ("9" * 400 + "x", None),
+        ("-" + "9" * 400, 0),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", 366 * DAY),
+        ("Fri, 31 Dec 99999 23:59:59 GMT", None),
         (_date(90), 90),
         (_date(-90), 0),
         ("Fri, 31 Dec 9999 23:59:59 GMT", 366 * DAY),

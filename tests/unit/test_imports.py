@@ -15,7 +15,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "lycosa"
 
-VALUES = ["reasons", "model", "ports", "config", "config_checks", "config_fields", "config_sources", "config_units", "clock"]
+VALUES = ["reasons", "model", "ports", "config", "config_checks", "config_fields", "config_sources", "config_units", "clock", "crawl_clock"]
 VALUES += ["url", "canonical", "url_parts", "surt", "sites", "session_ids", "query_charset"]
 TOOLS = ["durable", "memory", "wire", "decode", "lock", "manifest", "commit", "attempts", "kv", "exchange"]
 TOOLS += ["machine", "memory_plan", "memory_relief", "run_cost", "shortage"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lycosa.cli.crawl_seeds import Seeds, default_folder
-from lycosa.cli.output import ExitCode, Unbroken, clean, counted, emit, emit_json
+from lycosa.cli.output import ExitCode, Unbroken, clean, counted, emit, emit_json, human_duration
 
 if TYPE_CHECKING:
     from lycosa.cli.crawl_display import Display
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lycosa.supervisor import Outcome
 
 _MOST_TOLD = 10
+_NOTED_S = 60.0  # a clock that was set back by less is no news
 _SMALL = 1000  # URLs of a crawl whose failed seeds are looked for
 _EPILOG = """
 \b
@@ -95,6 +96,9 @@ def run(seeds: Seeds, folder: Path, options: dict[str, Any], as_json: bool) -> E
         seeds.tell = display.note
         for file, reason in list(session.recovered.store.unbuildable.items())[:_MOST_TOLD]:
             display.note(f"{file} is missing and cannot be built: {reason}")
+        if session.clock_set_back_s >= _NOTED_S:
+            behind = human_duration(session.clock_set_back_s)
+            display.note(f"the clock is {behind} behind the one of an earlier run; hosts and retries wait as long as they were asked to")
         outcome = asyncio.run(_supervise(session, plan, seeds, display))
     seeds.tell = _tell
     return _report(session, outcome, seeds, as_json)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
+import time
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -84,12 +86,14 @@ def summary_values(folder: Path, outcome: Outcome, code: ExitCode, refused: Iter
         },
         "unparsed": progress.unparsed,
         "reparsed": progress.reparsed,
+        "waiting": {"urls": waiting_urls(outcome), "next_due_in_s": round(progress.next_in_s, 3)} if waiting_urls(outcome) else None,
     }
 
 
 def summary_lines(folder: Path, outcome: Outcome, code: ExitCode, limits: LimitSection, files: FilesThere) -> list[str]:
     """The summary for people."""
     progress, states, end = outcome.progress, outcome.progress.states, end_of(outcome)
+    quoted = shlex.quote(str(folder))
     rate = outcome.captured / max(outcome.duration_s, 0.001)
     what = f"{counted(progress.captures, 'capture')} ({counted(progress.pages, 'page')}, {human_bytes(progress.body_bytes)})"
     rest = [f"{human_count(number)} {name.replace('_', ' ')}" for name, number in states.items() if number and name != "fetched"]
@@ -97,7 +101,7 @@ def summary_lines(folder: Path, outcome: Outcome, code: ExitCode, limits: LimitS
     lines = [f"{_ENDS[end]} after {human_duration(outcome.duration_s)}: {what}, {rate:.1f} a second", ", ".join([known, *rest])]
     lines += _reason_lines(progress.reasons)
     lines += _parser_lines(progress.parser)
-    quoted = shlex.quote(str(folder))
+    lines += _waiting_lines(outcome, quoted)
     if code is ExitCode.NOTHING_FETCHED:
         lines.append("nothing could be fetched; the same command tries again")
         return lines
@@ -119,6 +123,23 @@ def summary_lines(folder: Path, outcome: Outcome, code: ExitCode, limits: LimitS
         f'  lycosa sql {quoted} "SELECT url, title FROM pages WHERE fetch_status = 200 LIMIT 10"',
         f"  lycosa explain {quoted} URL",
     ]
+
+
+def waiting_urls(outcome: Outcome) -> int:
+    """Queued URLs that a finished run left, because their host or their retry is due later than ``frontier.finish_wait_s``."""
+    return outcome.progress.states.get("queued", 0) if end_of(outcome) == "finished" else 0
+
+
+def _waiting_lines(outcome: Outcome, quoted: str) -> list[str]:
+    """Until when the queued URLs of a finished run wait."""
+    waiting, next_in_s = waiting_urls(outcome), outcome.progress.next_in_s
+    if not waiting:
+        return []
+    if next_in_s < 0:
+        return [f"{counted(waiting, 'URL')} queued, and nothing says when: run lycosa audit {quoted}"]
+    due = datetime.fromtimestamp(time.time() + next_in_s).strftime("%Y-%m-%d %H:%M:%S")
+    what = "1 queued URL waits" if waiting == 1 else f"{human_count(waiting)} queued URLs wait"
+    return [f"{what} for a host or a retry; the first is due in {human_duration(next_in_s)} ({due}): lycosa crawl --dir {quoted}"]
 
 
 def _again(limits: LimitSection) -> str:

@@ -90,6 +90,7 @@ def _print(status: CrawlStatus, estimated: str, now: float) -> None:
             ("memory", _memory(live.get("memory", {}))),
             ("waiting for", status.waits_for),
             ("estimate", estimated),
+            ("clock", _clock(status)),
             ("last commit", human_time(status.last_commit)),
             ("captures", f"{human_count(status.captures)} ({human_count(status.pages)} pages) in {human_count(status.requests)} requests"),
             ("received", human_bytes(status.body_bytes)),
@@ -123,6 +124,12 @@ def lacking_lines(lacking: Sequence[LackingFile]) -> list[str]:
     if len(lacking) > _MOST_LACKING:
         lines.append(f"  and {len(lacking) - _MOST_LACKING:,} more; --json lists all")
     return lines
+
+
+def _clock(status: CrawlStatus) -> str | None:
+    """Nothing when the clock is right, as far as the crawl can tell."""
+    behind = status.clock_set_back_s
+    return f"{human_duration(behind)} behind the clock of an earlier run; waits keep their length" if behind >= 1 else None
 
 
 def _memory(memory: dict[str, Any]) -> str | None:

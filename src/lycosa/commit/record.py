@@ -53,7 +53,8 @@ class CommitRecord(msgspec.Struct, array_like=True, kw_only=True):
     """One commit of one worker.
 
     ``sequence`` counts the worker's commits from 1 without a gap, over all runs; ``epoch`` is the number of the run; ``wall`` is
-    seconds since 1970. ``lengths`` gives the committed bytes of each output file that is open (path relative to the crawl's folder).
+    seconds since 1970, ``time`` crawl time (0: a program that had none wrote it, and it was ``wall``). ``lengths`` gives the committed
+    bytes of each output file that is open (path relative to the crawl's folder).
     ``before`` gives, for each partition that the worker owns, the last commit before this one: by it a start sees that a log, or
     the front of one, is missing. Records of earlier versions have none.
     """
@@ -64,6 +65,7 @@ class CommitRecord(msgspec.Struct, array_like=True, kw_only=True):
     lengths: dict[str, int] = {}
     batches: list[PartitionBatch] = []
     before: dict[int, Mark] = {}
+    time: float = 0.0
 
     @property
     def mark(self) -> Mark:

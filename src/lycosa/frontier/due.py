@@ -19,7 +19,10 @@ NEVER = 0xFFFFFFFF
 
 
 class DueQueue:
-    """Entries under one prefix by due time (whole wall seconds). ``row`` of them may share one if they are of 16 bytes, as URLs are."""
+    """Entries under one prefix by due time (whole seconds of crawl time).
+
+    ``row`` of them may share one if they are of 16 bytes, as URLs are.
+    """
 
     def __init__(self, table: Overlay, prefix: bytes, row: int = 1) -> None:
         self._table = table
@@ -78,6 +81,16 @@ class DueQueue:
             self._table.delete(key)
             last = int.from_bytes(key[1:5], "big")
         self.earliest = self._peek(last)
+        return taken
+
+    def take_beyond(self, latest: int, limit: int) -> list[bytes]:
+        """Removes and gives suffixes of up to ``limit`` rows that are due after ``latest``."""
+        if latest >= NEVER:
+            return []
+        taken: list[bytes] = []
+        for key, row in list(self._table.scan(self._key(latest + 1, b""), self._prefix + b"\xff" * 21, limit)):
+            taken += due_urls(key, row)
+            self._table.delete(key)
         return taken
 
     def _key(self, due_at: int, suffix: bytes) -> bytes:

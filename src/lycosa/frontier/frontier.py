@@ -25,6 +25,7 @@ import msgspec
 
 from lycosa.frontier.due import NEVER
 from lycosa.frontier.partition import Partition
+from lycosa.frontier.strays import recall_strays
 from lycosa.frontier.visit_state import HostState, VisitState
 from lycosa.frontier.workbench import Workbench
 
@@ -32,6 +33,7 @@ _PULL = 64
 _ROUNDS = 20
 QUANTUM = 32  # visits, after which a host makes room while others wait
 _LONGEST_WAIT_S = 86_400.0
+_LONGEST_DUE_S = 366 * 86_400.0
 _BUSY_S = 0.25
 _BORROWED = 10_000  # borrowed hosts remembered before those whose time has passed are dropped
 _SLEEP_S = 120.0  # a host that waits for longer sleeps
@@ -48,7 +50,10 @@ class FrontierSnapshot(msgspec.Struct, frozen=True):
 
 
 class Frontier:
-    """The partitions of one worker, and the workbench they share. Times: ``now`` monotonic, ``wall`` seconds since 1970."""
+    """The partitions of one worker, and the workbench they share. Times: ``now`` monotonic, ``wall`` crawl time (``crawl_clock``).
+
+    ``longest_wait_s`` is the longest that a host can be made to wait, ``longest_due_s`` the longest that a URL can.
+    """
 
     def __init__(self, partitions: Iterable[Partition], workbench: Workbench, capacity: int) -> None:
         self.partitions: Mapping[int, Partition] = {p.number: p for p in partitions}
@@ -63,6 +68,8 @@ class Frontier:
         self._lent: dict[bytes, float] = {}  # hosts in process that may be borrowed, and from when
         self._now = self._wall = 0.0  # of the last ``acquire``
         self.in_process: dict[bytes, VisitState] = {}
+        self.longest_wait_s, self.longest_due_s = _LONGEST_WAIT_S, _LONGEST_DUE_S
+        self._strayed = list(self.partitions.values())  # those that may hold times that cannot be
         self.on_benched: Callable[[str], None] = lambda _: None  # told the hosts that come to the workbench, to look up their names
 
     def __repr__(self) -> str:
@@ -176,6 +183,15 @@ class Frontier:
             self.partitions[visit.partition].sleep(visit, ceil(self._wall + wait))
         return wait > _SLEEP_S
 
+    def recall_strays(self, wall: float) -> int:
+        """Some of what waits for a time that is too far ahead is due now; gives how much. A look, once a run, when there is none."""
+        if not self._strayed:
+            return 0
+        latest_due, latest_parked = ceil(wall + self.longest_due_s), ceil(wall + self.longest_wait_s)
+        recalled = {each: recall_strays(each, wall, latest_due, latest_parked) for each in self._strayed}
+        self._strayed = [each for each, number in recalled.items() if number]
+        return sum(recalled.values())
+
     def next_time(self) -> float | None:
         """When the next host on the workbench is ready (monotonic)."""
         return self.workbench.next_time()
@@ -185,7 +201,7 @@ class Frontier:
             partition.take_gathered()
 
     def next_due(self) -> int:
-        """The wall second of the earliest retry, refetch, re-examination or awakening of any partition. Asked at every turn of the loop."""
+        """When the first retry, refetch, re-examination or awakening is due, in crawl time. Asked at every turn of the loop."""
         return min([queue.earliest for queue in self._alarms], default=NEVER)
 
     def waiting_in_front(self) -> int:
@@ -242,7 +258,10 @@ class Frontier:
             if not visit.may_wait:
                 partition.settle_host(visit)  # it lines up again when it is reopened
                 continue
-            wait = min(max(visit.record.next_at - wall, 0.0), _LONGEST_WAIT_S)
+            if visit.record.next_at > wall + self.longest_wait_s:
+                visit.bound_wait(wall, self.longest_wait_s)
+                partition.visits.touch(visit)
+            wait = max(visit.record.next_at - wall, 0.0)
             visit.next_time = max(visit.next_time, now + wait, self._not_before.pop(visit.host, 0.0))
             if self._sleeps(visit):
                 continue

@@ -373,7 +373,7 @@ class Partition:
         self._enqueue(visit, url8, record)
 
     def next_due(self) -> int:
-        """The wall second of the earliest retry, refetch, re-examination or awakening."""
+        """The second of crawl time of the earliest retry, refetch, re-examination or awakening."""
         return min(self._due.earliest, self._parked.earliest)
 
     # -- records and commits ------------------------------------------------------------------------------------

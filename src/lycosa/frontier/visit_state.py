@@ -44,7 +44,7 @@ def counted_as(state: HostState) -> UrlState:
 
 
 class VisitRecord(msgspec.Struct, array_like=True):
-    """The persisted part. Times are wall seconds.
+    """The persisted part. Times are crawl time (``crawl_clock``), in seconds.
 
     ``waiting`` counts entries of the back queue outside the parked band, ``retrying`` those that wait for a retry time,
     ``parked`` those of the parked band. ``next_at`` is the earliest start of the next request. ``deepest`` bounds the depth of
@@ -126,6 +126,13 @@ class VisitState:
     def best_band(self) -> int:
         """The best band in which URLs wait."""
         return self.queue.best_band
+
+    def bound_wait(self, now: float, longest_s: float) -> None:
+        """Its next request is ``longest_s`` away at most, whatever was stored."""
+        record = self.record
+        record.next_at = min(record.next_at, now + longest_s)
+        backoff_at, retry_at = min(record.pace.backoff_at, now), min(record.pace.retry_at, record.next_at)
+        record.pace = msgspec.structs.replace(record.pace, backoff_at=backoff_at, retry_at=retry_at)
 
     def count_discovered(self) -> None:
         """One more URL was found on it."""

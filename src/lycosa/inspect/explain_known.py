@@ -24,6 +24,7 @@ from lycosa.inspect.explain_lookup import Stored, place_in_queue, stored_capture
 from lycosa.inspect.reader import CrawlReader, TableView, UrlEntry
 from lycosa.inspect.saved import Saved
 from lycosa.inspect.site_budget import judged_now, site_budget, site_facts
+from lycosa.inspect.wall_time import record_in_wall_time, visit_in_wall_time
 from lycosa.model.completed import History, UrlState
 from lycosa.reasons import Reason
 from lycosa.url import host_of, join_url, scheme_of
@@ -36,8 +37,9 @@ class Known:
 
     def __init__(self, reader: CrawlReader, saved: Saved, view: TableView, entry: UrlEntry, answer: Explanation, now: float) -> None:
         self._reader, self._config, self._view = reader, saved.config, view
-        self._entry, self._record, self._answer, self._now = entry, entry.record, answer, now
-        self._visit = view.visit(entry.host8) or VisitRecord(host_of(entry.url))
+        ahead_s = reader.ahead_s(now)
+        self._entry, self._record, self._answer, self._now = entry, record_in_wall_time(entry.record, ahead_s), answer, now
+        self._visit = visit_in_wall_time(view.visit(entry.host8) or VisitRecord(host_of(entry.url)), ahead_s)
 
     def run(self) -> Explanation:
         by_state: dict[UrlState, Callable[[], None]] = {

@@ -12,6 +12,7 @@ from lycosa.inspect.explain_lookup import FoundOn, Search, found_on
 from lycosa.inspect.reader import CrawlReader, TableView
 from lycosa.inspect.saved import PureRules, Saved
 from lycosa.inspect.site_budget import site_budget, site_facts
+from lycosa.inspect.wall_time import visit_in_wall_time
 from lycosa.kv.records import sitemap_key
 from lycosa.model.discovered import LinkKind
 from lycosa.reasons import Reason
@@ -79,6 +80,7 @@ class Unknown:
         if visit is None:
             answer.add("host_known", False, "no URL of this host is known")
             return answer.say("never_seen", f"{self._never}; if it were found, it would be crawled as far as its host's robots.txt allows.")
+        visit = visit_in_wall_time(visit, self._reader.ahead_s(self._now))
         host_facts(answer, visit, self._saved.config, self._now)
         if visit.state is HostState.RETIRED:
             return answer.say("never_seen", f"{self._never}, and its host was given up: {why_host(visit)}.")

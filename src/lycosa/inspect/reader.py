@@ -24,6 +24,7 @@ import msgspec
 
 from lycosa import manifest as manifests
 from lycosa.commit import MARK_KEY, Mark, PartitionBatch, read_logs
+from lycosa.crawl_clock import ahead_s, time_at_start
 from lycosa.folder import crawl_sites
 from lycosa.frontier.counters import Counters
 from lycosa.frontier.visit_state import HostState, VisitRecord, decode_visit
@@ -144,8 +145,8 @@ class CrawlReader:
     """A crawl folder, for reading.
 
     ``lengths`` gives the committed bytes of each open output file (path relative to the folder), ``last_commit`` the wall time of the
-    last commit (0 = never). Logs up to ``keep_bytes`` are kept whole. Raises a ``ManifestError`` when the folder is not a crawl,
-    ``LogDamaged``, ``StoreDamaged``, ``OSError``.
+    last commit (0 = never), ``last_time`` its crawl time. Logs up to ``keep_bytes`` are kept whole. Raises a ``ManifestError`` when the
+    folder is not a crawl, ``LogDamaged``, ``StoreDamaged``, ``OSError``.
     """
 
     def __init__(self, folder: Path, keep_bytes: int = 16 << 20) -> None:
@@ -154,9 +155,9 @@ class CrawlReader:
         self.manifest = manifests.load(folder)
         self.partitions = self.manifest.identity.partitions
         self.lengths: Mapping[str, int] = {}
-        self.last_commit = 0.0
         self.newest = Mark(0, 0)
         """The last commit in any log."""
+        self.last_commit = self.last_time = 0.0
         self._cache = shared_cache()
         self._batches: dict[int, list[tuple[Mark, PartitionBatch]]] = {}
         self._read_logs()
@@ -165,6 +166,10 @@ class CrawlReader:
     def sites(self) -> Sites:
         """Sites by the crawl's own public suffix list. Raises ``DamagedFile``."""
         return crawl_sites(self.folder, self.manifest.identity.suffixes)
+
+    def ahead_s(self, now: float) -> float:
+        """How far crawl time, in which waits are stored, is ahead of the wall time ``now``."""
+        return ahead_s(time_at_start(now, self.last_commit, self.last_time), now)
 
     def view(self, partition: int) -> TableView:
         """One partition as it is now or was when the logs were read, whichever is later. Close it after use."""
@@ -232,12 +237,14 @@ class CrawlReader:
     def _take_logs(self, marks: Mapping[int, Mark]) -> None:
         batches: dict[int, list[tuple[Mark, PartitionBatch]]] = {}
         lengths: dict[int, dict[str, int]] = {}
-        self.last_commit = 0.0
         self.newest = Mark(0, 0)
+        self.last_commit = self.last_time = 0.0
         for worker, record in read_logs(self.folder / "log"):
             self.newest = max(self.newest, record.mark)
             lengths[worker] = record.lengths
-            self.last_commit = max(self.last_commit, record.wall)
+            time = record.time or record.wall
+            if time >= self.last_time:
+                self.last_commit, self.last_time = record.wall, time
             for batch in record.batches:
                 if record.mark > marks.get(batch.partition, Mark(0, 0)):
                     batches.setdefault(batch.partition, []).append((record.mark, batch))

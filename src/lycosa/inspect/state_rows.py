@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from lycosa.inspect.reader import CrawlReader, HostEntry, UrlEntry
+from lycosa.inspect.wall_time import wall_of
 from lycosa.model.completed import History
 from lycosa.reasons import Reason
 from lycosa.store.parquet import TableWriter
@@ -56,6 +57,11 @@ def _seconds(value: float) -> float | None:
     return value if value >= 0 else None
 
 
+def _wall(reader: CrawlReader, time: float) -> float:
+    """A stored wait on the wall clock, as that was at the last commit."""
+    return wall_of(time, reader.last_time - reader.last_commit)
+
+
 URLS: list[Column] = [
     ("url", _TEXT, lambda _, e: e.url),
     ("host", _TEXT, lambda _, e: host_of(e.url)),
@@ -70,7 +76,7 @@ URLS: list[Column] = [
     ("hops", _INT, lambda _, e: e.record.hops),
     ("tries", _INT, lambda _, e: e.record.tries),
     ("found_at", _TIME, lambda _, e: _time(e.record.found_at)),
-    ("due_at", _TIME, lambda _, e: _time(e.record.due_at)),
+    ("due_at", _TIME, lambda r, e: _time(_wall(r, e.record.due_at))),
     ("fetches", _INT, lambda _, e: _past(e).fetches),
     ("fetched_at", _TIME, lambda _, e: _time(_past(e).fetched_at)),
     ("status", _INT, lambda _, e: _past(e).status or None),
@@ -96,8 +102,8 @@ HOSTS: list[Column] = [
     ("waiting", _INT, lambda _, e: e.record.waiting),
     ("retrying", _INT, lambda _, e: e.record.retrying),
     ("parked", _INT, lambda _, e: e.record.parked),
-    ("next_at", _TIME, lambda _, e: _time(e.record.next_at)),
-    ("parked_until", _TIME, lambda _, e: _time(e.record.parked_until)),
+    ("next_at", _TIME, lambda r, e: _time(_wall(r, e.record.next_at))),
+    ("parked_until", _TIME, lambda r, e: _time(_wall(r, e.record.parked_until))),
     ("captures", _INT, lambda _, e: e.record.usage.pages),
     ("bytes", _LONG, lambda _, e: e.record.usage.bytes),
     ("time_s", _REAL, lambda _, e: e.record.usage.time_s),

@@ -23,6 +23,7 @@ from lycosa.inspect.reader import CrawlReader
 from lycosa.inspect.running import is_running, lock_holder
 from lycosa.inspect.saved import Saved
 from lycosa.inspect.top_lists import HostLine, Order, SiteLine, SiteLines, Top, errors_of, host_line
+from lycosa.inspect.wall_time import visit_in_wall_time
 from lycosa.kv.records import prefix_end
 from lycosa.lock import LockHolder
 from lycosa.model.completed import UrlState
@@ -54,7 +55,8 @@ class Output(msgspec.Struct, frozen=True):
 
 
 class CrawlStatus(msgspec.Struct, kw_only=True):
-    """The whole answer. ``live`` is what the running crawl wrote within the last seconds, or empty."""
+    """The whole answer. ``live`` is what the running crawl wrote within the last seconds, or empty. ``clock_set_back_s`` is how far the
+    wall clock is behind the one by which the crawl waits."""
 
     folder: str
     crawl: str
@@ -79,6 +81,7 @@ class CrawlStatus(msgspec.Struct, kw_only=True):
     sites: list[SiteLine] = []
     longest: HostLine | None = None
     next_due_s: float = -1.0
+    clock_set_back_s: float = 0.0
     outputs: list[Output] = []
     lacking: list[LackingFile] = []
     waits_for: str = ""
@@ -103,6 +106,7 @@ def crawl_status(
         holder=lock_holder(reader.folder),
         last_commit=reader.last_commit,
         states={state.label: 0 for state in UrlState},
+        clock_set_back_s=reader.ahead_s(now),
     )
     status.live = _live(reader.folder, now) if status.is_running else {}
     remarks: dict[int, int] = {}
@@ -112,11 +116,11 @@ def crawl_status(
         _add_counters(status, view.counters(), remarks, refusals)
         found = SiteLines(reader.sites.site_of, view, saved.config) if sites else None
         for entry in view.hosts():
-            _add_host(status, entry.record, top, found, saved.config, now)
+            _add_host(status, visit_in_wall_time(entry.record, status.clock_set_back_s), top, found, saved.config, now)
         for line in found.lines() if found else ():
             top_sites.add(line, line.site)
         due += [int.from_bytes(key[1:5], "big") for prefix in (b"D", b"P") for key, _ in islice(view.scan(prefix, prefix_end(prefix)), 1)]
-    status.next_due_s = max(min(due) - now, 0.0) if due else -1.0
+    status.next_due_s = max(min(due) - status.clock_set_back_s - now, 0.0) if due else -1.0
     status.remarks, status.refusals = _reasons(remarks), _reasons(refusals)
     status.hosts, status.sites = top.lines(), top_sites.lines()
     status.outputs = _outputs(reader.folder)

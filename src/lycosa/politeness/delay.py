@@ -9,8 +9,8 @@ demands, and jitter only adds. The sources, each with its own cap:
 * ``retry-after``: the server's own words (RFC 9110 §10.2.3), kept as a point in time;
 * ``backoff``: 429 or 503 without usable words: 30 s, then doubled each time up to a day, forgotten after quiet time.
 
-All memory of a host is one small frozen ``Pace`` that is stored with its visit state; times in it are on the wall clock
-because they outlive the process, and ``clamp`` bounds them when they are loaded.
+All memory of a host is one small frozen ``Pace`` that is stored with its visit state; times in it are crawl
+time because they outlive the process, and ``clamp`` bounds them when they are loaded.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ Source = Literal["floor", "crawl-delay", "adaptive", "retry-after", "backoff"]
 LONGEST_RETRY_AFTER_S = 366 * 86400.0
 """What is read from a header at most; the settings cut it further."""
 
-_SECONDS = re.compile(r"([+-]?)([0-9]{1,15}(?:\.[0-9]*)?)")
+_SECONDS = re.compile(r"([+-]?)([0-9]+(?:\.[0-9]*)?)")
+_LONGEST_DATE = 64  # characters
 _MAX_DOUBLINGS = 40
+_DAY_S = 86400.0
 
 
 class Delay(msgspec.Struct, frozen=True, gc=False):
@@ -65,14 +67,14 @@ def delay_s(pace: Pace, section: PolitenessSection, now_wall: float, chance: ran
 def parse_retry_after(value: str, now_wall: float) -> float | None:
     """Seconds that a Retry-After value asks for: a number or an HTTP date (RFC 9110 §10.2.3 and §5.6.7).
 
-    A time in the past is 0, the longest is a year; ``None`` when it is neither.
+    A time in the past is 0, the longest is a year, however many digits a number has; ``None`` when it is neither.
     """
     value = value.strip()
-    if len(value) > 64:
-        return None
     number = _SECONDS.fullmatch(value)
     if number:
         return 0.0 if number[1] == "-" else min(float(number[2]), LONGEST_RETRY_AFTER_S)
+    if len(value) > _LONGEST_DATE:
+        return None
     try:
         moment = parsedate_to_datetime(value)
         if moment.tzinfo is None:
@@ -80,6 +82,12 @@ def parse_retry_after(value: str, now_wall: float) -> float | None:
         return min(max(moment.timestamp() - now_wall, 0.0), LONGEST_RETRY_AFTER_S)
     except (ValueError, TypeError, OverflowError, IndexError):  # what email.utils raises on texts that are no dates
         return None
+
+
+def in_seconds(value: str, now_wall: float) -> str:
+    """A Retry-After value whose date, if it is one, is replaced by the seconds until then."""
+    seconds = parse_retry_after(value, now_wall) if value else None
+    return value if seconds is None else f"{seconds:.3f}"
 
 
 def clamp(pace: Pace, section: PolitenessSection, now_wall: float) -> Pace:
@@ -100,6 +108,12 @@ def longest_delay(section: PolitenessSection) -> float:
     """
     ordinary = max(section.delay_s, section.max_crawl_delay_s, section.max_adaptive_delay_s)
     return ordinary * (1.0 + section.jitter)
+
+
+def longest_wait(section: PolitenessSection) -> float:
+    """The longest that a host can be made to wait, a day at least: robots.txt that cannot be fetched asks for that much."""
+    asked = max(longest_delay(section), section.max_retry_after_s, section.max_backoff_s, _DAY_S)
+    return asked * (1.0 + section.jitter)
 
 
 def _asked(pace: Pace, section: PolitenessSection, now_wall: float) -> tuple[tuple[float, Source], ...]:

@@ -14,7 +14,7 @@ must not be answered with more requests. While a host is unreachable the last *f
 requests witnessed counts as unavailable: a crawl that rested for a month has not seen a month of outage.
 
 A record belongs to the origin that was first asked, whatever redirects followed (§2.3.1.2). Everything here is a function
-of the record and ``now`` (wall clock, seconds).
+of the record and ``now`` (crawl time, seconds).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class RobotsAnswer(msgspec.Struct, frozen=True, gc=False):
 
 
 class RobotsRecord(msgspec.Struct, frozen=True, array_like=True):
-    """Stored per origin. Times are wall seconds, 0 = none.
+    """Stored per origin. Times are crawl time (seconds), 0 = none.
 
     ``rules``, ``version`` (SHA-1 in base32, empty = no file), ``status`` (0 = unreachable) and ``fetched`` are of the answer that
     decides; ``first_failure``, ``failures`` and ``next_try`` of the outage that may have followed it, ``error`` and ``detail`` of its

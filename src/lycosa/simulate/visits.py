@@ -16,6 +16,7 @@ import msgspec
 
 from lycosa.admit.budgets import over_budget, park_s
 from lycosa.config import Config
+from lycosa.crawl_clock import CrawlClock
 from lycosa.frontier.discovery import Origin
 from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.lease import Lease
@@ -120,7 +121,7 @@ class Visits:
         self.copies = Copies(pages, web.changes_per_day, config.seed)
         self._known = {host.name: Known(host, first) for host, first in zip(sample.hosts, firsts, strict=True)}
         self._chance = random.Random(f"visits:{config.seed}")
-        self._pacing = Pacing(config.politeness, self.clock, random.Random(f"jitter:{config.seed}"))
+        self._pacing = Pacing(config.politeness, CrawlClock(self.clock), random.Random(f"jitter:{config.seed}"))
         self._addresses = AddressTable(None, config.politeness, max(_MANY_ADDRESSES, 2 * len(sample)))
         capacity = max(1, round(config.frontier.workbench * max(config.workers, 1) * sample.share))
         self.frontier = Frontier([partition], Workbench(config.politeness.address_slots), capacity)
@@ -239,7 +240,7 @@ class Visits:
         rest(fetched, now, self.clock.wall())
         if going.lease is None:
             self._read_robots(visit, known, rest, fetched)
-        visit.next_time, visit.record.next_at = rest.until, rest.wall_until
+        visit.next_time, visit.record.next_at = rest.until, rest.time_until
         if going.lease is None and known.robots is not None and robots_state(known.robots, self.clock.wall()) is RobotsState.WAIT:
             self._snooze(visit, known.robots.next_try, Reason.ROBOTS_UNREACHABLE)
         elif going.lease is not None and rest.is_asked and visit.may_wait:
