@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
+import os
+import shutil
 import signal
+import tempfile
+
+# Tests that run at the same time use the same loopback addresses: their crawls must not share a table of addresses.
+_RUNTIME = tempfile.mkdtemp(prefix="lycosa-tests-")
+os.environ["LYCOSA_RUNTIME_DIR"] = _RUNTIME
+atexit.register(shutil.rmtree, _RUNTIME, ignore_errors=True)
 
 # A job in the background (``nohup``, ``&`` of a script) ignores these, and so would every program that it starts. A handler that does
 # nothing keeps it so for the tests themselves; a new program has the default.

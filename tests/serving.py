@@ -7,19 +7,26 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from lycosa.synthetic import Responder, SyntheticServer
+from lycosa.synthetic import RequestLog, Responder, SyntheticServer
 
 
 @contextmanager
 def served(web: Responder, pace: float = 0.0) -> Iterator[int]:
     """The web on a loop of its own, because who crawls it blocks; ``pace`` scales its pauses. Gives the port."""
+    with served_with_log(web, pace) as (port, _):
+        yield port
+
+
+@contextmanager
+def served_with_log(web: Responder, pace: float = 0.0) -> Iterator[tuple[int, RequestLog]]:
+    """The same; gives what the server itself saw, too."""
     loop = asyncio.new_event_loop()
     server = SyntheticServer(web, pace=pace)
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:
         asyncio.run_coroutine_threadsafe(server.start(), loop).result(10)
-        yield server.port
+        yield server.port, server.log
     finally:
         asyncio.run_coroutine_threadsafe(server.stop(), loop).result(10)
         loop.call_soon_threadsafe(loop.stop)

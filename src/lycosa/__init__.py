@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from lycosa.model.discovered import Discovered, LinkKind
     from lycosa.model.page import Page
     from lycosa.reasons import Reason
+    from lycosa.seed_sources import SeedSource
 
-__all__ = ["Config", "Crawl", "Discovered", "LinkKind", "Page", "Reason", "Refusal", "Report", "SettingsError", "settings"]
+__all__ = ["Config", "Crawl", "Discovered", "LinkKind", "Page", "Reason", "Refusal", "Report", "SeedSource", "SettingsError", "settings"]
 
 _HOMES = {
     "Config": "lycosa.config",
@@ -26,6 +27,7 @@ _HOMES = {
     "Reason": "lycosa.reasons",
     "Refusal": "lycosa.admit.refusal",
     "Report": "lycosa.crawl",
+    "SeedSource": "lycosa.seed_sources",
     "SettingsError": "lycosa.config_sources",
     "settings": "lycosa.config_sources",
 }

@@ -42,6 +42,7 @@ from lycosa.intake import Addressing, Admission, Intake, Rule
 from lycosa.kv.overlay import Overlay
 from lycosa.kv.port import KeyValue, Opener
 from lycosa.kv.records import prefix_end
+from lycosa.machine_table import open_machine_table
 from lycosa.manifest import Identity, Manifest
 from lycosa.memory_plan import MemoryPlan
 from lycosa.model.fetched import Limits
@@ -82,7 +83,8 @@ class Ports(msgspec.Struct, frozen=True):
 
 class Job(msgspec.Struct, frozen=True):
     """What one worker is to do: which of a crawl's partitions it owns in this run, URLs whose places are in scope, the user's own rules,
-    its part of the memory where that is bounded (``config`` is fitted to it), crawl time minus monotonic time (see ``CrawlClock``)."""
+    its part of the memory where that is bounded (``config`` is fitted to it), crawl time minus monotonic time (see
+    ``CrawlClock``), the address table of the machine if it is to be used."""
 
     folder: Path
     config: Config
@@ -97,6 +99,7 @@ class Job(msgspec.Struct, frozen=True):
     sinks: tuple[PageSink, ...] = ()
     plan: MemoryPlan | None = None
     time_base: float | None = None
+    machine_table: Path | None = None
 
 
 class Assembled(msgspec.Struct, frozen=True):
@@ -153,7 +156,7 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
     tables = {number: ports.open_table(table_folder(folder, number)) for number in job.owned}
     partitions = {number: _partition(job, number, table) for number, table in tables.items()}
     sites = Sites(suffix_list(folder))
-    addresses = AddressTable(addresses_path(folder), config.politeness)
+    addresses = _addresses(job)
     crashes = CrashCounts(attempts_folder(folder))
     crashes.after_restart(_suspects(job, sites))
     reopen_allowed(partitions.values(), config.fetch.allow_addresses, clock.time())
@@ -270,6 +273,13 @@ def _intake(
     for table in tables.values():
         intake.join(key[1:].decode() for key, _ in table.scan(b"J", prefix_end(b"J")))
     return intake
+
+
+def _addresses(job: Job) -> AddressTable:
+    section = job.config.politeness
+    if job.machine_table is not None:
+        return open_machine_table(job.machine_table, section)
+    return AddressTable(addresses_path(job.folder), section)
 
 
 def _suspects(job: Job, sites: Sites) -> list[Attempt]:

@@ -36,6 +36,13 @@ class RefetchRule(Enum):
     ADAPTIVE = "adaptive"
 
 
+class AddressTables(Enum):
+    """Whose requests count against an address's delay and slots."""
+
+    MACHINE = "machine"
+    CRAWL = "crawl"
+
+
 def _m(text: str, **bounds: Any) -> Meta:
     return Meta(description=text, **bounds)
 
@@ -121,6 +128,9 @@ class PolitenessSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     forgive_s: Annotated[float, _m("Quiet time after which a back-off is forgotten.", ge=1)] = 3600.0
     address_delay_s: Annotated[float, _m("Least time between request starts to one address.", ge=0)] = 0.2
     address_slots: Annotated[int, _m("Requests at a time to one address.", ge=1)] = 4
+    address_table: Annotated[
+        AddressTables, _m("Whose requests count for them: machine (all crawls of this user on it) or crawl (only its own).")
+    ] = AddressTables.MACHINE
 
 
 class RobotsSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

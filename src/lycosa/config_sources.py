@@ -19,7 +19,7 @@ from lycosa.config import Config
 from lycosa.config_fields import Field, Kind, build, fields, sections, value_of
 
 PREFIX = "LYCOSA_"
-_IGNORED = "LYCOSA_TEST_"  # switches of the test suite, not settings
+_IGNORED = (f"{PREFIX}TEST_", f"{PREFIX}RUNTIME_DIR")  # of the tests; where the machine's address table is
 DEFAULT = "default"
 SAVED = "saved with the crawl"
 

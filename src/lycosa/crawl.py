@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+import warnings
 from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 
 import msgspec
 import uvloop
 
-from lycosa.assembly import assemble
+from lycosa.assembly import Assembled, assemble
 from lycosa.capturing import PageSink
 from lycosa.clock import SystemClock
 from lycosa.config import Config
@@ -31,18 +32,22 @@ from lycosa.model.page import Page
 from lycosa.progress import ProgressReport
 from lycosa.real_ports import cache_of, real_ports
 from lycosa.seed_check import SeedCheck
+from lycosa.seed_sources import SeedSource, SourceKind, load_sources, merged_sources, save_sources, unread
 from lycosa.session import Session, memory_plan
 from lycosa.worker import End, Worker
 
 _QUEUED_PAGES = 100
+_SEED_BATCH = 10_000
 
 
 class Report(msgspec.Struct, frozen=True):
-    """How a run ended: why, the counts of the whole crawl, and seeds that were refused, with the reason."""
+    """How a run ended: why, the counts of the whole crawl, seeds that were refused, with the reason, and sources of seeds that an earlier
+    run did not read to their end: a file that the command line was given, for instance, is read on by the command line."""
 
     end: End
     progress: Progress
     refused_seeds: list[tuple[str, str]]
+    unread_seeds: list[SeedSource] = []
 
 
 class Crawl:
@@ -84,7 +89,11 @@ class Crawl:
         """The same on a running event loop."""
         self._check_seeds()
         plan = memory_plan(msgspec.structs.replace(self._config, workers=1))
-        with Session(self._folder, self._config, rocks_opener(*RECOVERY_BYTES), SystemClock()) as session:
+        session = Session(self._folder, self._config, rocks_opener(*RECOVERY_BYTES), SystemClock())
+        session.on_locked = lambda: self._note_seeds(0)
+        with session:
+            if unshared := session.share_addresses():
+                warnings.warn(unshared, RuntimeWarning, stacklevel=2)
             return await self._run(session, plan)
 
     def stop(self) -> None:
@@ -140,6 +149,24 @@ class Crawl:
             reasons.append(f"{seed!r}: {reason}")
         raise ValueError("; ".join(["no seed can be crawled", *reasons[:10]]) if reasons else "a new crawl needs a seed")
 
+    def _note_seeds(self, taken: int) -> None:
+        """Records how many of the program's seeds are committed."""
+        if self._seeds:
+            source = SeedSource(kind=SourceKind.PROGRAM, lines=taken, seeds=taken, is_complete=taken == len(self._seeds))
+            save_sources(self._folder, merged_sources(load_sources(self._folder), [source]))
+
+    def _unread(self) -> list[SeedSource]:
+        return unread(load_sources(self._folder))
+
+    async def _give_seeds(self, assembled: Assembled) -> list[tuple[str, str]]:
+        """All seeds, committed before the first request; gives those that were refused."""
+        refused: list[tuple[str, str]] = []
+        for at in range(0, len(self._seeds), _SEED_BATCH):
+            refused += assembled.intake.seeds(self._seeds[at : at + _SEED_BATCH])
+            await assembled.worker.committer.commit()
+        self._note_seeds(len(self._seeds))
+        return refused
+
     async def _run(self, session: Session, plan: MemoryPlan) -> Report:
         job = session.job(0, tuple(range(self._config.frontier.partitions)))
         config = fitted(job.config, plan)
@@ -148,9 +175,9 @@ class Crawl:
         assembled = assemble(job, ports)
         self._worker = assembled.worker
         try:
-            refused = assembled.intake.seeds(self._seeds)
+            refused = await self._give_seeds(assembled)
             end = await assembled.worker.run()
-            return Report(end, ProgressReport(assembled.worker, session.config, assembled.clock).make(), refused)
+            return Report(end, ProgressReport(assembled.worker, session.config, assembled.clock).make(), refused, self._unread())
         finally:
             self._worker = None
             await ports.parser.close()

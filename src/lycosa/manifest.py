@@ -24,7 +24,7 @@ NAME = "crawl.json"
 FORMAT = 1
 _KIND = "lycosa-crawl"
 _BEFORE_MANIFEST = frozenset(
-    {"lock", f".{NAME}.tmp", "public_suffix_list.dat", ".public_suffix_list.dat.tmp"}
+    {"lock", f".{NAME}.tmp", "public_suffix_list.dat", ".public_suffix_list.dat.tmp", "seeds.json", ".seeds.json.tmp"}
 )  # all that a start may leave before the manifest is written
 
 
@@ -48,10 +48,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """The content of ``crawl.json``.
 
     ``created`` and ``started`` (the last start) are ISO 8601 in UTC; ``software`` is the version that wrote the file last; ``runs``
-    counts starts and is the epoch of the commits of the run; ``seeds`` counts the seeds given so far. ``workers`` is the largest number
-    of workers that a run had: each of them has a commit log. It is 0 before the first run, and when an earlier version made the last one.
-    ``identity_digest`` tells a damaged ``identity`` from settings that were asked to change; empty in folders that were written before
-    there was one.
+    counts starts and is the epoch of the commits of the run; ``seeds`` counts the seeds taken until the last start. ``workers`` is the
+    largest number of workers that a run had: each of them has a commit log. It is 0 before the first run, and when an earlier version
+    made the last one. ``identity_digest`` tells a damaged ``identity`` from settings that were asked to change; empty in folders that
+    were written before there was one.
     """
 
     kind: str = _KIND

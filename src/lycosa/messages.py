@@ -15,7 +15,8 @@ from lycosa.model.parsed import ParserHealth
 
 class Start(msgspec.Struct, frozen=True, tag=True):
     """First message to a worker: its job. ``sockets`` are the exchange's, by worker; ``places`` the URLs whose places are in scope,
-    ``plan`` its part of the memory, ``time_base`` crawl time minus monotonic time."""
+    ``plan`` its part of the memory, ``time_base`` crawl time minus monotonic time, ``machine_table`` the machine's
+    address table, empty where the crawl uses its own."""
 
     folder: str
     config: Config
@@ -29,6 +30,7 @@ class Start(msgspec.Struct, frozen=True, tag=True):
     places: list[str]
     plan: MemoryPlan
     time_base: float
+    machine_table: str
 
 
 class Seeds(msgspec.Struct, frozen=True, tag=True):

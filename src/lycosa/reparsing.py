@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from lycosa.crawl_clock import CrawlClock
 from lycosa.frontier.back_queue import Entry
 from lycosa.frontier.lease import Lease
 from lycosa.frontier.partition import Partition
@@ -19,7 +20,7 @@ from lycosa.frontier.unparsed import OURS, THEIRS, UnparsedBody
 from lycosa.intake import Intake
 from lycosa.model.fetched import Fetched
 from lycosa.model.parsed import Document, Parsed
-from lycosa.ports import Clock, Offload, Parser
+from lycosa.ports import Offload, Parser
 from lycosa.reasons import Reason
 from lycosa.store.reading import RecordError, StoredRecord, read_record_at
 from lycosa.url import hash8, host_of
@@ -43,7 +44,7 @@ class Reparsing:
     """Of one worker, for the partitions that it owns. ``done`` counts what was achieved since it was made."""
 
     def __init__(
-        self, folder: Path, partitions: Mapping[int, Partition], intake: Intake, parser: Parser, offload: Offload, clock: Clock
+        self, folder: Path, partitions: Mapping[int, Partition], intake: Intake, parser: Parser, offload: Offload, clock: CrawlClock
     ) -> None:
         self._folder = folder
         self._partitions = partitions
@@ -82,7 +83,7 @@ class Reparsing:
         if partition.unparsed.get(url) != body or partition.is_leased(url[:8], url[8:]):
             return  # fetched meanwhile, or about to be: that parse counts
         if parsed is None:
-            partition.unparsed.fetch_again(url, self._clock.wall())
+            partition.unparsed.fetch_again(url, self._clock.time())
             self.done.to_fetch += 1
         elif parsed.reason in OURS or parsed.reason in THEIRS:
             partition.unparsed.failed(url, body, parsed.reason)

@@ -9,7 +9,7 @@ Up to the check nothing in a crawl's folder is changed, so whatever is refused c
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
@@ -20,7 +20,7 @@ from lycosa import machine
 from lycosa import manifest as manifests
 from lycosa.assembly import Job, identity_of
 from lycosa.commit import CommitLog
-from lycosa.config import Config
+from lycosa.config import AddressTables, Config
 from lycosa.config_sources import SettingsError
 from lycosa.crawl_clock import ahead_s, time_at_start
 from lycosa.durable import replace_file
@@ -29,10 +29,12 @@ from lycosa.folder import crawl_sites, log_folder, settings_path, spool_folder, 
 from lycosa.kv.port import Opener, Reader
 from lycosa.kv.read_only import table_reader
 from lycosa.lock import CrawlLock
+from lycosa.machine_table import NoMachineTable, machine_table
 from lycosa.manifest import Manifest
 from lycosa.memory_plan import MemoryPlan, TooLittleMemory, plan_memory
 from lycosa.ports import Clock
 from lycosa.recovery import Recovered, recover_crawl, recover_worker
+from lycosa.seed_sources import load_sources
 from lycosa.start_check import check_crawl, check_worker
 from lycosa.url import BUNDLED_LIST
 from lycosa.wire import UNREADABLE
@@ -86,6 +88,9 @@ class Session:
         self._clock = clock
         self._crawl_id = crawl_id
         self._lock = CrawlLock(folder)
+        self.machine_table: Path | None = None
+        self.on_locked: Callable[[], None] = lambda: None
+        """Called when the folder is locked, before anything else is written there."""
         self.user_agent = build_user_agent(config.agent.product, version("lycosa"), config.agent.contact)
 
     def __enter__(self) -> Session:
@@ -101,6 +106,16 @@ class Session:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         status_path(self.folder).unlink(missing_ok=True)
         self._lock.release()
+
+    def share_addresses(self) -> str:
+        """Uses the address table of the machine, when the settings say so; gives why that cannot be, in words, or an empty text."""
+        if self.config.politeness.address_table is AddressTables.CRAWL:
+            return ""
+        try:
+            self.machine_table = machine_table(self.config.politeness)
+        except NoMachineTable as error:
+            return f"this crawl does not share address delays with others on this machine ({error})"
+        return ""
 
     @property
     def lock_filenos(self) -> tuple[int, ...]:
@@ -120,6 +135,7 @@ class Session:
             last_commit=self.recovered.last_commit,
             places=self.recovered.places,
             time_base=self.time_base,
+            machine_table=self.machine_table,
         )
 
     def recover_worker(self, number: int, owned: Sequence[int]) -> Recovered:
@@ -131,6 +147,7 @@ class Session:
         self.is_new = not manifests.exists(self.folder)
         if self.is_new:
             self._lock.sign(self._clock.wall())
+            self.on_locked()
             if not suffix_list(self.folder).exists():
                 replace_file(suffix_list(self.folder), BUNDLED_LIST.read_bytes())
         frozen = "" if self.is_new else manifests.load(self.folder).identity.suffixes
@@ -142,6 +159,8 @@ class Session:
             manifests.check_identity(manifest, identity)
             check_crawl(self.folder, manifest, self.config.seen.urls, self._read_table)
             self._lock.sign(self._clock.wall())
+            self.on_locked()  # not before: a start that is refused changes no file
+        taken = sum(source.seeds for source in load_sources(self.folder))
         replace_file(settings_path(self.folder), msgspec.json.format(msgspec.json.encode(self.config), indent=2))
         shutil.rmtree(spool_folder(self.folder), ignore_errors=True)
         spool_folder(self.folder).mkdir()
@@ -150,7 +169,8 @@ class Session:
         self._set_clock()
         for worker in range(max(workers, manifest.workers)):
             _begin_log(self.folder, worker)
-        self.manifest: Manifest = manifests.begin_run(self.folder, manifest, SOFTWARE, self._clock.wall(), workers=workers)
+        new_seeds = max(taken - manifest.seeds, 0)
+        self.manifest: Manifest = manifests.begin_run(self.folder, manifest, SOFTWARE, self._clock.wall(), new_seeds, workers=workers)
 
     def _set_clock(self) -> None:
         """Crawl time continues after the last commit, whatever the wall clock says by now."""

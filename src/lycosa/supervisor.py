@@ -12,9 +12,9 @@ import asyncio
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable
-from itertools import islice
+from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -72,6 +72,18 @@ class Outcome(msgspec.Struct, frozen=True):
     duration_s: float
 
 
+class SeedFeed(Protocol):
+    """Where the supervisor has its seeds from."""
+
+    def take(self, most: int) -> list[str]:
+        """The next seeds; fewer than ``most`` only at the end."""
+        ...
+
+    def taken(self) -> None:
+        """Those that were taken last are committed."""
+        ...
+
+
 class Supervisor:
     """Runs one session to its end. ``on_progress`` gets the workers' reports added up; ``on_note`` a line for the operator."""
 
@@ -79,13 +91,13 @@ class Supervisor:
         self,
         session: Session,
         plan: MemoryPlan,
-        seeds: Iterable[str],
+        seeds: SeedFeed,
         on_progress: Callable[[Progress], None] = lambda _: None,
         on_note: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._session = session
         self._plan = plan
-        self._seeds = iter(seeds)
+        self._seeds = seeds
         self._on_progress = on_progress
         self._on_note = on_note
         partitions = session.config.frontier.partitions
@@ -241,6 +253,7 @@ class Supervisor:
             list(self._places),
             self._plan,
             self._session.time_base,
+            str(job.machine_table or ""),
         )
 
     def _greeting(self, handle: WorkerHandle) -> tuple[ToWorker, ...]:
@@ -270,7 +283,9 @@ class Supervisor:
         elif isinstance(message, SeedsTaken):
             self._refused += message.refused
             self._owing.discard(handle.number)
-            if not self._owing and not self._all_given:
+            if not self._owing:
+                self._seeds.taken()
+            if not self._owing and not self._all_given and self._end is None:
                 self._next_seeds()
                 for each in self._handles:
                     self._say(each, Seeds(self._batch, self._all_given))
@@ -315,7 +330,7 @@ class Supervisor:
             self._say(self._handles[number], Grant(captures))
 
     def _next_seeds(self) -> None:
-        self._batch = list(islice(self._seeds, _SEED_BATCH))
+        self._batch = self._seeds.take(_SEED_BATCH)
         self._all_given = len(self._batch) < _SEED_BATCH
         self._owing = {handle.number for handle in self._handles}
 

@@ -191,6 +191,7 @@ def _job(start: Start, config: Config) -> Job:
         sinks=(*plugged_in("lycosa.page_sinks"), *([_misbehave_at_hook] if os.environ.get(_HOOKS_VARIABLE) == "1" else [])),
         plan=start.plan,
         time_base=start.time_base,
+        machine_table=Path(start.machine_table) if start.machine_table else None,
     )
 
 

@@ -6,8 +6,11 @@ A proof is a module with ``prove(work, short)``; further parameters that it has 
 from __future__ import annotations
 
 import argparse
+import atexit
 import importlib
 import inspect
+import os
+import shutil
 import sys
 import tempfile
 import time
@@ -61,6 +64,9 @@ def main() -> int:
     if unknown := numbers.keys() - _numbers_of(asked.name):
         parser.error(f"{asked.name} has no --{', --'.join(sorted(unknown))}")
     failures = 0
+    # Crawls of a proof share their addresses with no other crawl of this machine.
+    os.environ["LYCOSA_RUNTIME_DIR"] = runtime = tempfile.mkdtemp(prefix="lycosa-proof-")
+    atexit.register(shutil.rmtree, runtime, ignore_errors=True)
     for name in PROOFS if asked.name == "all" else [asked.name]:
         failures += not _run(name, asked.short, asked.keep, numbers)
     return 1 if failures else 0

@@ -18,7 +18,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "lycosa"
 VALUES = ["reasons", "model", "ports", "config", "config_checks", "config_fields", "config_sources", "config_units", "clock", "crawl_clock"]
 VALUES += ["url", "canonical", "url_parts", "surt", "sites", "session_ids", "query_charset"]
 TOOLS = ["durable", "memory", "wire", "decode", "lock", "manifest", "commit", "attempts", "kv", "exchange"]
-TOOLS += ["machine", "memory_plan", "memory_relief", "run_cost", "shortage"]
+TOOLS += ["machine", "memory_plan", "memory_relief", "run_cost", "shortage", "seed_sources"]
 STAGES = ["admit", "frontier", "politeness", "fetch", "parse", "seen", "store", "schedule"]
 JOINTS = [
     "intake",
@@ -34,7 +34,7 @@ JOINTS = [
     "suspects",
     "seed_check",
 ]
-JOINTS += ["reopening"]
+JOINTS += ["reopening", "machine_table"]
 ASSEMBLY = ["assembly", "real_ports", "messages", "progress", "session", "delivery", "status_file", "grants", "relieving", "parser_notes"]
 PROCESSES = ["supervisor", "worker_process", "worker_handle", "crawl", "reparse_run"]
 LOOP = [["capturing", "parsing", "reparsing"], ["pipeline"], ["committing"], ["worker"]]

@@ -6,7 +6,6 @@ import asyncio
 import signal
 import sys
 import time
-from collections.abc import Iterable
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -91,15 +90,22 @@ def run(seeds: Seeds, folder: Path, options: dict[str, Any], as_json: bool) -> E
     settings = _settings(folder, options)
     _check_seeds(seeds, folder, settings.config)
     plan = memory_plan(settings.config)
-    with Session(folder, settings.config, rocks_opener(*RECOVERY_BYTES), SystemClock()) as session:
+    session = Session(folder, settings.config, rocks_opener(*RECOVERY_BYTES), SystemClock())
+    session.on_locked = lambda: seeds.begin(folder)
+    with session:
         display = Display(session.folder, session.config, is_new=session.is_new)
         seeds.tell = display.note
         for file, reason in list(session.recovered.store.unbuildable.items())[:_MOST_TOLD]:
             display.note(f"{file} is missing and cannot be built: {reason}")
+        if unshared := session.share_addresses():
+            display.note(unshared)
         if session.clock_set_back_s >= _NOTED_S:
             behind = human_duration(session.clock_set_back_s)
             display.note(f"the clock is {behind} behind the one of an earlier run; hosts and retries wait as long as they were asked to")
-        outcome = asyncio.run(_supervise(session, plan, seeds, display))
+        try:
+            outcome = asyncio.run(_supervise(session, plan, seeds, display))
+        finally:
+            seeds.save()
     seeds.tell = _tell
     return _report(session, outcome, seeds, as_json)
 
@@ -122,9 +128,10 @@ def _report(session: Session, outcome: Outcome, seeds: Seeds, as_json: bool) -> 
     from lycosa.cli.crawl_failures import failure_lines
     from lycosa.cli.crawl_seeds import refusal_line
     from lycosa.cli.crawl_summary import exit_code, files_there, summary_lines, summary_values
+    from lycosa.seed_sources import unread
 
-    code = exit_code(outcome)
     refused, files = [*seeds.refused, *outcome.refused_seeds], files_there(session.folder)
+    code = exit_code(outcome, unread(files.seeds))
     if as_json:
         emit_json(summary_values(session.folder, outcome, code, refused, files))
     else:
@@ -145,7 +152,7 @@ def _tell(text: str) -> None:
     click.echo(f"lycosa: {text}", err=True)
 
 
-async def _supervise(session: Session, plan: MemoryPlan, seeds: Iterable[str], display: Display) -> Outcome:
+async def _supervise(session: Session, plan: MemoryPlan, seeds: Seeds, display: Display) -> Outcome:
     from lycosa.supervisor import Supervisor
 
     supervisor = Supervisor(session, plan, seeds, display.show, display.note)

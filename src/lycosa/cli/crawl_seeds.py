@@ -1,24 +1,24 @@
 """The seeds of ``lycosa crawl``: from the command line, then from a file, judged as they are read.
 
-Millions may be in a file, so they stream; one that cannot be crawled is told at once, with its line, and goes no further.
+Millions may be in a file, so they stream; one that cannot be crawled is told at once, with its line, and goes no further. How far each
+source was read is recorded in the crawl's folder (``seed_sources``), and a later run reads on from there.
 """
 
 from __future__ import annotations
 
-import io
-import re
-import sys
+import time
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
-from typing import IO
 from urllib.parse import urlsplit
 
 import click
 
 from lycosa.cli.output import clean, counted
+from lycosa.cli.seed_reading import read_arguments, read_file, read_on, with_scheme
+from lycosa.seed_sources import SeedSource, SourceKind, is_same_file, load_sources, merged_sources, save_sources, unread
 
-_OTHER_SCHEME = re.compile(r"(?:tel|sms|data|javascript|mailto):|[a-z][a-z0-9+-]*:(?!\d)", re.IGNORECASE)  # and not host:port
-_COMMENT = re.compile(r"\s#.*")
+_SAVE_S = 1.0  # between two records of how far the sources are read
 _MOST_TOLD = 10
 _LONGEST = 100
 
@@ -31,9 +31,11 @@ def _say(text: str) -> None:
 
 
 class Seeds:
-    """What the operator gave. Iterating gives those that can be crawled, once; ``tell`` takes each line about another.
+    """What the operator gave, and what earlier runs did not read to its end.
 
-    Raises ``click.UsageError`` when a file is given that is not there, or where a URL belongs.
+    ``take`` and ``taken`` are for the supervisor; iterating gives the seeds that can be crawled, once. ``tell`` takes each line about
+    another. ``sources`` is how far each source was read, by what is committed. Raises ``click.UsageError`` when a file is given that is not
+    there, or where a URL belongs.
     """
 
     def __init__(self, given: tuple[str, ...], file: str | None = None) -> None:
@@ -44,18 +46,17 @@ class Seeds:
         self.tell: Callable[[str], None] = _say
         self.judge: Judge = lambda _: ""
         self.refused: list[tuple[str, str]] = []
+        self.sources: list[SeedSource] = []
         self._told = 0
+        self._folder: Path | None = None
+        self._saved_at = 0.0
+        _check_given(given, file)
+        self._readings = [read_arguments(given)] if given else []
+        if file is not None:
+            self._readings.append(read_file(file))
+        self._pending: list[SeedSource] = []
         self._reading = self._usable()
         self._kept: list[str] = []
-        for seed in given:
-            if "://" not in seed and Path(seed).is_file():
-                raise click.UsageError(f"{seed} is a file; did you mean --seeds {seed}? (http://{seed} is the site)")
-        if file not in (None, "-"):
-            path = Path(str(file))
-            if path.is_dir():
-                raise click.BadParameter(f"{file} is a folder; give a file with one seed a line", param_hint="--seeds")
-            if not path.exists():
-                raise click.BadParameter(f"{file}: no such file", param_hint="--seeds")
 
     @property
     def are_none(self) -> bool:
@@ -74,17 +75,64 @@ class Seeds:
         where = "standard input" if self._file == "-" else self._file
         return f"nothing to crawl: there is no seed in {where}"
 
+    # -- what is recorded ---------------------------------------------------------------------------------------
+
+    def begin(self, folder: Path) -> None:
+        """Before the first seed is taken: records the sources in the folder, which is locked, and adds what earlier runs left unread."""
+        self._folder, stored = folder, load_sources(folder)
+        if not self._kept:  # else the crawl is new
+            self._resume(unread(stored))
+        self.sources = merged_sources(stored, [reading.begun for reading in self._readings])
+        if self._readings:
+            save_sources(folder, self.sources)
+
+    def _resume(self, left: list[SeedSource]) -> None:
+        known = {reading.key: reading for reading in self._readings}
+        for source in left:
+            if source.kind is SourceKind.ARGUMENTS:
+                self._readings = [reading for reading in self._readings if reading.key != source.key]
+                self._readings.insert(0, read_arguments((*source.rest, *self.given)))
+            elif source.key in known and not is_same_file(known[source.key].begun, source):
+                continue  # it is read anew
+            elif (reading := read_on(source, self.tell)) is not None:
+                self._readings = [each for each in self._readings if each.key != source.key]
+                self._readings.insert(0, reading)
+
+    def take(self, most: int) -> list[str]:
+        """The next seeds; fewer than ``most`` only at the end."""
+        batch, self._kept = self._kept, []
+        batch += islice(self._reading, most - len(batch))
+        self._pending = [reading.now() for reading in self._readings]
+        return batch
+
+    def taken(self) -> None:
+        """The seeds that were taken last are committed."""
+        self.sources = merged_sources(self.sources, self._pending)
+        if time.monotonic() - self._saved_at >= _SAVE_S:
+            self.save()
+
+    def save(self) -> None:
+        """Writes down how far the sources are read."""
+        if self._folder is not None and self._readings:
+            save_sources(self._folder, self.sources)
+            self._saved_at = time.monotonic()
+
+    # -- reading ------------------------------------------------------------------------------------------------
+
     def __iter__(self) -> Iterator[str]:
-        yield from self._kept
+        while self._kept:
+            yield self._kept.pop(0)
         yield from self._reading
 
     def _usable(self) -> Iterator[str]:
-        for seed, place in self._all():
-            reason = self.judge(seed)
-            if reason:
-                self._refuse(seed, reason, place)
-            else:
-                yield seed
+        for reading in self._readings:
+            for seed, place in reading:
+                reason = self.judge(seed)
+                if reason:
+                    self._refuse(seed, reason, place)
+                else:
+                    reading.seeds += 1
+                    yield seed
         if self._told > _MOST_TOLD:
             self.tell(f"and {counted(self._told - _MOST_TOLD, 'more seed')} refused")
 
@@ -94,16 +142,17 @@ class Seeds:
         if self._told <= _MOST_TOLD:
             self.tell(refusal_line(seed, reason, place))
 
-    def _all(self) -> Iterator[tuple[str, str]]:
-        """Every seed with the place where it was given."""
-        yield from ((with_scheme(seed.strip()), "") for seed in self.given)
-        if self._file == "-":
-            if isinstance(sys.stdin, io.TextIOWrapper):
-                sys.stdin.reconfigure(encoding="utf-8-sig", errors="replace")
-            yield from _lines(sys.stdin, "standard input")
-        elif self._file is not None:
-            with Path(self._file).open(encoding="utf-8-sig", errors="replace") as file:  # editors of one system begin files with a mark
-                yield from _lines(file, self._file)
+
+def _check_given(given: tuple[str, ...], file: str | None) -> None:
+    for seed in given:
+        if "://" not in seed and Path(seed).is_file():
+            raise click.UsageError(f"{seed} is a file; did you mean --seeds {seed}? (http://{seed} is the site)")
+    if file not in (None, "-"):
+        path = Path(str(file))
+        if path.is_dir():
+            raise click.BadParameter(f"{file} is a folder; give a file with one seed a line", param_hint="--seeds")
+        if not path.exists():
+            raise click.BadParameter(f"{file}: no such file", param_hint="--seeds")
 
 
 def refusal_line(seed: str, reason: str, place: str = "") -> str:
@@ -115,18 +164,6 @@ def refusal_line(seed: str, reason: str, place: str = "") -> str:
 def shortened(text: str, most: int = _LONGEST) -> str:
     """A text that is too long for a line, without its middle."""
     return text if len(text) <= most else f"{text[: most * 2 // 3]}…{text[-(most - most * 2 // 3 - 1) :]}"
-
-
-def _lines(file: IO[str], name: str) -> Iterator[tuple[str, str]]:
-    for number, line in enumerate(file, 1):
-        seed = _COMMENT.sub("", line).strip()
-        if seed and not seed.startswith("#"):
-            yield with_scheme(seed), f"{name}:{number}"
-
-
-def with_scheme(seed: str) -> str:
-    """``example.org`` means ``http://example.org/``, as in other tools; where that redirects belongs to the crawl."""
-    return seed if "://" in seed or _OTHER_SCHEME.match(seed) else f"http://{seed}"
 
 
 def default_folder(given: tuple[str, ...]) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ from lycosa.config import LimitSection
 from lycosa.config_units import show_bytes, show_seconds
 from lycosa.model.parsed import ParserHealth
 from lycosa.reasons import Reason
+from lycosa.seed_sources import SeedSource, SourceKind, how_far, load_sources, unread
 from lycosa.store import layout
 from lycosa.store.closing import LackingFile, lacking_files
 from lycosa.supervisor import Outcome
@@ -25,16 +26,17 @@ _MOST = 8
 
 class FilesThere(NamedTuple):
     """The output files of a crawl: ``kinds`` of which there are some (``store.text`` and ``store.links`` leave out theirs), and those that
-    closed segments lack."""
+    closed segments lack; and the sources of its seeds."""
 
     kinds: list[str]
     lacking: list[LackingFile]
+    seeds: Sequence[SeedSource] = ()
 
 
 def files_there(folder: Path) -> FilesThere:
     """Looks into a crawl's folder."""
     kinds = [kind for kind in (layout.WARC, *layout.DERIVED) if any((folder / kind).glob("[!.]*"))]
-    return FilesThere(kinds, lacking_files(folder))
+    return FilesThere(kinds, lacking_files(folder), load_sources(folder))
 
 
 def end_of(outcome: Outcome) -> str:
@@ -43,13 +45,15 @@ def end_of(outcome: Outcome) -> str:
     return "finished" if is_done else outcome.end
 
 
-def exit_code(outcome: Outcome) -> ExitCode:
-    """What the shell is told."""
+def exit_code(outcome: Outcome, left: Sequence[SeedSource] = ()) -> ExitCode:
+    """What the shell is told; ``left`` are the seed sources that were not read to their end."""
     end = end_of(outcome)
     if end == "stopped":
         return ExitCode.INTERRUPTED
     if end == "limit":
         return ExitCode.LIMIT
+    if left:
+        return ExitCode.INTERRUPTED
     return ExitCode.FINISHED if outcome.progress.states.get("fetched") else ExitCode.NOTHING_FETCHED
 
 
@@ -71,6 +75,9 @@ def summary_values(folder: Path, outcome: Outcome, code: ExitCode, refused: Iter
         "reasons": {name: number for name, number in progress.reasons.items() if name != Reason.NONE.label},
         "rule_refusals": progress.rule_refusals,
         "refused_seeds": [{"seed": seed, "reason": reason} for seed, reason in refused],
+        "seed_sources": [
+            {"source": each.title, "lines": each.lines, "seeds": each.seeds, "is_complete": each.is_complete} for each in files.seeds
+        ],
         "hosts": {
             "met": progress.hosts,
             "parked": progress.hosts_parked,
@@ -111,8 +118,10 @@ def summary_lines(folder: Path, outcome: Outcome, code: ExitCode, limits: LimitS
         lines.append(
             f"{counted(progress.unparsed, 'document')} stored and not parsed; lycosa reparse {quoted} tries again, as the next start does"
         )
-    if end != "finished":
-        lines.append(f"to go on: lycosa crawl --dir {quoted}")
+    left = unread(files.seeds)
+    lines += [f"seeds of {how_far(source)}" for source in left]
+    if end != "finished" or left:
+        lines.append(f"to go on: lycosa crawl --dir {quoted}{_with_seeds(left)}")
     if end == "limit" and (again := _again(limits)):
         lines.append(f"      or: lycosa crawl --dir {quoted} {again} (limits are not kept, and count what the whole crawl has)")
     return [
@@ -123,6 +132,16 @@ def summary_lines(folder: Path, outcome: Outcome, code: ExitCode, limits: LimitS
         f'  lycosa sql {quoted} "SELECT url, title FROM pages WHERE fetch_status = 200 LIMIT 10"',
         f"  lycosa explain {quoted} URL",
     ]
+
+
+def _with_seeds(left: Sequence[SeedSource]) -> str:
+    """What the command that goes on needs, so that it reads the rest of the seeds."""
+    kinds = {source.kind for source in left}
+    if SourceKind.INPUT in kinds:
+        return " --seeds -   with the same input again, which cannot be read twice"
+    if SourceKind.PROGRAM in kinds:
+        return "   and run the program again, which has the rest of its seeds"
+    return "   which also reads the rest of the seeds" if left else ""
 
 
 def waiting_urls(outcome: Outcome) -> int:

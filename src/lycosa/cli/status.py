@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lycosa.inspect.status import CrawlStatus
     from lycosa.store.closing import LackingFile
 
+_MOST_SOURCES = 10  # of seeds, that are listed
 _EPILOG = """
 \b
 Examples:
@@ -91,6 +92,7 @@ def _print(status: CrawlStatus, estimated: str, now: float) -> None:
             ("waiting for", status.waits_for),
             ("estimate", estimated),
             ("clock", _clock(status)),
+            *(("seeds", line) for line in _seeds(status)),
             ("last commit", human_time(status.last_commit)),
             ("captures", f"{human_count(status.captures)} ({human_count(status.pages)} pages) in {human_count(status.requests)} requests"),
             ("received", human_bytes(status.body_bytes)),
@@ -124,6 +126,14 @@ def lacking_lines(lacking: Sequence[LackingFile]) -> list[str]:
     if len(lacking) > _MOST_LACKING:
         lines.append(f"  and {len(lacking) - _MOST_LACKING:,} more; --json lists all")
     return lines
+
+
+def _seeds(status: CrawlStatus) -> list[str]:
+    """Sources that were not read to their end, and the last one given."""
+    from lycosa.seed_sources import how_far, unread
+
+    left = unread(status.seeds)
+    return [how_far(source) for source in [*left, *(source for source in status.seeds[-1:] if source not in left)]][:_MOST_SOURCES]
 
 
 def _clock(status: CrawlStatus) -> str | None:

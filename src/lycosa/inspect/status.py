@@ -28,6 +28,7 @@ from lycosa.kv.records import prefix_end
 from lycosa.lock import LockHolder
 from lycosa.model.completed import UrlState
 from lycosa.reasons import Reason
+from lycosa.seed_sources import SeedSource, load_sources
 from lycosa.store import layout
 from lycosa.store.closing import LackingFile, lacking_files
 
@@ -82,6 +83,7 @@ class CrawlStatus(msgspec.Struct, kw_only=True):
     longest: HostLine | None = None
     next_due_s: float = -1.0
     clock_set_back_s: float = 0.0
+    seeds: list[SeedSource] = []
     outputs: list[Output] = []
     lacking: list[LackingFile] = []
     waits_for: str = ""
@@ -107,6 +109,7 @@ def crawl_status(
         last_commit=reader.last_commit,
         states={state.label: 0 for state in UrlState},
         clock_set_back_s=reader.ahead_s(now),
+        seeds=load_sources(reader.folder),
     )
     status.live = _live(reader.folder, now) if status.is_running else {}
     remarks: dict[int, int] = {}

@@ -1,11 +1,11 @@
 """The machine's memory of addresses: when each may next be asked, and how many requests to it are open.
 
-The promise: between two request starts to one address lies at least ``address_delay_s``, and at most ``address_slots`` are open
-at once, whatever number of hosts share the address, whatever number of processes share the table, and whenever any of
-them is killed.
+The promise: a request to an address starts no sooner than ``address_delay_s`` after the one before it, and only while fewer than
+``address_slots`` are open, whatever number of hosts share the address, whatever number of processes and crawls share the table, and
+whenever any of them is killed. Each process holds its own settings against what all of them did.
 
 How. The table is a memory-mapped file. Each address belongs by its hash to a bucket of eight entries; an entry holds the
-hash, the next allowed start and one cell per slot, which names the process that holds it. Nothing waits and nothing leaks:
+hash, the last start and one cell per slot, which names the process that holds it. Nothing waits and nothing leaks:
 
 * ``take`` changes a bucket only under the lock of its stripe, a byte-range lock of the kernel, which a dying process
   cannot keep. Who does not get the lock at once is told to come again, so a stopped process never stops another's loop.
@@ -13,9 +13,10 @@ hash, the next allowed start and one cell per slot, which names the process that
 * Every open table holds, for as long as it lives, a lock on a row of its own, and its cells carry row and generation. A
   cell whose row is not locked, or has another generation, is dead and is reclaimed; no process id can be mistaken.
 
-Times are on a machine-wide monotonic clock, which starts anew with the machine: a time further ahead than one delay is
-therefore cut to one delay. Two addresses with one hash (2**-64) share an entry. When all eight entries of a bucket are in
-use, the bucket's ninth serves all further addresses together, until it is idle; both errors wait longer, never less.
+Times are on a machine-wide monotonic clock, which starts anew with the machine: a start that lies ahead counts as one of this
+moment. An entry is kept for the longest delay of those who share the file. Two addresses with one hash (2**-64) share an entry. When all
+eight entries of a bucket are in use, the bucket's ninth serves all further addresses together, until it is idle; both errors wait longer,
+never less.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from __future__ import annotations
 import mmap
 import os
 import struct
+from math import inf
 from pathlib import Path
 
 import xxhash
@@ -31,12 +33,13 @@ from lycosa.config import PolitenessSection
 from lycosa.durable import named
 from lycosa.politeness.byte_locks import ByteLocks
 
-_MAGIC = 0x4C59434144445231  # "LYCADDR1"
+_MAGIC = 0x4C59434144445232  # "LYCADDR2"
 _WORD = 8
 _ENTRIES = 8  # of a bucket; a ninth is shared
 _ROWS = 512  # tables open at once
-_HEADER_WORDS = 8 + _ROWS  # magic, buckets, cells, barrier, spare; one generation per row
+_HEADER_WORDS = 8 + _ROWS  # magic, buckets, cells, barrier, longest delay, spare; one generation per row
 _BARRIER = 3
+_LONGEST = 4
 _FIRST_ROW = 8
 STRIPES = 256
 _OPENING_LOCK, _ROW_LOCKS, STRIPE_LOCKS = 0, 1024, 4096  # byte offsets of locks
@@ -46,13 +49,18 @@ _LOCKED_OUT_S = 0.005
 _NO_SLOT_S = 0.05
 _SEEN_SHARE = 0.5
 _SHARED = _ENTRIES
+_NEVER = 0.0  # no start yet
+_EARLIEST = 1e-9
+MACHINE_ENTRIES, MACHINE_SLOTS = 16384, _MAX_CELLS
+"""The layout of a table that crawls with different settings share."""
 
 
 class AddressTable:
     """One process's view of the table. ``path`` ``None`` is private memory, for a single process.
 
     Open it after forking, and one per process and file. It is for one thread. ``entries`` is how many addresses are told apart when
-    all are in use at once; it and ``address_slots`` (64 at most) can change only while nobody has the file open.
+    all are in use at once, ``most_slots`` how many requests to one of them can be counted (64 at most, and by default as many as
+    ``address_slots`` asks for); they can change only while nobody has the file open.
     """
 
     __slots__ = (
@@ -72,11 +80,11 @@ class AddressTable:
         "_words",
     )
 
-    def __init__(self, path: Path | None, section: PolitenessSection, entries: int = 65536) -> None:
+    def __init__(self, path: Path | None, section: PolitenessSection, entries: int = 65536, most_slots: int = 0) -> None:
         self._path = path
         self._delay_s = section.address_delay_s
         self._slots = min(section.address_slots, _MAX_CELLS)
-        self._cells = -(-self._slots // _WORD) * _WORD  # in steps, so that most changes of the setting keep the layout
+        self._cells = -(-max(self._slots, most_slots) // _WORD) * _WORD  # in steps, so that most changes of the setting keep the layout
         self._buckets = max(entries // _ENTRIES, 1)
         self._bucket_words = (_ENTRIES + 1) * (2 + self._cells)
         self._held: dict[str, list[int]] = {}
@@ -89,6 +97,7 @@ class AddressTable:
         view = memoryview(self._memory)
         self._words = view.cast("Q")
         self._times = view.cast("d")
+        self._times[_LONGEST] = max(self._times[_LONGEST], self._delay_s)
         # Drawn, not counted: after a power loss a counter could come back from disk and match an old cell.
         generation = int.from_bytes(os.urandom(6), "little") or 1
         self._words[_FIRST_ROW + self._row] = generation
@@ -135,7 +144,7 @@ class AddressTable:
         lock = STRIPE_LOCKS + bucket % STRIPES
         # A lock that somebody keeps costs a little precision and never a wait.
         if any(self._locks.acquire(lock) for _ in range(_LOCK_TRIES)):
-            self._times[time_at] = max(self._times[time_at], seen + self._delay_s)
+            self._times[time_at] = max(self._times[time_at], seen)
             self._locks.release(lock)
 
     def release(self, address: str, now: float) -> None:
@@ -169,22 +178,30 @@ class AddressTable:
     def _enter(self, address: str, key: int, base: int, now: float) -> float:
         entry = self._find(key, base, now)
         time_at = base + _ENTRIES + 1 + entry
-        limit = now + self._delay_s
-        if self._times[time_at] > limit:
-            self._times[time_at] = limit  # written down, or a time from before a reboot would be one delay away for ever
-        wait_s = self._times[time_at] - now
+        wait_s = self._since(time_at, now) + self._delay_s - now
         if wait_s > 0:
             return wait_s
         first = base + 2 * (_ENTRIES + 1) + entry * self._cells
-        cells = self._words[first : first + self._slots].tolist()
-        if 0 not in cells and not self._reclaim(first):
+        if not self._has_slot(first) and not self._reclaim(first):
             return max(_NO_SLOT_S, min(self._delay_s, 1.0))
-        cell = first + self._words[first : first + self._slots].tolist().index(0)
+        cell = first + self._words[first : first + self._cells].tolist().index(0)
         # The time first: who dies between the two has started nothing.
-        self._times[time_at] = limit
+        self._times[time_at] = max(now, _EARLIEST)
         self._words[cell] = self._tag
         self._held.setdefault(address, []).append(cell)
         return 0.0
+
+    def _since(self, time_at: int, now: float) -> float:
+        """The last start, infinitely long ago when there was none."""
+        last = self._times[time_at]
+        if last > now:
+            last = self._times[time_at] = now  # written down, or a time from before a reboot would be one delay away for ever
+        return last if last != _NEVER else -inf
+
+    def _has_slot(self, first: int) -> bool:
+        """Whether one more request of ours may be open; those of others count, whatever they allow themselves."""
+        used = self._cells - self._words[first : first + self._cells].tolist().count(0)
+        return used < self._slots
 
     def _find(self, key: int, base: int, now: float) -> int:
         """The entry of ``key``, made if need be; the shared one when there is no room."""
@@ -197,16 +214,13 @@ class AddressTable:
         for entry in range(_ENTRIES):
             if not keys[entry] or self._is_idle(entry, base, now):
                 self._words[base + entry] = key
-                self._times[base + _ENTRIES + 1 + entry] = 0.0
+                self._times[base + _ENTRIES + 1 + entry] = _NEVER
                 return entry
         return _SHARED
 
     def _is_idle(self, entry: int, base: int, now: float) -> bool:
-        time_at = base + _ENTRIES + 1 + entry
-        if self._times[time_at] > now:
-            if self._times[time_at] > now + self._delay_s:
-                self._times[time_at] = now + self._delay_s
-            return self._times[time_at] <= now
+        if self._since(base + _ENTRIES + 1 + entry, now) + self._times[_LONGEST] > now:
+            return False
         first = base + 2 * (_ENTRIES + 1) + entry * self._cells
         if not any(self._words[first : first + self._cells]):
             return True
@@ -219,7 +233,7 @@ class AddressTable:
             tag = self._words[cell]
             if tag and not self._is_alive(tag):
                 self._words[cell] = 0
-        return 0 in self._words[first : first + self._slots].tolist()
+        return self._has_slot(first)
 
     def _is_alive(self, tag: int) -> bool:
         row, generation = (tag & 0xFFFF) - 1, tag >> 16
@@ -229,10 +243,10 @@ class AddressTable:
 
     def _barrier(self, now: float) -> float:
         """After the layout changed nobody knows who was asked last: all addresses wait one delay."""
-        until = self._times[_BARRIER]
-        until = now + self._delay_s if until < 0 else min(until, now + self._delay_s)
-        self._times[_BARRIER] = until if until > now else 0.0
-        return max(until - now, 0.0)
+        changed = self._times[_BARRIER]
+        changed = now if changed < 0 else min(changed, now)
+        self._times[_BARRIER] = max(changed, _EARLIEST) if changed + self._times[_LONGEST] > now else 0.0
+        return max(changed + self._delay_s - now, 0.0)
 
     def _map(self) -> mmap.mmap:
         """The file, created or brought to our layout, and a row in it."""

@@ -1,0 +1,95 @@
+"""Two crawls on one machine, each a program of its own, that meet at one address."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lycosa.config import PolitenessSection
+from lycosa.machine_table import NAME, NoMachineTable, machine_folder, machine_table, open_machine_table
+from lycosa.synthetic import RequestLog, SyntheticWeb, WebPlan
+from serving import served_with_log
+
+DELAY_S, LATE_S = 0.6, 0.15
+WEB = SyntheticWeb(WebPlan(hosts=2, pages=8, distribution="fixed", cross_links=0.0, page_bytes=300))
+
+
+def crawl(folder: Path, host: int, port: int, *more: str) -> subprocess.Popen[bytes]:
+    options = [
+        *("--delay", "0s", "--set", "politeness.adaptive_factor=0", "--set", f"politeness.address_delay_s={DELAY_S}"),
+        *("--resolve", "*=127.0.0.1", "--allow-address", "127.0.0.0/8", "--contact", "test@example.org"),
+        *("--set", "frontier.partitions=1", "--set", "parse.language=false", "--max-pages", "6"),
+    ]
+    command = [sys.executable, "-m", "lycosa", "crawl", WEB.seed_url(host, port=port), "--dir", str(folder), *options, *more]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def both(tmp_path: Path, *more: str) -> RequestLog:
+    with served_with_log(WEB) as (port, log):
+        running = [crawl(tmp_path / f"c{number}", number, port, *more) for number in range(2)]
+        assert [each.wait(120) for each in running] == [3, 3]
+    assert len(log.hosts()) == 2 and len(log) >= 12
+    return log
+
+
+def test_two_crawls_share_the_delay_of_an_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LYCOSA_RUNTIME_DIR", str(tmp_path / "machine"))
+    log = both(tmp_path)
+    # A busy server reads a request later than it was sent: single gaps may look shorter, by as much as it is late.
+    assert min(log.start_gaps("127.0.0.1")) >= DELAY_S - LATE_S
+
+
+def test_crawls_with_tables_of_their_own_do_not(tmp_path: Path) -> None:
+    log = both(tmp_path, "--set", "politeness.address_table=crawl")
+    assert min(log.start_gaps("127.0.0.1")) < DELAY_S - LATE_S
+
+
+def test_each_crawl_holds_its_own_settings_against_what_all_did(tmp_path: Path) -> None:
+    slow, quick = PolitenessSection(address_delay_s=5.0, address_slots=1), PolitenessSection(address_delay_s=0.5, address_slots=3)
+    first, second = open_machine_table(tmp_path / NAME, slow), open_machine_table(tmp_path / NAME, quick)
+    assert first.take("192.0.2.1", 100.0) == 0
+    assert second.take("192.0.2.1", 100.1) == pytest.approx(0.4)
+    assert second.take("192.0.2.1", 100.5) == 0
+    first.release("192.0.2.1", 100.6)
+    assert first.take("192.0.2.1", 103.0) == pytest.approx(2.5)
+    assert 0 < first.take("192.0.2.1", 106.0) <= 1.0, "the other's request is open"
+    second.release("192.0.2.1", 106.0)
+    assert first.take("192.0.2.1", 106.0) == 0
+    first.close()
+    second.close()
+
+
+def test_the_table_is_for_one_user_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LYCOSA_RUNTIME_DIR", str(tmp_path / "machine"))
+    path = machine_table(PolitenessSection())
+    assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    monkeypatch.delenv("LYCOSA_RUNTIME_DIR")
+    assert machine_folder().name == f"lycosa-{os.getuid()}"
+
+
+@pytest.mark.parametrize("trap", ["link to a folder", "link to a file", "open to all", "a file", "cannot be made"])
+def test_a_folder_that_another_may_have_laid_is_not_used(trap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, elsewhere = tmp_path / "machine", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    victim = elsewhere / "victim"
+    victim.write_text("precious")
+    if trap == "link to a folder":
+        folder.symlink_to(elsewhere)
+    elif trap == "link to a file":
+        folder.mkdir(mode=0o700)
+        (folder / NAME).symlink_to(victim)
+    elif trap == "open to all":
+        folder.mkdir()
+        folder.chmod(0o777)
+    elif trap == "a file":
+        folder.write_text("")
+    else:
+        folder = tmp_path / "none" / "machine"
+    monkeypatch.setenv("LYCOSA_RUNTIME_DIR", str(folder))
+    with pytest.raises(NoMachineTable, match=str(folder)):
+        machine_table(PolitenessSection())
+    assert victim.read_text() == "precious" and not (elsewhere / NAME).exists()

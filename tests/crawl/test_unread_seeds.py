@@ -1,0 +1,169 @@
+"""Seeds that a run did not read to their end: it says so, and the command that it names reads the rest."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+import lycosa
+from lycosa.cli.output import ExitCode
+from lycosa.seed_sources import SeedSource, SourceKind, load_sources, sources_path, unread
+from lycosa.synthetic import SyntheticWeb, WebPlan
+from serving import served
+
+SEEDS = 6000
+WEB = SyntheticWeb(WebPlan(hosts=1, pages=3, distribution="fixed"))
+OPTIONS = [
+    *("--delay", "10s", "--resolve", "*=127.0.0.1", "--allow-address", "127.0.0.0/8", "--contact", "test@example.org"),
+    *("--set", "frontier.partitions=2", "--set", "limits.max_pages=0", "--set", "parse.language=false"),
+]
+
+
+@pytest.fixture(scope="module")
+def seed() -> Iterator[str]:
+    with served(WEB) as port:
+        yield WEB.seed_url(port=port)
+
+
+@pytest.fixture
+def seeds(tmp_path: Path, seed: str) -> Path:
+    path = tmp_path / "many seeds.txt"
+    path.write_text("# many\n\n" + "".join(f"{seed}{number}\n" for number in range(SEEDS)))
+    return path
+
+
+def crawl(folder: Path, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", "lycosa", "crawl", "--dir", str(folder), *arguments]
+
+
+def known(folder: Path) -> int:
+    done = subprocess.run([sys.executable, "-m", "lycosa", "status", str(folder), "--json"], capture_output=True, text=True, check=True)
+    return int(json.loads(done.stdout)["discovered"])
+
+
+def until(running: subprocess.Popen[str], is_so: Callable[[], bool]) -> None:
+    """Looks again and again while the crawl runs, for two minutes at most."""
+    for _ in range(2400):
+        if is_so():
+            return
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            running.wait(0.05)
+            return
+    raise AssertionError("it takes too long")
+
+
+def break_off(command: list[str], folder: Path, number: signal.Signals, stdin: IO[str] | None = None) -> str:
+    """Ends a crawl while it reads its seeds; gives what it printed."""
+    with subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as running:
+        until(running, lambda: any(0 < each.lines < SEEDS for each in sources(folder)))
+        running.send_signal(number)
+        return running.communicate(timeout=120)[0]
+
+
+def sources(folder: Path) -> list[SeedSource]:
+    return load_sources(folder) if sources_path(folder).exists() else []
+
+
+def read_the_rest(folder: Path, *arguments: str, stdin: IO[str] | None = None) -> tuple[str, str]:
+    """Goes on until all seeds are taken, and is stopped then; gives what it printed."""
+    command = crawl(folder, *arguments)
+    with subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        until(running, lambda: not unread(sources(folder)))
+        running.send_signal(signal.SIGINT)
+        return running.communicate(timeout=120)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_the_rest_of_a_file_is_read_by_the_next_run(number: signal.Signals, tmp_path: Path, seeds: Path) -> None:
+    folder = tmp_path / "my crawl"
+    out = break_off(crawl(folder, "--seeds", str(seeds), *OPTIONS), folder, number)
+    (source,) = unread(sources(folder))
+    assert (source.kind, source.name) == (SourceKind.FILE, str(seeds))
+    assert source.seeds <= known(folder) < SEEDS, "a place is recorded when its seeds are committed"
+    status = subprocess.run([sys.executable, "-m", "lycosa", "status", str(folder)], capture_output=True, text=True).stdout
+    assert f"{seeds}: read up to line {source.lines:,}, {source.seeds:,} seeds taken; not read to its end" in status
+    if number is signal.SIGINT:
+        assert "not read to its end" in out
+        line = next(line for line in out.splitlines() if line.startswith("to go on: "))
+        assert shlex.split(line.removeprefix("to go on: ").partition("   ")[0]) == ["lycosa", "crawl", "--dir", str(folder)]
+    out, err = read_the_rest(folder)
+    assert f"reading on in {seeds}, line {source.lines + 1:,}" in err
+    assert known(folder) == SEEDS
+    assert "not read to its end" not in out
+    (source,) = sources(folder)
+    assert (source.is_complete, source.lines, source.seeds) == (True, SEEDS + 2, SEEDS)
+
+
+def test_a_limit_and_a_changed_file(tmp_path: Path, seeds: Path, seed: str) -> None:
+    folder = tmp_path / "c"
+    done = subprocess.run(crawl(folder, "--seeds", str(seeds), *OPTIONS, "--max-pages", "1", "--json"), capture_output=True, text=True)
+    assert done.returncode == ExitCode.LIMIT
+    (told,) = json.loads(done.stdout)["seed_sources"]
+    assert (told["source"], told["is_complete"]) == (str(seeds), False) and told["lines"] < SEEDS
+    with seeds.open("r+") as file:
+        text = file.read()
+        file.seek(0)
+        file.write(f"{seed}new\n{text}")
+    _, err = read_the_rest(folder)
+    assert f"{seeds} was changed since line {told['lines']:,} of it was read" in err
+    assert known(folder) == SEEDS + 1
+
+
+def test_a_file_that_is_gone_is_told_each_time(tmp_path: Path, seeds: Path) -> None:
+    folder = tmp_path / "c"
+    break_off(crawl(folder, "--seeds", str(seeds), *OPTIONS), folder, signal.SIGINT)
+    before = known(folder)
+    seeds.unlink()
+    for _ in range(2):
+        done = subprocess.run(crawl(folder, "--max-time", "1s"), capture_output=True, text=True)
+        assert done.returncode == ExitCode.LIMIT
+        assert "cannot be read on (No such file or directory); give its rest with --seeds FILE" in done.stderr
+        assert f"seeds of {seeds}: read up to line " in done.stdout
+    assert known(folder) == before
+
+
+def test_standard_input_cannot_be_read_again(tmp_path: Path, seeds: Path) -> None:
+    folder = tmp_path / "c"
+    with seeds.open() as file:
+        out = break_off(crawl(folder, "--seeds", "-", *OPTIONS), folder, signal.SIGINT, file)
+    assert "seeds of standard input: read up to line " in out
+    assert f"to go on: lycosa crawl --dir {folder} --seeds -   with the same input again" in out
+    with seeds.open() as file:
+        read_the_rest(folder, "--seeds", "-", stdin=file)
+    assert known(folder) == SEEDS
+
+
+def test_seeds_of_the_command_line_are_kept_with_the_crawl(tmp_path: Path, seed: str) -> None:
+    folder, given = tmp_path / "c", [f"{seed}{number}" for number in range(5000)]
+    break_off(crawl(folder, *given, *OPTIONS), folder, signal.SIGKILL)
+    (source,) = unread(sources(folder))
+    assert source.kind is SourceKind.ARGUMENTS and source.rest == tuple(given[source.lines :])
+    read_the_rest(folder)
+    assert known(folder) == len(given)
+
+
+def test_seeds_of_a_program_are_committed_before_the_first_request(tmp_path: Path, seed: str) -> None:
+    folder = tmp_path / "c"
+    config = lycosa.settings({
+        "fetch.allow_addresses": ["127.0.0.0/8"], "dns.pins": ["*=127.0.0.1"], "frontier.partitions": 2, "parse.language": False,
+    })  # fmt: skip
+    started_with: list[int] = []
+
+    def stop(_: object) -> None:
+        started_with.append(known(folder))
+        started.stop()
+
+    started = lycosa.Crawl([f"{seed}{number}" for number in range(2000)], folder, config, sinks=(stop,))
+    report = started.run()
+    assert started_with[0] >= 2000 and report.unread_seeds == []
+    (source,) = sources(folder)
+    assert (source.kind, source.lines, source.is_complete) == (SourceKind.PROGRAM, 2000, True)
