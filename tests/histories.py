@@ -3,7 +3,7 @@
 What ``kill -9`` or a loss of power leaves is taken literally: at a crash the folder is copied as it is at that instant, the files that are
 appended to are cut somewhere behind what was synced (or their last bytes are rubbish), tables lack what was not flushed. Beside it: lost
 connections, names that do not resolve, hosts that are ill for a while, parcels of the exchange lost, repeated and late, a slow disk and
-a full one, jumps of the wall clock, another number of workers after a restart.
+a full one, jumps of the wall clock (by a year and more with ``wild_clock``), another number of workers after a restart.
 
 The crawl is the one that runs on the real web (``run_workers``), with RocksDB and files. ``plant`` puts a bug into it: the histories that
 do not find it prove nothing.
@@ -25,7 +25,7 @@ from pathlib import Path
 
 from judging import are_balanced, asked, is_balanced, is_polite, new_folder, no_disallowed, outcomes, quick_config, stored_rows
 from lycosa.assembly import Assembled
-from lycosa.config import Config, FrontierSection, PolitenessSection, RetrySection, RobotsSection, StoreSection
+from lycosa.config import Config, FrontierSection, PolitenessSection, RefetchRule, RefetchSection, RetrySection, RobotsSection, StoreSection
 from lycosa.exchange import ExchangeError, Parcel
 from lycosa.inspect.audit import audit
 from lycosa.kv.port import KeyValue
@@ -40,6 +40,7 @@ from lycosa.synthetic.clock import EPOCH
 from lycosa.synthetic.crawl import VirtualCrawl
 from several_workers import SlowExchange, run_workers
 
+LONGEST_END_S = 7200.0
 HOSTS, PAGES, LEAST_URLS, LEAST_FAULTS, DEATHS = 52, 46, 2000, 10, 6
 PLANTS = {
     "early": "a commit is told before its captures are on disk",
@@ -60,6 +61,7 @@ _POINTS = {  # how often each is reached in a run, about
     "sync": 200,
     "turn": 20_000,
 }
+_OFF_S = (0.0, 400 * 86400.0, 86400.0, 3600.0, -3600.0, -86400.0, -400 * 86400.0)
 _APPENDED = ("warc/*.open", "journal/*.open", "log/commit-*")
 
 
@@ -101,12 +103,14 @@ def web_of(seed: int, pages: int) -> SyntheticWeb:
     )
 
 
-def settings(seed: int) -> Config:
-    """Short waits, so that whatever is lost is asked for again within the crawl; small segments."""
+def settings(seed: int, wild_clock: bool = False) -> Config:
+    """Short waits, so that whatever is lost is asked for again within the crawl; small segments. Nothing is fetched again because a wild
+    clock says that a week has passed."""
     return quick_config(
         seed=seed,
-        # The wall clock may be set back by an hour at each death: whoever waits by it waits so much longer.
-        frontier=FrontierSection(partitions=3, bands=3, head=5, finish_wait_s=DEATHS * 3600.0 + 1800.0),
+        refetch=RefetchSection(rule=RefetchRule.OFF if wild_clock else RefetchRule.ADAPTIVE),
+        # Nobody waits longer because the wall clock was set back.
+        frontier=FrontierSection(partitions=3, bands=3, head=5, finish_wait_s=1800.0),
         politeness=PolitenessSection(backoff_s=2.0, max_backoff_s=20.0, adaptive_factor=2.0),
         retry=RetrySection(tries=20, first_s=2.0, max_s=30.0, dns_tries=20, host_failures=10_000),
         robots=RobotsSection(retry_s=3.0),
@@ -241,8 +245,9 @@ class IllHosts:
 class History:
     """One crawl and everything that happens to it. All of it follows from the seed."""
 
-    def __init__(self, seed: int, path: Path, plant: str = "") -> None:
-        self.seed, self.plant, self._path = seed, plant, path
+    def __init__(self, seed: int, path: Path, plant: str = "", wild_clock: bool = False) -> None:
+        self.seed, self.plant, self._path, self._wild_clock = seed, plant, path, wild_clock
+        self._off_s = 0.0  # how far a wild clock is off
         self.chance = random.Random(f"history {seed}")
         self.disk = Disk(self.chance)
         self.web, self._seeds = web_to_crawl(seed)
@@ -251,7 +256,7 @@ class History:
         self.told: list[str] = []
         self._tables: list[RocksKeyValue] = []
         self._cache = SharedCache(64 << 20, 64 << 20)
-        self.crawl = VirtualCrawl(new_folder(path / "crawl-0"), self.web, settings(seed), self._open)
+        self.crawl = VirtualCrawl(new_folder(path / "crawl-0"), self.web, settings(seed, wild_clock), self._open)
         self.crawl.answers = IllHosts(self, self.web)
         self.crawl.resolver = BadNames(self, SyntheticResolver(self.web.hosts, self.crawl.clock))
 
@@ -270,7 +275,9 @@ class History:
                 if not self._run_and_die(self._path / f"crawl-{number}"):
                     break
             self.is_troubled = False
+            began = self.crawl.now
             self._run(None)
+            assert self.crawl.now - began < LONGEST_END_S, "it waited too long"
 
     def _run_and_die(self, image: Path) -> bool:
         chance = self.chance
@@ -310,11 +317,25 @@ class History:
         shutil.rmtree(self.crawl.folder)
         self.crawl.folder = image
         self.crawl.now += self.chance.choice((0.0, 0.5, 20.0))
-        if self.chance.random() < 0.3:
+        if self._wild_clock:
+            self._set_wildly()
+        elif self.chance.random() < 0.3:
             jump = self.chance.choice((-3600.0, -7.0, 7.0, 3600.0))
             self.crawl.clock.jump(jump)
             self.told.append(f"wall clock set by {jump:+.0f}")
             self.faults["clock"] += 1
+        self._forget_suspects(image)
+
+    def _set_wildly(self) -> None:
+        """The next run has a clock that is far ahead or behind, or right again."""
+        off_s = self.chance.choice([off_s for off_s in _OFF_S if off_s != self._off_s])
+        self.crawl.clock.jump(off_s - self._off_s)
+        self._off_s = off_s
+        self.told.append(f"wall clock off by {off_s:+.0f}")
+        self.faults["clock"] += 1
+
+    @staticmethod
+    def _forget_suspects(image: Path) -> None:
         counts = image / "log" / "crashes.json"
         if counts.exists():  # these crashes are nobody's fault, so no URL may be condemned for being in flight at three of them
             counts.write_text(json.dumps({**json.loads(counts.read_bytes()), "crashes": {}}))
@@ -353,9 +374,9 @@ def judge_end(crawl: VirtualCrawl, web: SyntheticWeb, seeds: Sequence[str]) -> N
     assert max(with_body.values()) == 1, "a page was stored twice"
 
 
-def live_and_judge(seed: int, path: Path, plant: str = "", with_audit: bool = True) -> History:
+def live_and_judge(seed: int, path: Path, plant: str = "", with_audit: bool = True, wild_clock: bool = False) -> History:
     """One history to its end. Raises ``Breach``, whatever went wrong: an error inside the crawl is one as well."""
-    history = History(seed, path, plant)
+    history = History(seed, path, plant, wild_clock)
     try:
         history.live()
         history.judge(with_audit)

@@ -23,6 +23,12 @@ def test_a_history_of_crashes_and_losses_breaks_no_promise(seed: int, tmp_path: 
     assert len(set(asked(history.crawl.log))) >= 2000
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_a_clock_that_is_wrong_in_some_runs_breaks_no_promise(seed: int, tmp_path: Path) -> None:
+    history = live_and_judge(seed, tmp_path, wild_clock=True)
+    assert history.faults["clock"] > 0
+
+
 @pytest.mark.parametrize("plant", PLANTS)
 def test_a_planted_bug_is_found(plant: str, tmp_path: Path) -> None:
     for seed in range(5):

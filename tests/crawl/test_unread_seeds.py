@@ -20,7 +20,7 @@ from lycosa.seed_sources import SeedSource, SourceKind, load_sources, sources_pa
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from serving import served
 
-SEEDS = 6000
+SEEDS, MORE = 6000, 24_000
 WEB = SyntheticWeb(WebPlan(hosts=1, pages=3, distribution="fixed"))
 OPTIONS = [
     *("--delay", "10s", "--resolve", "*=127.0.0.1", "--allow-address", "127.0.0.0/8", "--contact", "test@example.org"),
@@ -105,17 +105,20 @@ def test_the_rest_of_a_file_is_read_by_the_next_run(number: signal.Signals, tmp_
 
 def test_a_limit_and_a_changed_file(tmp_path: Path, seeds: Path, seed: str) -> None:
     folder = tmp_path / "c"
-    done = subprocess.run(crawl(folder, "--seeds", str(seeds), *OPTIONS, "--max-pages", "1", "--json"), capture_output=True, text=True)
+    with seeds.open("a") as file:
+        file.writelines(f"{seed}more{number}\n" for number in range(MORE))
+    limit = ["--delay", "0s", "--max-pages", "1", "--json"]
+    done = subprocess.run(crawl(folder, "--seeds", str(seeds), *OPTIONS, *limit), capture_output=True, text=True)
     assert done.returncode == ExitCode.LIMIT
     (told,) = json.loads(done.stdout)["seed_sources"]
-    assert (told["source"], told["is_complete"]) == (str(seeds), False) and told["lines"] < SEEDS
+    assert (told["source"], told["is_complete"]) == (str(seeds), False) and told["lines"] < SEEDS + MORE
     with seeds.open("r+") as file:
         text = file.read()
         file.seek(0)
         file.write(f"{seed}new\n{text}")
     _, err = read_the_rest(folder)
     assert f"{seeds} was changed since line {told['lines']:,} of it was read" in err
-    assert known(folder) == SEEDS + 1
+    assert known(folder) == SEEDS + MORE + 1
 
 
 def test_a_file_that_is_gone_is_told_each_time(tmp_path: Path, seeds: Path) -> None:

@@ -30,6 +30,7 @@ PROOFS = {
     "histories": "two thousand simulated crawls under faults by seed, no promise broken, and planted bugs found",
     "parser": "parse children killed and no process to be had: every page is found, and nothing is silent",
     "damage": "commit logs deleted, emptied and cut: the next start ends like an undisturbed crawl, or refuses and changes nothing",
+    "clock": "fifty crawls whose clock is right, or up to 400 days ahead or behind in some runs: nothing lost, nothing late",
     "poison": "pages that kill the worker, crash the parser or hang it",
     "hostile": "a web that bites: each attack bounded in time and memory, with a reason on record, and the crawl goes on",
     "simulation": "what lycosa simulate says before a crawl is what happens then; its law; a thousand days over 100,000 hosts",
@@ -37,8 +38,8 @@ PROOFS = {
 }
 
 NUMBERS = {
-    "seeds": "how many histories are lived (histories), rounds of each kind (damage), or how much tag soup is read (links)",
-    "first": "the seed of the first history or round (histories, damage)",
+    "seeds": "how many histories are lived (histories, clock), rounds of each kind (damage), or how much tag soup is read (links)",
+    "first": "the seed of the first history or round (histories, clock, damage)",
     "kills": "how often processes are killed (kills)",
     "pages": "how many pages are crawled (soak), or read (links)",
     "hosts": "how many hosts are crawled (politeness), or simulated for a thousand days (simulation)",

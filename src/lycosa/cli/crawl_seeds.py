@@ -108,7 +108,7 @@ class Seeds:
     def taken(self) -> None:
         """The seeds that were taken last are committed."""
         self.sources = merged_sources(self.sources, self._pending)
-        if time.monotonic() - self._saved_at >= _SAVE_S:
+        if not unread(self._pending) or time.monotonic() - self._saved_at >= _SAVE_S:
             self.save()
 
     def save(self) -> None:
