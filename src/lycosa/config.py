@@ -123,9 +123,11 @@ class PolitenessSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     max_adaptive_delay_s: Annotated[float, _m("Most that the last fetch's duration can ask for.", ge=0)] = 30.0
     jitter: Annotated[float, _m("Share of the delay added at random; it only adds.", ge=0, le=1)] = 0.1
     max_retry_after_s: Annotated[float, _m("Most that Retry-After is honoured; longer is cut to this.", ge=0)] = 86400.0
-    backoff_s: Annotated[float, _m("First back-off after 429 or 503 without Retry-After; doubles.", ge=0)] = 30.0
+    backoff_s: Annotated[
+        float, _m("First back-off after 429 or 503 without Retry-After; each further one doubles it, good answers shorten it.", ge=0)
+    ] = 30.0
     max_backoff_s: Annotated[float, _m("Longest back-off.", ge=1)] = 86400.0
-    forgive_s: Annotated[float, _m("Quiet time after which a back-off is forgotten.", ge=1)] = 3600.0
+    forgive_s: Annotated[float, _m("Time without a refusal after which one good answer ends a back-off.", ge=1)] = 3600.0
     address_delay_s: Annotated[float, _m("Least time between request starts to one address.", ge=0)] = 0.2
     address_slots: Annotated[int, _m("Requests at a time to one address.", ge=1)] = 4
     address_table: Annotated[

@@ -33,14 +33,14 @@ class Rest:
         """The rest of another host, whose request begins now."""
         return Rest(visit, self._section, self._clock, self._chance)
 
-    def __call__(self, fetched: Fetched, now: float, wall: float) -> float:
+    def __call__(self, fetched: Fetched, now: float, wall: float, is_robots: bool) -> float:
         """Takes the answer into the host's pace, which counts in crawl time; gives the delay in seconds. ``wall`` is what a date in
-        Retry-After is compared with."""
+        Retry-After is compared with; ``is_robots`` says that the request was for robots.txt."""
         record, time = self._visit.record, self._clock.time()
         pace, asked = clamp(record.pace, self._section, time), in_seconds(fetched.header("retry-after"), wall)
         # A refused HTTP/2 stream is what 503 is: a server that has too much to do.
         status = 503 if fetched.reason is Reason.REQUEST_REFUSED else fetched.status
-        record.pace = after_exchange(pace, self._section, status, asked, fetched.duration_s, time)
+        record.pace = after_exchange(pace, self._section, status, asked, fetched.duration_s, time, is_robots=is_robots)
         self._ended = self.until, self.time_until = now, time
         return self.decide()
 

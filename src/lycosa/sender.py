@@ -19,7 +19,7 @@ from lycosa.ports import Clock, Fetcher, ResolveError, Resolver
 from lycosa.reasons import Reason
 from lycosa.url import host_of, name_of
 
-Rest = Callable[[Fetched, float, float], float]
+Rest = Callable[[Fetched, float, float, bool], float]
 """Given an answer and when it ended (monotonic, wall): the effective delay of its host from then on, in seconds."""
 
 _NEXT_ADDRESS = frozenset({Reason.CONNECT_REFUSED, Reason.CONNECT_TIMEOUT, Reason.NETWORK_UNREACHABLE})
@@ -95,7 +95,7 @@ class Sender:
         return fetched
 
     async def _attempt(self, request: FetchRequest, rest: Rest) -> tuple[Fetched, float]:
-        clock, host = self._clock, host_of(request.url)
+        clock, host, is_robots = self._clock, host_of(request.url), request.kind is FetchKind.ROBOTS
         begun = await self._on_time(request.address)
         number = self._attempts.begin(host, request.address, request.url, request.kind, begun, clock.wall())
         self._addresses.started(request.address, begun)
@@ -109,14 +109,14 @@ class Sender:
             # was asked for something all the same, and the next run keeps its rest.
             now, wall = clock.monotonic(), clock.wall()
             broken = Fetched(request.url, Reason.INTERNAL, "broken off", address=request.address, duration_s=now - begun)
-            self._attempts.end(number, broken.reason, 0, broken.duration_s, now, wall, rest(broken, now, wall))
+            self._attempts.end(number, broken.reason, 0, broken.duration_s, now, wall, rest(broken, now, wall, is_robots))
             raise
         finally:
             self.in_flight -= 1
             self._addresses.release(request.address, clock.monotonic())
         self.has_answer = self.has_answer or fetched.status > 0
         now, wall = clock.monotonic(), clock.wall()
-        delay_s = rest(fetched, now, wall)
+        delay_s = rest(fetched, now, wall, is_robots)
         self._attempts.end(number, fetched.reason, fetched.status, fetched.duration_s, now, wall, delay_s)
         return fetched, delay_s
 

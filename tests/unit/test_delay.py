@@ -103,16 +103,95 @@ def test_other_errors_do_not_back_off() -> None:
     assert delay(refused(status=0)) == Delay(1, "floor")
 
 
-def test_a_success_after_the_back_off_returns_to_the_floor_but_is_not_yet_forgiveness() -> None:
-    pace = answered(refused(refused()), NOW + 60)
-    assert delay(pace, now=NOW + 60) == Delay(1, "floor")
-    assert delay(refused(pace, now=NOW + 61), now=NOW + 61) == Delay(120, "backoff")
+def after_refusals(count: int) -> tuple[Pace, float]:
+    """The pace after so many refusals in a row, and when the last pause is over."""
+    pace, now = Pace(), NOW
+    for _ in range(count):
+        pace = refused(pace, now=now)
+        now += delay(pace, now=now).seconds
+    return pace, now
 
 
-def test_quiet_time_forgives() -> None:
+def test_a_good_answer_after_the_pause_returns_to_the_floor_and_halves_the_level() -> None:
+    pace, now = after_refusals(5)
+    pace = answered(pace, now)
+    assert pace.backoffs == 2
+    assert delay(pace, now=now) == Delay(1.0, "floor")
+    assert delay(refused(pace, now=now + 1), now=now + 1) == Delay(120, "backoff")
+    pace = answered(answered(pace, now + 1), now + 2)
+    assert pace == Pace(last_duration_s=0.01)
+
+
+def test_a_host_that_refuses_every_second_request_keeps_the_first_pause() -> None:
+    pace, now, waits = Pace(), NOW, []
+    for _ in range(50):
+        pace = refused(pace, now=now)
+        waits.append(delay(pace, now=now).seconds)
+        now += waits[-1]
+        pace = answered(pace, now)
+    assert set(waits) == {30}
+
+
+@pytest.mark.parametrize(("status", "is_good"), [(200, True), (204, True), (304, True), (301, True), (404, True), (410, True), (0, False),
+                                                  (401, False), (403, False), (418, False), (500, False), (502, False)])  # fmt: skip
+def test_only_an_answer_that_a_host_in_trouble_does_not_give_shortens_a_back_off(status: int, is_good: bool) -> None:
+    pace, now = after_refusals(4)
+    for later_s in (0, SECTION.forgive_s):
+        after = after_exchange(pace, SECTION, status, "", 0.01, now + later_s)
+        assert (after.backoffs < 4) is is_good
+
+
+@pytest.mark.parametrize("status", [301, 404, 429, 503])
+def test_an_answer_with_retry_after_leaves_the_level(status: int) -> None:
+    pace, now = after_refusals(4)
+    assert after_exchange(pace, SECTION, status, "60", 0.01, now).backoffs == 4
+
+
+def test_a_robots_txt_that_is_given_does_not_shorten_the_back_off_of_pages_that_are_refused() -> None:
+    pace, now = after_refusals(4)
+    after = after_exchange(pace, SECTION, 200, "", 0.01, now + DAY, is_robots=True)
+    assert (after.backoffs, after.backoff_at) == (pace.backoffs, pace.backoff_at)
+    assert after_exchange(pace, SECTION, 503, "", 0.01, now, is_robots=True).backoffs == 5
+
+
+def test_a_good_answer_within_the_pause_changes_nothing() -> None:
+    """It can only seem so: the clock was set back."""
+    pace, now = after_refusals(4)
+    early = answered(pace, now - 1)
+    assert early.backoffs == 4
+    assert delay(early, now=now - 1) == Delay(1.0, "floor")
+    assert delay(answered(pace, now - 100), now=now - 100) == Delay(100, "backoff")
+
+
+def test_a_good_answer_after_quiet_time_forgives() -> None:
     pace = answered(refused(refused()), NOW + 60 + SECTION.forgive_s)
     assert (pace.backoffs, pace.backoff_at) == (0, 0)
     assert delay(refused(pace, now=NOW + DAY), now=NOW + DAY) == Delay(30, "backoff")
+
+
+def test_quiet_time_without_an_answer_forgives_nothing() -> None:
+    pace, now = after_refusals(3)
+    later = now + 10 * SECTION.forgive_s
+    assert delay(refused(pace, now=later), now=later) == Delay(240, "backoff")
+
+
+@settings(deadline=None)
+@given(st.lists(st.booleans(), max_size=60))
+def test_more_good_answers_never_mean_a_longer_pause_and_refusals_alone_double_it(history: list[bool]) -> None:
+    """``True`` is a good answer; beside each history runs the same one with an answer more."""
+
+    def levels(answers: list[bool]) -> int:
+        pace, now = Pace(), NOW
+        for is_good in answers:
+            pace = answered(pace, now) if is_good else refused(pace, now=now)
+            now += delay(pace, now=now).seconds
+        return pace.backoffs
+
+    assert levels([*history, True]) <= levels(history)
+    assert levels([*history, False]) == levels(history) + 1
+    refusals = history.count(False)
+    assert levels(history) <= refusals
+    assert levels([False] * refusals) == refusals
 
 
 def test_jitter_only_adds_and_at_most_its_share() -> None:

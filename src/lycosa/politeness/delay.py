@@ -7,7 +7,13 @@ demands, and jitter only adds. The sources, each with its own cap:
 * ``crawl-delay``: robots.txt;
 * ``adaptive``: a multiple of the last fetch's duration, so that a slow server is asked less (Mercator, Heydon and Najork 1999);
 * ``retry-after``: the server's own words (RFC 9110 §10.2.3), kept as a point in time;
-* ``backoff``: 429 or 503 without usable words: 30 s, then doubled each time up to a day, forgotten after quiet time.
+* ``backoff``: 429 or 503 without usable words. The pause is 30 s at level 1 and doubles with each level, up to a day.
+
+**Back-off.** Each refusal raises the level by one; each good answer after the pause halves it, rounded down. So a host that keeps
+refusing is asked at doubled pauses, a passing refusal costs one pause of 30 s, and a host that refuses a share of the requests
+stays at the level where both balance. A good answer is one that a host in trouble does not give: 2xx, 3xx, 404 or 410 for a page. An
+answer for robots.txt is none, because servers often refuse pages and still give that file. A good answer after ``forgive_s`` without a
+refusal ends the back-off at once. Time alone does not: a host that was not asked has not recovered.
 
 All memory of a host is one small frozen ``Pace`` that is stored with its visit state; times in it are crawl
 time because they outlive the process, and ``clamp`` bounds them when they are loaded.
@@ -44,17 +50,23 @@ class Delay(msgspec.Struct, frozen=True, gc=False):
     source: Source
 
 
-def after_exchange(pace: Pace, section: PolitenessSection, status: int, retry_after: str, duration_s: float, now_wall: float) -> Pace:
-    """The pace after an exchange with ``status`` (0 = no answer) and the Retry-After value ``retry_after`` (empty = none)."""
+def after_exchange(
+    pace: Pace, section: PolitenessSection, status: int, retry_after: str, duration_s: float, now_wall: float, *, is_robots: bool = False
+) -> Pace:
+    """The pace after an exchange with ``status`` (0 = no answer) and the Retry-After value ``retry_after`` (empty = none).
+
+    ``is_robots`` says that it was for robots.txt, whose answer does not shorten a back-off.
+    """
     backoffs, backoff_at = pace.backoffs, pace.backoff_at
-    if backoffs and now_wall >= backoff_at + _backoff_s(backoffs, section) + section.forgive_s:
-        backoffs, backoff_at = 0, 0.0
     retry_at = pace.retry_at if pace.retry_at > now_wall else 0.0
     wait_s = parse_retry_after(retry_after, now_wall) if retry_after and not 200 <= status < 300 else None
     if wait_s:
         retry_at = max(retry_at, now_wall + min(wait_s, section.max_retry_after_s))
     elif status in (429, 503):  # no header, nonsense, or "at once", which a refusal does not mean
         backoffs, backoff_at = backoffs + 1, now_wall
+    elif backoffs and not is_robots and _is_good(status):
+        backoffs = _recovered(pace, section, now_wall)
+        backoff_at = backoff_at if backoffs else 0.0
     return Pace(pace.crawl_delay_s, max(duration_s, 0.0), backoffs, backoff_at, retry_at)
 
 
@@ -125,6 +137,18 @@ def _asked(pace: Pace, section: PolitenessSection, now_wall: float) -> tuple[tup
         (pace.retry_at - now_wall if pace.retry_at else 0.0, "retry-after"),
         (backoff_s, "backoff"),
     )
+
+
+def _is_good(status: int) -> bool:
+    return 200 <= status < 400 or status in (404, 410)
+
+
+def _recovered(pace: Pace, section: PolitenessSection, now_wall: float) -> int:
+    """The back-off level after a good answer. One that comes before the pause is over, because the clock was set back, changes nothing."""
+    quiet_s = now_wall - pace.backoff_at - _backoff_s(pace.backoffs, section)
+    if quiet_s < 0:
+        return pace.backoffs
+    return 0 if quiet_s >= section.forgive_s else pace.backoffs // 2
 
 
 def _seconds_of(asked: tuple[float, Source]) -> float:

@@ -237,7 +237,7 @@ class Visits:
         self.tally.requests += 1
         self.tally.body_bytes += fetched.body_bytes
         rest = self._pacing.rest_of(visit)
-        rest(fetched, now, self.clock.wall())
+        rest(fetched, now, self.clock.wall(), going.lease is None)
         if going.lease is None:
             self._read_robots(visit, known, rest, fetched)
         visit.next_time, visit.record.next_at = rest.until, rest.time_until
