@@ -17,7 +17,7 @@ from lycosa.folder import table_folder
 from lycosa.frontier.counters import Counters
 from lycosa.frontier.visit_state import HostState, VisitRecord, decode_visit
 from lycosa.kv.port import KeyValue
-from lycosa.kv.records import UrlRecord, decode_url, front_key, meta_key, parked_key, prefix_end, row_urls
+from lycosa.kv.records import UrlRecord, decode_url, meta_key, parked_key, prefix_end, row_urls, waiting_key
 from lycosa.model.completed import UrlState
 from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
@@ -127,7 +127,7 @@ def is_balanced(table: KeyValue) -> None:
         if host.waiting and host.state not in (HostState.PARKED, HostState.RETIRED):
             assert (host.front is None) == bool(host.asleep_until), host
         host8 = hash8(host.host)
-        assert host.front is None or table.get(front_key(*host.front)) == host8, host
+        assert host.front is None or table.get(waiting_key(host.line, *host.front)) == host8, host
         assert not host.asleep_until or table.get(parked_key(host.asleep_until, host8)) is not None, host
         if host.state is HostState.PARKED:
             assert table.get(parked_key(host.parked_until, host8)) is not None, host

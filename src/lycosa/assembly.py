@@ -50,7 +50,7 @@ from lycosa.pacing import Pacing
 from lycosa.permits import GrantedPermits, LocalPermits
 from lycosa.pipeline import Pipeline, Stages
 from lycosa.politeness.addresses import AddressTable
-from lycosa.politeness.delay import longest_delay, longest_wait
+from lycosa.politeness.delay import hosts_of_address, longest_delay, longest_wait
 from lycosa.ports import Clock, Fetcher, Offload, Parser, Resolver
 from lycosa.reopening import reopen_allowed
 from lycosa.reparsing import Reparsing
@@ -160,7 +160,8 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
     crashes = CrashCounts(attempts_folder(folder))
     crashes.after_restart(_suspects(job, sites))
     reopen_allowed(partitions.values(), config.fetch.allow_addresses, clock.time())
-    frontier = Frontier(partitions.values(), Workbench(config.politeness.address_slots), config.frontier.workbench)
+    workbench = Workbench(config.politeness.address_slots)
+    frontier = Frontier(partitions.values(), workbench, config.frontier.workbench, hosts_of_address(config.politeness))
     frontier.longest_wait_s = longest_wait(config.politeness)
     frontier.longest_due_s = max(frontier.longest_due_s, config.refetch.max_s, config.retry.max_s)
     frontier.hold_back(_recent_hosts(job, clock))

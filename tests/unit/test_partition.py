@@ -98,6 +98,7 @@ class PartitionMachine(RuleBasedStateMachine):
     def _open(self) -> None:
         self.partition = open_partition(self.store)
         self.frontier = Frontier([self.partition], Workbench(2), SECTION.workbench)
+        self.frontier.workbench.most_of_address = 1  # so that hosts wait in the line of their address
         self.visits: list[VisitState] = []
         self.leases: list[Lease] = []  # visits that are over and whose page is being parsed
 
@@ -144,6 +145,9 @@ class PartitionMachine(RuleBasedStateMachine):
             assert visit not in self.visits
             assert visit.next_time <= self.now
             assert visit.host not in self.model.aside
+            # The first request tells the address, which three of the four hosts share.
+            visit.record.address = "198.18.0.9" if visit.host == "h3.example" else "198.18.0.1"
+            self.frontier.workbench.rejoin(visit, visit.record.address)
             self.visits.append(visit)
 
     def _waiting(self, host: str) -> list[str]:

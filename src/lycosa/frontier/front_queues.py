@@ -20,7 +20,7 @@ from collections import deque
 import msgspec
 
 from lycosa.kv.overlay import Overlay
-from lycosa.kv.records import encode, front_key, meta_key, prefix_end
+from lycosa.kv.records import LINE_PREFIX, encode, meta_key, place_of, prefix_end, waiting_key
 
 FRONT_KEY = meta_key("front")
 _HEAD = 64  # hosts of one band in memory
@@ -60,11 +60,12 @@ class _Band:
 
 
 class FrontQueues:
-    """The front queues of one partition over its table."""
+    """The front queues of one partition over its table; with an ``address``, the line of the hosts that wait for room there."""
 
-    def __init__(self, table: Overlay, bands: int) -> None:
+    def __init__(self, table: Overlay, bands: int, address: str = "") -> None:
         self._table = table
-        self._bands = [_Band(kept) for kept in _ranges(table, bands)]
+        self._address = address
+        self._bands = [_Band(kept) for kept in (_line_ranges(table, bands, address) if address else _ranges(table, bands))]
         self._count = sum(band.waiting for band in self._bands)
         self._turn = 0
         self._is_changed = False
@@ -74,6 +75,11 @@ class FrontQueues:
 
     def __repr__(self) -> str:
         return f"<FrontQueues waiting={[band.waiting for band in self._bands]} in_memory={self.in_memory}>"
+
+    @property
+    def rows(self) -> int:
+        """Hosts with a row: those that wait, and those on the workbench that came from here."""
+        return sum(band.range.rows for band in self._bands)
 
     @property
     def in_memory(self) -> int:
@@ -88,7 +94,7 @@ class FrontQueues:
         line.range.rows += 1
         self._count += 1
         self._is_changed = True
-        self._table.put(front_key(band, seq), host8)
+        self._table.put(waiting_key(self._address, band, seq), host8)
         if line.loaded == seq and len(line.head) < _HEAD:
             line.head.append((seq, host8))
             line.loaded = seq + 1
@@ -100,7 +106,7 @@ class FrontQueues:
         line = self._bands[band]
         line.range.rows -= 1
         self._is_changed = True
-        self._table.delete(front_key(band, seq))
+        self._table.delete(waiting_key(self._address, band, seq))
         if seq in line.taken:
             del line.taken[seq]
             return
@@ -134,7 +140,11 @@ class FrontQueues:
         self._is_changed = False
         for line in self._bands:
             line.range.first = min(next(iter(line.taken), line.loaded), line.first_waiting)
-        self._table.put(FRONT_KEY, encode([line.range for line in self._bands]))
+        if self._address and not self.rows:
+            self._table.delete(LINE_PREFIX + self._address.encode())
+        else:
+            key = LINE_PREFIX + self._address.encode() if self._address else FRONT_KEY
+            self._table.put(key, encode([line.range for line in self._bands]))
 
     def turns_to(self, band: int, seq: int) -> int:
         """Turns until this place has been reached: to the band's next own one, and ``2 ** (band + 1)`` for each place before it."""
@@ -168,13 +178,18 @@ class FrontQueues:
         end = line.range.next
         while not line.head and line.loaded < end:
             numbers = range(line.loaded, min(line.loaded + _HEAD, end))
-            values = self._table.get_many([front_key(band, seq) for seq in numbers])
+            values = self._table.get_many([waiting_key(self._address, band, seq) for seq in numbers])
             line.head.extend((seq, host8) for seq, host8 in zip(numbers, values, strict=True) if host8 is not None)
             line.loaded = numbers.stop
             if not line.head and line.loaded < end:
                 # After a restart there is a hole for everybody who left the workbench behind somebody who stayed.
-                rows = self._table.scan(front_key(band, line.loaded), front_key(band, end), 1)
-                line.loaded = next((int.from_bytes(key[2:], "big") for key, _ in rows), end)
+                first, last = (waiting_key(self._address, band, seq) for seq in (line.loaded, end))
+                line.loaded = next((place_of(key)[2] for key, _ in self._table.scan(first, last, 1)), end)
+
+
+def _line_ranges(table: Overlay, bands: int, address: str) -> list[Range]:
+    value = table.get(LINE_PREFIX + address.encode())
+    return msgspec.msgpack.decode(value, type=list[Range]) if value is not None else [Range() for _ in range(bands)]
 
 
 def _ranges(table: Overlay, bands: int) -> list[Range]:

@@ -7,12 +7,18 @@ visits, so that a few large hosts cannot keep the rest out, and as soon as its b
 so that important URLs of other hosts come first. Hosts that wait for long sleep outside of the workbench: it would fill up with
 those that were asked to wait for hours, and nobody else could come in.
 
+An address that is shared by many hosts has only as many of them on the workbench as it can be asked for (``resize``). The others wait in
+the line of the address (``address_lines``). When one of its hosts leaves the workbench, the next of the line comes in.
+
 **Bound.** Front queues are served one host a turn, and a partition with waiting hosts has its turn before any other has another. So a
 host that takes the ``n``-th place of band ``b`` is attended after at most ``n * 2 ** (b + 1) * partitions`` turns of the worker
 (``front_queues``). A turn is due whenever a slot finds nothing ready, and each host makes room after at most ``QUANTUM`` visits: with
 ``m`` hosts on the workbench, ``t`` turns have come after at most ``QUANTUM * (t + m)`` visits. Who is attended is visited when its own
 delay and its address's are over. Divided by the rate of turns, or of visits, that is a time; no host, however large, and no
-number of hosts in better bands adds to it.
+number of hosts in better bands adds to it. Lines take at most every second turn of those that are due because nothing is ready, so beside
+them the numbers of turns above are doubled. A host whose address is full takes its turn by going to the end of a band of its address's
+line. There the same bound holds again, in turns of the line: one for each host of the address that leaves the workbench, after at most
+``QUANTUM`` visits, and for each partition in turn.
 """
 
 from __future__ import annotations
@@ -23,6 +29,7 @@ from math import ceil, inf
 
 import msgspec
 
+from lycosa.frontier.address_lines import LineTurns
 from lycosa.frontier.due import NEVER
 from lycosa.frontier.partition import Partition
 from lycosa.frontier.strays import recall_strays
@@ -36,6 +43,7 @@ _LONGEST_WAIT_S = 86_400.0
 _LONGEST_DUE_S = 366 * 86_400.0
 _BUSY_S = 0.25
 _BORROWED = 10_000  # borrowed hosts remembered before those whose time has passed are dropped
+_ADDRESS_SHARE = 8  # at most one of so many places on the workbench is for hosts of one address
 _SLEEP_S = 120.0  # a host that waits for longer sleeps
 
 
@@ -55,12 +63,16 @@ class Frontier:
     ``longest_wait_s`` is the longest that a host can be made to wait, ``longest_due_s`` the longest that a URL can.
     """
 
-    def __init__(self, partitions: Iterable[Partition], workbench: Workbench, capacity: int) -> None:
+    def __init__(self, partitions: Iterable[Partition], workbench: Workbench, capacity: int, address_hosts: float = inf) -> None:
+        """``address_hosts`` is how many hosts of one address can be of use at a time."""
         self.partitions: Mapping[int, Partition] = {p.number: p for p in partitions}
+        self._lines = LineTurns((p.number, p.lines) for p in self.partitions.values())
+        self._address_hosts = address_hosts
+        self._is_line_turn = False
         self.workbench = workbench
         self._alarms = [queue for partition in self.partitions.values() for queue in partition.alarms]
-        self.capacity = capacity
-        self._required = min(_PULL, capacity)
+        self._required = _PULL
+        self.resize(capacity)
         self._turns = cycle(self.partitions.values())
         self._visits: dict[bytes, int] = {}
         self._not_before: dict[str, float] = {}
@@ -80,9 +92,11 @@ class Frontier:
         self._not_before.update(not_before)
 
     def resize(self, capacity: int) -> None:
-        """The workbench holds no more hosts than that; those beyond it line up again after their next visit."""
+        """The workbench holds no more hosts than that, and of one address no more than a share of it; those beyond that line up again
+        after their next visit. A few for each slot of an address are always let in."""
         self.capacity = capacity
         self._required = min(self._required, capacity)
+        self.workbench.most_of_address = max(4 * self.workbench.address_slots, min(self._address_hosts, capacity // _ADDRESS_SHARE))
 
     def shed(self) -> None:
         """Lets go of what is only kept to save look-ups: visit states that nobody holds, bounds of hosts."""
@@ -170,11 +184,36 @@ class Frontier:
         if not partition.settle_host(visit) or self._sleeps(visit):
             self._visits.pop(visit.host8, None)
             return
-        if self._is_spent(visit) and self._has_waiting():
+        address = visit.record.address
+        is_waited_for = self._lines.is_waited_for(address)
+        is_spent = self._is_spent(visit)
+        if self.workbench.is_full(address) or (is_spent and is_waited_for):
+            self._send_to_line(partition, visit)
+        elif is_spent and self._has_waiting():
             self._visits.pop(visit.host8, None)
             partition.rotate(visit)
         else:
             self.workbench.put(visit)
+        if is_waited_for:
+            self._fill_from_line(address)  # at once: the address would idle until a slot finds nothing ready
+
+    def _send_to_line(self, partition: Partition, visit: VisitState) -> None:
+        """The host waits for room at its address, or for its turn there."""
+        self._visits.pop(visit.host8, None)
+        partition.rotate(visit, visit.record.address)
+        self._lines.note(visit.record.address)
+
+    def _fill_from_line(self, address: str) -> None:
+        """Hosts of an address come in as far as there is room. The last places are left to ``_refill``, where front queues have a turn."""
+        last = self.capacity - _PULL if self._has_waiting() else self.capacity
+        while len(self.workbench) < last and not self.workbench.is_full(address):
+            pulled = self._lines.pull(address)
+            if pulled is None:
+                return
+            self._bench(self.partitions[pulled[0]], pulled[1], self._now, self._wall)
+
+    def _has_room(self, address: str) -> bool:
+        return len(self.workbench) < self.capacity and not self.workbench.is_full(address)
 
     def _sleeps(self, visit: VisitState) -> bool:
         """Whether the host waits for so long that it does so outside of the workbench."""
@@ -205,9 +244,9 @@ class Frontier:
         return min([queue.earliest for queue in self._alarms], default=NEVER)
 
     def waiting_in_front(self) -> int:
-        """Hosts in front queues that the workbench could take."""
+        """Hosts in front queues and in lines of addresses."""
         self._take_gathered()
-        return sum(len(p.front) for p in self.partitions.values())
+        return sum(len(p.front) + len(p.lines) for p in self.partitions.values())
 
     def snapshot(self, now: float) -> FrontierSnapshot:
         """Counts, for progress and metrics."""
@@ -233,13 +272,15 @@ class Frontier:
         return front is not None and visit.best_band > front[0]
 
     def _refill(self, now: float, wall: float) -> bool:
-        """Moves hosts from front queues to the workbench, one a turn; says whether any came."""
-        room, moved = min(_PULL, self.capacity - len(self.workbench)), 0
-        for _ in range(_ROUNDS * _PULL):  # more turns than there is room: who comes may go to sleep
-            partition = self._next_waiting() if moved < room else None
-            if partition is None:
+        """Moves hosts from front queues and lines to the workbench, one a turn; says whether any came."""
+        room, moved, idle = min(_PULL, self.capacity - len(self.workbench)), 0, 0
+        for _ in range(2 * _ROUNDS * _PULL):  # more turns than there is room: who comes may go to sleep, or to a line
+            if moved >= room or idle == 2:
                 break
-            moved += self._pull(partition, now, wall)
+            self._is_line_turn = not self._is_line_turn
+            turn = self._line_turn(now, wall) if self._is_line_turn else self._front_turn(now, wall)
+            idle = idle + 1 if turn is None else 0
+            moved += turn is True
         if moved:
             self._required = min(self.capacity, max(self._required, len(self.workbench)))
         return moved > 0
@@ -248,24 +289,39 @@ class Frontier:
         """The partition whose turn it is, of those with waiting hosts: each has its turn before any has another."""
         return next((partition for partition in islice(self._turns, len(self.partitions)) if len(partition.front)), None)
 
-    def _pull(self, partition: Partition, now: float, wall: float) -> int:
-        """One turn: how many hosts came to the workbench."""
-        for host8 in partition.front.pull(1):
-            visit = partition.visits.find(host8)
-            if visit is None or visit.benched:
-                continue
-            visit.pulled = True
-            if not visit.may_wait:
-                partition.settle_host(visit)  # it lines up again when it is reopened
-                continue
-            if visit.record.next_at > wall + self.longest_wait_s:
-                visit.bound_wait(wall, self.longest_wait_s)
-                partition.visits.touch(visit)
-            wait = max(visit.record.next_at - wall, 0.0)
-            visit.next_time = max(visit.next_time, now + wait, self._not_before.pop(visit.host, 0.0))
-            if self._sleeps(visit):
-                continue
-            self.workbench.put(visit)
-            self.on_benched(visit.host)
-            return 1
-        return 0
+    def _front_turn(self, now: float, wall: float) -> bool | None:
+        """One turn of the front queues: whether a host came to the workbench, ``None`` when nobody waits."""
+        partition = self._next_waiting()
+        if partition is None:
+            return None
+        return any(self._bench(partition, host8, now, wall, from_front=True) for host8 in partition.front.pull(1))
+
+    def _line_turn(self, now: float, wall: float) -> bool | None:
+        """One turn of the lines, in the same words; ``None`` also when no address has room."""
+        address = self._lines.first(self._has_room)
+        pulled = self._lines.pull(address) if address is not None else None
+        return self._bench(self.partitions[pulled[0]], pulled[1], now, wall) if pulled is not None else None
+
+    def _bench(self, partition: Partition, host8: bytes, now: float, wall: float, from_front: bool = False) -> bool:
+        """A host whose turn has come; whether it came to the workbench. It may sleep, or wait for room at its address, instead."""
+        visit = partition.visits.find(host8)
+        if visit is None or visit.benched:
+            return False
+        visit.pulled = True
+        if not visit.may_wait:
+            partition.settle_host(visit)  # it lines up again when it is reopened
+            return False
+        if visit.record.next_at > wall + self.longest_wait_s:
+            visit.bound_wait(wall, self.longest_wait_s)
+            partition.visits.touch(visit)
+        wait = max(visit.record.next_at - wall, 0.0)
+        visit.next_time = max(visit.next_time, now + wait, self._not_before.pop(visit.host, 0.0))
+        if self._sleeps(visit):
+            return False
+        address = visit.record.address
+        if from_front and (self.workbench.is_full(address) or self._lines.is_waited_for(address)):
+            self._send_to_line(partition, visit)
+            return False
+        self.workbench.put(visit)
+        self.on_benched(visit.host)
+        return True

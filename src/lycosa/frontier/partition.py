@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from lycosa.config import FrontierSection, RefetchSection
+from lycosa.frontier.address_lines import AddressLines
 from lycosa.frontier.counters import COUNTERS_KEY, count, counters_of
 from lycosa.frontier.discovery import Bounds, Discovery, Origin, record_of
 from lycosa.frontier.due import DueQueue
@@ -58,6 +59,7 @@ class Partition:
         self._bands = section.bands
         self.visits = VisitStates(table, number, section.head, max(2 * section.workbench // section.partitions, _LEAST_STATES))
         self.front = FrontQueues(table, section.bands)
+        self.lines = AddressLines(table, section.bands)
         self._leased: dict[bytes, Lease] = {}  # by host8 url8
         self.alarms = self._due, self._parked = DueQueue(table, b"D", _DUE_ROW), DueQueue(table, b"P")
         self.counters = counters_of(table)
@@ -156,22 +158,28 @@ class Partition:
         visit.record.waiting += 1
         if state is HostState.EXHAUSTED:
             visit.record.state = HostState.READY
-        if visit.may_line_up and (visit.record.front is None or visit.pulled or self.front.is_better(band, visit.record.front)):
+        if visit.may_line_up and (visit.record.front is None or visit.pulled):
             self._line_up(visit, band)
+        elif visit.may_line_up and visit.record.front and self._queue_of(visit).is_better(band, visit.record.front):
+            self._line_up(visit, band, visit.record.line)
         self.visits.touch(visit)
 
-    def _line_up(self, visit: VisitState, band: int) -> None:
-        """Puts the host at the end of a front queue; it leaves the place it had."""
-        if visit.record.front is not None:
-            self.front.remove(visit.record.front)
-        visit.record.front = self.front.push(visit.host8, band)
+    def _queue_of(self, visit: VisitState) -> FrontQueues:
+        """Where the host has its place."""
+        return self.lines.of(visit.record.line) if visit.record.line else self.front
+
+    def _line_up(self, visit: VisitState, band: int, address: str = "") -> None:
+        """Puts the host at the end of a front queue, or of the line of an address; it leaves the place it had."""
+        self._leave_front(visit)
+        visit.record.line = address
+        visit.record.front = self._queue_of(visit).push(visit.host8, band)
         visit.pulled = False
         self.visits.touch(visit)
 
-    def rotate(self, visit: VisitState) -> None:
-        """The host leaves the workbench for the end of its front queue."""
+    def rotate(self, visit: VisitState, address: str = "") -> None:
+        """The host leaves the workbench for the end of its front queue, or of the line of an address."""
         visit.benched = False
-        self._line_up(visit, visit.best_band)
+        self._line_up(visit, visit.best_band, address)
 
     def sleep(self, visit: VisitState, until: int) -> None:
         """The host waits for so long that it gives its place on the workbench to others; it lines up again at wall time ``until``."""
@@ -192,8 +200,8 @@ class Partition:
 
     def _leave_front(self, visit: VisitState) -> None:
         if visit.record.front is not None:
-            self.front.remove(visit.record.front)
-            visit.record.front = None
+            self._queue_of(visit).remove(visit.record.front)
+            visit.record.front, visit.record.line = None, ""
 
     def _band(self, priority: int) -> int:
         return min((255 - priority) * self._bands // 256, self._bands - 1)
@@ -388,6 +396,7 @@ class Partition:
         self.take_gathered()
         self.visits.write_back()
         self.front.save()
+        self.lines.save()
         for queue in self.alarms:
             queue.save()
         if self.table.open_writes == 0:

@@ -50,7 +50,8 @@ class VisitRecord(msgspec.Struct, array_like=True):
     ``parked`` those of the parked band. ``next_at`` is the earliest start of the next request. ``deepest`` bounds the depth of
     the queued URLs. ``refused`` counts links found on this host's pages and refused by a pure rule. ``asleep_until`` is the whole second
     at which a host that waits for long lines up again, 0 when it does not sleep. ``has_place`` says that it counts towards the hosts
-    that its site may have. ``errors`` counts requests that failed.
+    that its site may have. ``errors`` counts requests that failed. ``line`` is the address in whose line ``front`` is a
+    place; when it is empty, ``front`` is a place in the partition's front queues.
     """
 
     host: str
@@ -77,6 +78,7 @@ class VisitRecord(msgspec.Struct, array_like=True):
     asleep_until: int = 0
     has_place: bool = False
     errors: int = 0
+    line: str = ""
 
 
 _DECODER = msgspec.msgpack.Decoder(VisitRecord)

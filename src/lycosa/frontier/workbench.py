@@ -2,7 +2,8 @@
 
 After BUbiNG (Boldi, Marino, Santini, Vigna: BUbiNG, massive crawling for the masses, 2018): the heap holds groups, a group the
 hosts of one address, and a group's time is the later of its address's time and its earliest host's. So a thousand hosts
-behind one address cost one heap entry, and nobody ever holds a host that is not ready.
+behind one address cost one heap entry, and nobody ever holds a host that is not ready. Beyond ``most_of_address`` hosts an address is
+full: the frontier lets no more of its hosts in, because they would only keep others out.
 
 Invariant: a host is in at most one group and never both in a group and in process; a group is in the heap exactly when it has hosts and a
 free slot. Heap entries that are out of date are recognised by the group's version and dropped.
@@ -11,6 +12,7 @@ free slot. Heap entries that are out of date are recognised by the group's versi
 from __future__ import annotations
 
 import heapq
+from math import inf
 
 from lycosa.frontier.visit_state import VisitState
 
@@ -32,7 +34,8 @@ class Workbench:
     """``put`` a host in, ``acquire`` the next one that is ready, ``put`` it back; ``postpone`` a whole address."""
 
     def __init__(self, address_slots: int) -> None:
-        self._slots = address_slots
+        self.address_slots = address_slots
+        self.most_of_address: float = inf
         self._groups: dict[str, _Group] = {}
         self._heap: list[tuple[float, int, str, int]] = []
         self._empty: list[tuple[float, str]] = []
@@ -103,6 +106,11 @@ class Workbench:
         group.in_use += 1
         self._schedule(group)
 
+    def is_full(self, address: str) -> bool:
+        """Whether the address has as many hosts here, those in process among them, as it can use."""
+        group = self._groups.get(address)
+        return group is not None and len(group.hosts) + group.in_use >= self.most_of_address
+
     def postpone(self, address: str, until: float) -> None:
         """No host of this address is ready before ``until``."""
         group = self._groups.get(address)
@@ -132,7 +140,7 @@ class Workbench:
                 # It stays until its address's time has come: a host that joins again must wait for that.
                 heapq.heappush(self._empty, (group.next_time, group.key))
             return
-        if group.in_use >= self._slots:
+        if group.in_use >= self.address_slots:
             return
         self._ticket += 1
         if len(self._heap) > 4 * len(self._groups) + 1000:

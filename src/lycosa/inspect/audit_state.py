@@ -15,7 +15,7 @@ from lycosa.frontier.visit_state import HostState, VisitRecord, decode_visit
 from lycosa.inspect.audit_captures import CaptureIndex, place_key
 from lycosa.inspect.audit_report import Check, Progress
 from lycosa.inspect.reader import TableView
-from lycosa.kv.records import PARKED_BAND, UrlRecord, decode_url, due_urls, front_key, parked_key, prefix_end, row_urls
+from lycosa.kv.records import PARKED_BAND, UrlRecord, decode_url, due_urls, parked_key, place_of, prefix_end, row_urls, waiting_key
 from lycosa.model.completed import UrlState
 from lycosa.url import hash8, join_url
 
@@ -108,12 +108,17 @@ class StateChecks:
                 self.due.expect(told == due_at, f"URL {url[8:].hex()} is due at {due_at}, its record says {told}")
         for key, _ in view.scan(b"P", prefix_end(b"P")):
             self.due.expect(view.visit(key[5:]) is not None, f"host {key[5:].hex()} is parked or sleeps and is unknown")
-        for key, host8 in view.scan(b"F", prefix_end(b"F")):
-            visit, place = view.visit(host8), (key[1], int.from_bytes(key[2:], "big"))
-            self.hosts.expect(
-                visit is not None and visit.front == place,
-                f"host {visit.host if visit else host8.hex()} stands in front queue {place}, its visit state says {visit and visit.front}",
-            )
+        for prefix in (b"F", b"W"):
+            for key, host8 in view.scan(prefix, prefix_end(prefix)):
+                self._place(view.visit(host8), host8, *place_of(key))
+
+    def _place(self, visit: VisitRecord | None, host8: bytes, address: str, band: int, seq: int) -> None:
+        """A host stands in a front queue, or in the line of an address."""
+        queue = f"the line of {address}" if address else "front queue"
+        self.hosts.expect(
+            visit is not None and (visit.line, visit.front) == (address, (band, seq)),
+            f"host {visit.host if visit else host8.hex()} stands in {queue} {(band, seq)}, its visit state says {visit and visit.front}",
+        )
 
 
 class _Host:
@@ -208,7 +213,7 @@ class _HostCheck:
         may_wait = visit.state in (HostState.READY, HostState.SNOOZED, HostState.EXHAUSTED)
         if queued and may_wait:
             is_asleep = visit.asleep_until > 0 and self._view.get(parked_key(visit.asleep_until, self._host.host8)) is not None
-            in_front = visit.front is not None and self._view.get(front_key(*visit.front)) == self._host.host8
+            in_front = visit.front is not None and self._view.get(waiting_key(visit.line, *visit.front)) == self._host.host8
             check.expect(
                 in_front or is_asleep,
                 f"{name}: {queued} URLs wait and the host is in no front queue and does not sleep, so nothing would fetch them",

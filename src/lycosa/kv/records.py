@@ -7,6 +7,7 @@ Keys are big-endian with one prefix byte, so that the keys of one host stand sid
 ``Q host8 band1 seq6``      waiting URLs (value: their url8); dense sequence numbers make a refill a range of keys
 ``H host8``                 the visit state of one host
 ``F band1 seq6``            host waiting in a front queue (value: host8)
+``W address NUL band1 seq6``  host waiting for room at its address (value: host8); ``w address`` says where that line begins and ends
 ``D due4 host8 url8``       a URL due again, a retry or a refetch (value: host8 url8 of others of the same commit due in the same second)
 ``P due4 host8``            a parked host, due for re-examination, or a sleeping one, due to line up
 ``R host8 scheme1``         robots.txt of one origin
@@ -41,6 +42,7 @@ from lycosa.reasons import Reason
 RECORDS_VERSION = 3
 SEQ_BYTES = 6
 PARKED_BAND = 255
+LINE_PREFIX = b"w"
 _URL8, _DUE = 8, 5  # bytes of a hash, and of a key before what is due
 _DATE, _ID = 9, 10  # places in a stored history
 
@@ -143,6 +145,21 @@ def host_key(host8: bytes) -> bytes:
 
 def front_key(band: int, seq: int) -> bytes:
     return b"F" + band.to_bytes(1, "big") + seq.to_bytes(SEQ_BYTES, "big")
+
+
+def line_key(address: str, band: int, seq: int) -> bytes:
+    return b"W" + address.encode() + b"\0" + band.to_bytes(1, "big") + seq.to_bytes(SEQ_BYTES, "big")
+
+
+def waiting_key(address: str, band: int, seq: int) -> bytes:
+    """The row of a host's place: in the line of an address, or in the partition's front queues when that is empty."""
+    return line_key(address, band, seq) if address else front_key(band, seq)
+
+
+def place_of(key: bytes) -> tuple[str, int, int]:
+    """The address, band and number of such a row."""
+    seq = int.from_bytes(key[-SEQ_BYTES:], "big")
+    return key[1 : -SEQ_BYTES - 2].decode() if key[:1] == b"W" else "", key[-SEQ_BYTES - 1], seq
 
 
 def due_key(due_at: int, host8: bytes, url8: bytes) -> bytes:

@@ -25,6 +25,7 @@ import random
 import re
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from math import inf
 from typing import Literal
 
 import msgspec
@@ -126,6 +127,12 @@ def longest_wait(section: PolitenessSection) -> float:
     """The longest that a host can be made to wait, a day at least: robots.txt that cannot be fetched asks for that much."""
     asked = max(longest_delay(section), section.max_retry_after_s, section.max_backoff_s, _DAY_S)
     return asked * (1.0 + section.jitter)
+
+
+def hosts_of_address(section: PolitenessSection) -> float:
+    """How many hosts of one address can be of use at a time: as many as it may be asked within the longest ordinary delay, because then
+    the first of them may be asked again. Infinite when the address has no delay."""
+    return longest_delay(section) / section.address_delay_s + section.address_slots if section.address_delay_s > 0 else inf
 
 
 def _asked(pace: Pace, section: PolitenessSection, now_wall: float) -> tuple[tuple[float, Source], ...]:

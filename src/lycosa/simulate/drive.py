@@ -117,7 +117,8 @@ class Drive:
                 self._limits[visits.meters.binding] += passed
         elif outside and benched >= frontier.capacity and self._is_somebody_late():
             self._limits[WORKBENCH] += passed
-        self._waiting += passed * (benched + outside + len(frontier.in_process) + visits.partition.counters.hosts_asleep)
+        in_lines = len(visits.partition.lines)
+        self._waiting += passed * (benched + outside + in_lines + len(frontier.in_process) + visits.partition.counters.hosts_asleep)
         visits.clock.now = to
 
     def _is_somebody_late(self) -> bool:

@@ -30,6 +30,7 @@ from lycosa.model.fetched import Fetched
 from lycosa.model.parsed import Link
 from lycosa.pacing import Pacing, Rest
 from lycosa.politeness.addresses import AddressTable
+from lycosa.politeness.delay import hosts_of_address
 from lycosa.politeness.robots_cache import RobotsAnswer, RobotsRecord, RobotsState, after_fetch, robots_state
 from lycosa.reasons import Reason
 from lycosa.schedule.outcome import Meaning, Outcome, judge
@@ -124,7 +125,8 @@ class Visits:
         self._pacing = Pacing(config.politeness, CrawlClock(self.clock), random.Random(f"jitter:{config.seed}"))
         self._addresses = AddressTable(None, config.politeness, max(_MANY_ADDRESSES, 2 * len(sample)))
         capacity = max(1, round(config.frontier.workbench * max(config.workers, 1) * sample.share))
-        self.frontier = Frontier([partition], Workbench(config.politeness.address_slots), capacity)
+        workbench = Workbench(config.politeness.address_slots)
+        self.frontier = Frontier([partition], workbench, capacity, hosts_of_address(config.politeness))
         self.going: list[Visit] = []
         self._tickets = 0
 
