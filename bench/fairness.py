@@ -29,14 +29,14 @@ from bench.frontier import NOW, PARTITIONS, Crawl
 from bench.interpreter import described
 from numpy.typing import NDArray
 
-from lycosa.config import PolitenessSection, PrioritySection
+from lycosa.config import PolitenessSection
 from lycosa.frontier.frontier import QUANTUM
 from lycosa.frontier.lease import Lease
+from lycosa.frontier.partition import Partition
 from lycosa.frontier.visit_state import VisitState
 from lycosa.model.completed import Completed, UrlState
 from lycosa.model.discovered import Discovered, LinkKind
 from lycosa.politeness.delay import after_exchange, delay_s
-from lycosa.schedule.priority import Factors, priority
 from lycosa.url import hash8
 
 _CACHE_BYTES = 256 << 20
@@ -44,7 +44,7 @@ _BATCH = 20_000
 _FOUND = 5  # hosts that are found with each page fetched
 _PER_ADDRESS = 3  # hosts of one address
 _COMMIT_S = 5.0  # virtual
-_POLITENESS, _WEIGHTS = PolitenessSection(), PrioritySection()
+_POLITENESS = PolitenessSection()
 
 
 @dataclass
@@ -117,15 +117,14 @@ class Fairness:
         host = f"host{h}.example"
         host8 = hash8(host)
         partition = self.crawl.partitions[h % PARTITIONS]
-        batch, priorities = [], []
+        batch = []
         for number in numbers:
             importance, depth = self.chance.random(), self.chance.randrange(12)
             url = f"http://{host}/pages/{number}.html"
             batch.append(Discovered(url, host8, hash8(url), LinkKind.A, depth, importance=importance))
-            priorities.append(priority(Factors(importance, importance, depth), _WEIGHTS))
-        partition.discover(batch, priorities, NOW + self.now)
+        partition.discover(batch, NOW + self.now)
         if h and self.known <= self.hosts // 2:
-            self.priorities |= {found.url8: each for found, each in zip(batch, priorities, strict=True)}
+            self.priorities |= {found.url8: _priority_of(partition, found) for found in batch}
         visit = partition.visits.find(host8)
         assert visit is not None
         if host not in self.waiting and visit.record.front is not None and numbers.start == 0:
@@ -197,6 +196,12 @@ class Fairness:
         partition.complete(lease, Completed(visit.host8, lease.entry.url8, lease.number, UrlState.FETCHED))
         self.frontier.release(visit, self.now + delay, wall + delay)
         self.find(_FOUND)
+
+
+def _priority_of(partition: Partition, found: Discovered) -> float:
+    record = partition.find(found.host8, found.url8)
+    assert record is not None
+    return float(record.priority)
 
 
 def spearman(pairs: list[tuple[float, int]]) -> float:

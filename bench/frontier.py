@@ -36,14 +36,16 @@ from lycosa.commit import CommitLog, CommitRecord, PartitionBatch, marked
 from lycosa.config import CanonicalSection, PrioritySection, ScopeSection, TrapSection
 from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.partition import Partition
+from lycosa.frontier.rules import Rules
 from lycosa.frontier.workbench import Workbench
 from lycosa.intake import Addressing, Admission, Intake
 from lycosa.kv.overlay import Overlay
 from lycosa.kv.rocks import rocks_opener
 from lycosa.model.completed import Completed, UrlState
 from lycosa.model.discovered import LinkKind
+from lycosa.model.factors import Factors
 from lycosa.model.parsed import Link
-from lycosa.schedule.priority import link_importance
+from lycosa.schedule.priority import link_importance, priority
 from lycosa.seen.recent import RecentHashes
 from lycosa.seen.urls_sorted import SortedSeenUrls
 from lycosa.url import Canonicalizer, Sites, hash8, hash8_all, hosts_of
@@ -52,6 +54,12 @@ PARTITIONS = 16
 PAGE_LINKS = 100
 COMMIT_LINKS = 40_000  # of 400 pages
 _CHUNK = 50  # pages read from the other process at a time
+
+_WEIGHTS = PrioritySection()
+
+
+def _prioritize(factors: Factors) -> float:
+    return priority(factors, _WEIGHTS)
 
 
 class _Clock:
@@ -70,7 +78,10 @@ class Crawl:
     def __init__(self, folder: Path, cache_bytes: int) -> None:
         opener = rocks_opener(cache_bytes, 64 << 20)
         self.tables = {n: opener(table_folder(folder, n)) for n in range(PARTITIONS)}
-        self.partitions = [Partition(n, Overlay(table), SortedSeenUrls(seen_path(folder, n)), SECTION) for n, table in self.tables.items()]
+        self.partitions = [
+            Partition(n, Overlay(table), SortedSeenUrls(seen_path(folder, n)), SECTION, Rules(prioritize=_prioritize))
+            for n, table in self.tables.items()
+        ]
         self.frontier = Frontier(self.partitions, Workbench(4), SECTION.workbench)
         self.log = CommitLog(folder / "log", 0)
         self.intake = self._intake()
@@ -83,7 +94,7 @@ class Crawl:
         canonicalizer, sites = Canonicalizer(CanonicalSection()), Sites()
         admission = Admission(Scope(ScopeSection(), sites.site_of), Traps(TrapSection(), 2025))
         return Intake(
-            {p.number: p for p in self.partitions}, Addressing(canonicalizer, sites, PARTITIONS), admission, PrioritySection(),
+            {p.number: p for p in self.partitions}, Addressing(canonicalizer, sites, PARTITIONS), admission,
             RecentHashes(0), _Clock(), lambda *_: None,
         )  # fmt: skip
 

@@ -48,11 +48,11 @@ def load(folder: Path, hosts: int, part: int) -> None:
         url = f"http://{host}/"
         number = partition_of(site_of(host), PARTITIONS)
         if number % 2 == part:
-            batches[number].append(Discovered(url, hash8(host), hash8(url), LinkKind.A, 1, "http://www.example.org/"))
+            batches[number].append(Discovered(url, hash8(host), hash8(url), LinkKind.A, 1, "http://www.example.org/", 0, chance.random()))
             since += 1
         if since == _COMMIT or h == hosts - 1:
             for partition, found in zip(crawl.partitions, batches, strict=True):
-                partition.discover(found, [chance.random() for _ in found], float(NOW))
+                partition.discover(found, float(NOW))
                 found.clear()
             crawl.commit()
             since = 0

@@ -37,6 +37,7 @@ from lycosa.folder import (
 from lycosa.frontier.forward import Forward
 from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.partition import Partition
+from lycosa.frontier.rules import Rules
 from lycosa.frontier.workbench import Workbench
 from lycosa.intake import Addressing, Admission, Intake, Rule
 from lycosa.kv.overlay import Overlay
@@ -55,6 +56,7 @@ from lycosa.ports import Clock, Fetcher, Offload, Parser, Resolver
 from lycosa.reopening import reopen_allowed
 from lycosa.reparsing import Reparsing
 from lycosa.robots import Robots
+from lycosa.schedule.priority import priority
 from lycosa.seen.duplicates import Duplicates
 from lycosa.seen.recent import RecentHashes
 from lycosa.sender import Sender
@@ -244,9 +246,12 @@ def _partition(job: Job, number: int, table: KeyValue) -> Partition:
         Overlay(table),
         seen,
         config.frontier,
-        lambda usage: over_discovery(config.budgets, usage) is not None,
+        Rules(
+            over_discovery=lambda usage: over_discovery(config.budgets, usage) is not None,
+            prioritize=lambda factors: priority(factors, config.priority),
+            forward=Forward(config.refetch),
+        ),
         lists_known=config.seen.urls is SeenChoice.BLOOM,
-        forward=Forward(config.refetch),
     )
 
 
@@ -269,7 +274,7 @@ def _intake(
     scope = Scope(job.config.scope, addressing.sites.site_of)
     year = 1970 + int(clock.wall() // 31_556_952)
     admission = Admission(scope, Traps(job.config.traps, year), job.rules, job.config.budgets, job.config.sitemaps)
-    intake = Intake(partitions, addressing, admission, job.config.priority, RecentHashes(job.config.seen.recent), clock, delivery.post)
+    intake = Intake(partitions, addressing, admission, RecentHashes(job.config.seen.recent), clock, delivery.post)
     intake.join(job.places)
     for table in tables.values():
         intake.join(key[1:].decode() for key, _ in table.scan(b"J", prefix_end(b"J")))

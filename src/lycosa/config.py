@@ -240,13 +240,15 @@ class SeenSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class PrioritySection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Weights of the factors of a URL's priority; they need not add up to 1."""
+    """Weights of the factors of a URL's priority (docs/priority.md). Only their ratios count; the defaults add up to 1."""
 
-    importance: Annotated[float, _m("Links from important pages.", ge=0)] = 0.30
-    authority: Annotated[float, _m("The site's own standing.", ge=0)] = 0.25
+    importance: Annotated[float, _m("Importance of the link that found the URL, or the sitemap's priority if that is higher.", ge=0)] = 0.30
+    authority: Annotated[float, _m("Importance of its host: the highest of all links found to it; 1 for a seed's host.", ge=0)] = 0.25
     depth: Annotated[float, _m("Nearness to a seed.", ge=0)] = 0.15
-    change: Annotated[float, _m("How often it changes.", ge=0)] = 0.20
-    staleness: Annotated[float, _m("How long ago it was fetched.", ge=0)] = 0.10
+    change: Annotated[
+        float, _m("How often it changes: by its refetch interval once fetched, before that by what a sitemap says.", ge=0)
+    ] = 0.20
+    staleness: Annotated[float, _m("Time since it was fetched; a URL never fetched counts as longest.", ge=0)] = 0.10
 
 
 class RefetchSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -1,9 +1,9 @@
 """What enters the frontier: seeds, outlinks, redirects, sitemaps, parcels of other workers.
 
-    found -> recent (seen a moment ago?) -> admit (scope, traps: pure rules) -> priority -> the owner's partition, or its outbox
+    found -> recent (seen a moment ago?) -> admit (scope, traps: pure rules) -> the owner's partition, or its outbox
 
 The pure rules are judged where a URL is found, because that spares the exchange everything that is out of scope; what
-depends on state (URL-seen, budgets, depth) is the owner's alone.
+depends on state (URL-seen, budgets, depth, priority) is the owner's alone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 from lycosa.admit.refusal import Refusal
 from lycosa.admit.scope import Scope
 from lycosa.admit.traps import Traps
-from lycosa.config import BudgetSection, PrioritySection, SitemapSection
+from lycosa.config import BudgetSection, SitemapSection
 from lycosa.frontier.counters import count
 from lycosa.frontier.discovery import Origin
 from lycosa.frontier.lease import Lease
@@ -29,7 +29,7 @@ from lycosa.model.parsed import Link, Parsed
 from lycosa.model.usage import Usage
 from lycosa.ports import Clock
 from lycosa.reasons import Reason
-from lycosa.schedule.priority import Factors, link_importance, priority
+from lycosa.schedule.priority import link_importance
 from lycosa.seen.recent import RecentHashes
 from lycosa.sitemaps import Sitemaps
 from lycosa.standing import Standing
@@ -38,7 +38,6 @@ from lycosa.url import Canonicalizer, InvalidUrl, Sites, hash8, host_of, partiti
 _OWNERS = 100_000
 _FIRST = 0
 _NO_HINT = (0, -1.0)
-_LEAST_CHANGE_S = 3600.0
 Rule = Callable[[Discovered], Refusal | None]
 """A rule of the user's own: why a URL is refused, or ``None``."""
 
@@ -90,7 +89,6 @@ class Intake:
         partitions: Mapping[int, Partition],
         addressing: Addressing,
         admission: Admission,
-        weights: PrioritySection,
         recent: RecentHashes,
         clock: Clock,
         outbox: Callable[[Partition, int, list[Discovered]], None],
@@ -98,7 +96,6 @@ class Intake:
         self._partitions = partitions
         self._addressing = addressing
         self.admission = admission
-        self._weights = weights
         self._recent = recent
         self._clock = clock
         self._outbox = outbox
@@ -209,7 +206,7 @@ class Intake:
 
     def origin(self, via: str, depth: int, importance: float) -> Origin:
         """What the links of a page have in common."""
-        return Origin(via, depth, importance, priority(Factors(importance, importance, depth), self._weights))
+        return Origin(via, depth, importance)
 
     def gather(self, origin: Origin, links: list[Link], source: Partition) -> None:
         """Links of a page, that passed the pure rules, to their owners."""
@@ -349,7 +346,7 @@ class Intake:
         now = self._clock.wall()
 
         def discover(found: Sequence[Discovered]) -> list[bool]:
-            return partition.discover(found, [priority(_factors(each, now), self._weights) for each in found], now)
+            return partition.discover(found, now)
 
         self._sitemaps.note(partition, batch)
         if self._standing.counts_links:
@@ -375,9 +372,3 @@ class Intake:
             source.record.refused = refused
             counters = self._partitions[source.partition].counters
             count(counters.rule_refusals, int(reason), number)
-
-
-def _factors(found: Discovered, now: float) -> Factors:
-    """What a URL is worth by what is known when it is found. When nothing else is said, it will change again as soon as it did before."""
-    change_s = found.change_s or (max(now - found.lastmod, _LEAST_CHANGE_S) if found.lastmod else 0.0)
-    return Factors(found.importance, found.importance, found.depth, change_interval_s=change_s, hint=found.hint)

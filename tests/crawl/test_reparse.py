@@ -81,7 +81,7 @@ def test_a_folder_of_an_earlier_version_is_looked_through(tmp_path: Path) -> Non
     crawl_folder(folder, web, [HOST], parser=failing(HOST))
     for number in range(QUICK.frontier.partitions):  # which did not keep these rows
         table = rocks_opener(8 << 20, 4 << 20)(table_folder(folder, number))
-        table.write({key: None for key, _ in table.scan(b"W", prefix_end(b"W"))})
+        table.write({key: None for key, _ in table.scan(b"B", prefix_end(b"B"))})
         table.flush()
         table.close()
     crawl_folder(folder, web, [], start=100.0)

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from judging import are_balanced, asked, outcomes, quick_config, stored_rows, tables, urls_of
-from lycosa.config import Config, FetchSection, RefetchSection, ScopeRule, ScopeSection, SitemapSection
+from lycosa.config import Config, FetchSection, LimitSection, RefetchSection, ScopeRule, ScopeSection, SitemapSection
 from lycosa.model.discovered import LinkKind
 from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
@@ -266,7 +266,9 @@ def test_priority_change_frequency_and_last_change_decide_what_is_fetched_first(
         "long-ago": "<lastmod>1999-01-01</lastmod>",
     }
     listed = urlset(*(f"<loc>{A}{name}</loc>{said}" for name, said in entries.items()))
-    crawl, _, _ = crawl_of(tmp_path / "c", {f"{A}robots.txt": robots("Sitemap: /map.xml"), f"{A}map.xml": listed})
+    settings = msgspec.structs.replace(config(ScopeRule.ANY, SitemapSection()), limits=LimitSection(max_pages=2))  # A and the sitemap
+    crawl, _ = scripted_crawl(tmp_path / "c", {A: page(), f"{A}robots.txt": robots("Sitemap: /map.xml"), f"{A}map.xml": listed}, settings)
+    crawl.run([A])
     priority = priorities(crawl)
     assert priority["/important"] > priority["/plain"]
     assert priority["/often"] > priority["/plain"] > priority["/seldom"]

@@ -25,9 +25,9 @@ def shop(number: int) -> str:
     return f"shop{number}.example"
 
 
-def discover(partition: Partition, hosts: Iterable[str], pages: int = 1, priority: float = 0.5) -> None:
-    batch = [found(f"http://{host}/{page}") for host in hosts for page in range(pages)]
-    partition.discover(batch, [priority] * len(batch), START)
+def discover(partition: Partition, hosts: Iterable[str], pages: int = 1, importance: float = 0.5) -> None:
+    batch = [found(f"http://{host}/{page}", importance=importance) for host in hosts for page in range(pages)]
+    partition.discover(batch, START)
 
 
 def frontier_of(partitions: list[Partition], capacity: int = 1000) -> Frontier:
@@ -163,12 +163,12 @@ def test_lines_last_over_a_restart() -> None:
 def test_a_host_in_a_line_moves_up_for_a_better_url_and_stays_in_the_line() -> None:
     partition = open_partition(MemoryKeyValue(), limit=1000)
     hosts = list(map(shop, range(40)))
-    discover(partition, hosts, pages=1, priority=0.3)
+    discover(partition, hosts, pages=1, importance=0.3)
     know_address(partition, hosts)
     frontier = frontier_of([partition])
     visit = acquired(frontier, 0.0)
     assert visit is not None
-    partition.discover([found(f"http://{shop(39)}/important")], [1.0], START)
+    partition.discover([found(f"http://{shop(39)}/important", importance=1.0)], START)
     record = partition.visits.meet(hash8(shop(39)), shop(39)).record
     assert record.line == SHARED and record.front is not None and record.front[0] == 0
     frontier.release(visit, 1000.0, START + 1000)

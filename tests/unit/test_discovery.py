@@ -76,10 +76,10 @@ def test_gathered_links_leave_the_same_state_as_links_taken_in_at_once(
     gathering, one = new_partition()
     at_once, other = new_partition()
     for number, (depth, importance, places) in enumerate(pages):
-        origin = Origin(url(0, 0), depth, importance, importance)
+        origin = Origin(url(0, 0), depth, importance)
         links = [link(url(*place)) for place in places]
         gathering.gather(origin, links, NOW)
-        at_once.discover([origin.found(each) for each in links], [importance] * len(links), NOW)
+        at_once.discover([origin.found(each) for each in links], NOW)
         if number % every == 0:
             commit(gathering, one)
             commit(at_once, other)
@@ -90,7 +90,7 @@ def test_gathered_links_leave_the_same_state_as_links_taken_in_at_once(
 
 def test_a_commit_takes_in_what_gathered() -> None:
     partition, store = new_partition()
-    partition.gather(Origin("", 1, 0.1, 0.5), [link(url(1, 1))], NOW)
+    partition.gather(Origin("", 1, 0.1), [link(url(1, 1))], NOW)
     commit(partition, store)
     assert len(list(store.scan(b"U", prefix_end(b"U")))) == 1
     assert partition.counters.of(UrlState.QUEUED) == 1
@@ -99,7 +99,7 @@ def test_a_commit_takes_in_what_gathered() -> None:
 def test_a_workbench_with_nothing_ready_takes_in_what_gathered() -> None:
     partition, _ = new_partition()
     frontier = Frontier([partition], Workbench(4), 10)
-    partition.gather(Origin("", 1, 0.1, 0.5), [link(url(1, 1))], NOW)
+    partition.gather(Origin("", 1, 0.1), [link(url(1, 1))], NOW)
     visit = frontier.acquire(0.0, NOW)
     assert visit is not None and visit.host == "h1.test"
 
@@ -107,7 +107,7 @@ def test_a_workbench_with_nothing_ready_takes_in_what_gathered() -> None:
 def test_nobody_takes_a_crawl_for_finished_while_links_gather() -> None:
     partition, _ = new_partition()
     frontier = Frontier([partition], Workbench(4), 10)
-    partition.gather(Origin("", 1, 0.1, 0.5), [link(url(1, 1))], NOW)
+    partition.gather(Origin("", 1, 0.1), [link(url(1, 1))], NOW)
     assert frontier.waiting_in_front() == 1
 
 
@@ -129,7 +129,7 @@ def test_a_history_is_read_as_it_was_written_in_either_version() -> None:
 def test_a_record_with_a_history_that_is_none_is_refused(history: object) -> None:
     record = UrlRecord(UrlState.FETCHED, True, "/a", 1, 100, LinkKind.A, 7)
     with pytest.raises(UNREADABLE):
-        decode_url(encode([*msgspec.structs.astuple(record)[:-1], history]))
+        decode_url(encode([*msgspec.structs.astuple(record)[:-2], history, record.importance]))
 
 
 def test_a_store_opened_again_uses_the_shared_cache(tmp_path: Path) -> None:

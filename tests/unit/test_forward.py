@@ -86,7 +86,7 @@ def fetched_page() -> tuple[MemoryKeyValue, object, int]:
     store = MemoryKeyValue()
     partition = open_partition(store)
     urls = [URL, "http://a.example/other", "http://a.example/third"]
-    partition.discover([found(url) for url in urls], [0.5] * 3, START)
+    partition.discover([found(url) for url in urls], START)
     visit = partition.visits.find(hash8("a.example"))
     assert visit is not None
     due = FETCHED + 30 * DAY_S
@@ -115,7 +115,7 @@ def test_a_known_page_comes_forward_and_its_old_time_is_gone(settles: bool) -> N
     assert set(scheduled(store).values()) == {due}
     now = START + 2 * DAY_S
     for lastmod in (FETCHED + 100, FETCHED + DAY_S, FETCHED + 100):
-        partition.discover([listed(lastmod)], [0.5], now)
+        partition.discover([listed(lastmod)], now)
         if settles:
             commit(store, partition)
     commit(store, partition)
@@ -126,7 +126,7 @@ def test_a_known_page_comes_forward_and_its_old_time_is_gone(settles: bool) -> N
     assert partition.wake_due(now + 1) == 1
     record = partition.find(hash8("a.example"), hash8(URL))
     assert (record.state, record.due_at) == (UrlState.QUEUED, 0)
-    partition.discover([listed(FETCHED + 2 * DAY_S)], [0.5], now + 1)  # it waits already
+    partition.discover([listed(FETCHED + 2 * DAY_S)], now + 1)  # it waits already
     commit(store, partition)
     is_balanced(store)
     assert partition.wake_due(due) == 2
@@ -145,14 +145,14 @@ def test_a_known_page_comes_forward_and_its_old_time_is_gone(settles: bool) -> N
 )
 def test_nothing_else_brings_a_page_forward(again: Discovered) -> None:
     store, partition, due = fetched_page()
-    partition.discover([again], [0.5], START + 2 * DAY_S)
+    partition.discover([again], START + 2 * DAY_S)
     commit(store, partition)
     assert set(scheduled(store).values()) == {due}
 
 
 def test_a_page_that_is_due_sooner_stays_so() -> None:
     store, partition, due = fetched_page()
-    partition.discover([listed(due - 20)], [0.5], due - 10)
-    partition.discover([listed(due - 5)], [0.5], due - 1)
+    partition.discover([listed(due - 20)], due - 10)
+    partition.discover([listed(due - 5)], due - 1)
     commit(store, partition)
     assert sorted(scheduled(store).values()) == [due - 9, due, due]

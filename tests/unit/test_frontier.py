@@ -20,7 +20,7 @@ def frontier_with(hosts: dict[str, int], capacity: int = 100) -> Frontier:
     partition = open_partition(MemoryKeyValue(), limit=1000)
     for host, count in hosts.items():
         batch = [found(f"http://{host}/{number}") for number in range(count)]
-        partition.discover(batch, [0.5] * count, START)
+        partition.discover(batch, START)
     return Frontier([partition], Workbench(4), capacity)
 
 
@@ -78,7 +78,7 @@ def test_every_partition_has_its_turn_however_many_hosts_wait_in_the_others() ->
     for number in range(4):
         partition = open_partition(MemoryKeyValue(), number=number)
         batch = [found(f"http://h{host}.p{number}.example/") for host in range(300 if number % 2 == 0 else 5)]
-        partition.discover(batch, [0.5] * len(batch), START)
+        partition.discover(batch, START)
         partitions.append(partition)
     frontier = Frontier(partitions, Workbench(4), 1000)
     given = [visit.host for _ in range(64) if (visit := frontier.acquire(0.0, START)) is not None]
@@ -88,8 +88,8 @@ def test_every_partition_has_its_turn_however_many_hosts_wait_in_the_others() ->
 def test_a_full_workbench_of_one_partition_makes_room_for_the_hosts_of_another() -> None:
     partitions = [open_partition(MemoryKeyValue(), limit=1000, number=number) for number in range(2)]
     for host in (A, B):
-        partitions[0].discover([found(f"http://{host}/{number}") for number in range(200)], [0.5] * 200, START)
-    partitions[1].discover([found("http://small.example/")], [0.5], START)
+        partitions[0].discover([found(f"http://{host}/{number}") for number in range(200)], START)
+    partitions[1].discover([found("http://small.example/")], START)
     frontier = Frontier(partitions, Workbench(4), 2)
     first = [frontier.acquire(0.0, START), frontier.acquire(0.0, START)]
     assert None not in first
@@ -129,8 +129,8 @@ def test_the_workbench_grows_with_what_fetching_asks_for_and_shrinks_when_it_ask
 def test_a_host_that_has_fetched_its_important_urls_gives_its_place_to_those_that_still_have_some() -> None:
     partition = open_partition(MemoryKeyValue(), limit=1000)
     for host in (A, B):
-        partition.discover([found(f"http://{host}/{number}") for number in range(4)], [0.9, 0.9, 0.1, 0.1], START)
-    partition.discover([found("http://c.example/0")], [0.5], START)
+        partition.discover([found(f"http://{host}/{number}", importance=0.9 if number < 2 else 0.1) for number in range(4)], START)
+    partition.discover([found("http://c.example/0")], START)
     frontier = Frontier([partition], Workbench(4), 1)
     order = [url.removeprefix("http://") for now in range(20) if (url := fetch(frontier, float(now))) is not None]
     assert order[:2] == [f"{A}/0", f"{A}/1"]
@@ -166,10 +166,10 @@ def test_a_host_that_waits_for_long_sleeps_and_comes_back() -> None:
 def test_a_sleeping_host_sleeps_on_when_urls_of_it_are_found_and_over_a_restart() -> None:
     store = MemoryKeyValue()
     partition = open_partition(store, limit=1000)
-    partition.discover([found(f"http://{A}/0")], [0.5], START)
+    partition.discover([found(f"http://{A}/0")], START)
     frontier = Frontier([partition], Workbench(4), 10)
     assert fetch(frontier, 0.0, delay=1000.0) is not None
-    partition.discover([found(f"http://{A}/1")], [0.5], START)
+    partition.discover([found(f"http://{A}/1")], START)
     assert fetch(frontier, 10.0) is None, "it has nothing to sleep for, and still its time has not come"
     commit(store, partition)
     again = open_partition(store, limit=1000)

@@ -10,7 +10,7 @@ from test_partition import START, open_partition
 from lycosa.admit.refusal import Refusal
 from lycosa.admit.scope import Scope
 from lycosa.admit.traps import Traps
-from lycosa.config import CanonicalSection, FrontierSection, PrioritySection, ScopeRule, ScopeSection, TrapSection
+from lycosa.config import CanonicalSection, FrontierSection, ScopeRule, ScopeSection, TrapSection
 from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.lease import Lease
 from lycosa.frontier.partition import Partition
@@ -55,7 +55,6 @@ class Bench:
             self.partitions,
             Addressing(Canonicalizer(CanonicalSection()), sites, PARTITIONS),
             Admission(self.scope, Traps(TrapSection(), 2026), rules),
-            PrioritySection(),
             RecentHashes(1000),
             FixedClock(),
             lambda source, destination, found: self.posted.append((source.number, destination, found)),

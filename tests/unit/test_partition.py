@@ -16,6 +16,7 @@ from lycosa.config import FrontierSection
 from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.lease import Lease
 from lycosa.frontier.partition import Partition
+from lycosa.frontier.rules import Rules
 from lycosa.frontier.visit_state import HostState, VisitState
 from lycosa.frontier.workbench import Workbench
 from lycosa.kv.memory import MemoryKeyValue
@@ -47,8 +48,8 @@ class SetSeen:
         return np.array(new, dtype=np.bool_)
 
 
-def found(url: str, depth: int = 1, kind: LinkKind = LinkKind.A) -> Discovered:
-    return Discovered(url, hash8(host_of(url)), hash8(url), kind, depth)
+def found(url: str, depth: int = 1, kind: LinkKind = LinkKind.A, importance: float = 0.5) -> Discovered:
+    return Discovered(url, hash8(host_of(url)), hash8(url), kind, depth, importance=importance)
 
 
 def open_partition(store: MemoryKeyValue, limit: int = DISCOVERIES, number: int = 0) -> Partition:
@@ -57,7 +58,7 @@ def open_partition(store: MemoryKeyValue, limit: int = DISCOVERIES, number: int 
     def over_discovery(usage: Usage) -> bool:
         return usage.discovered > limit + usage.pages
 
-    return Partition(number, Overlay(store), SetSeen(known), SECTION, over_discovery)  # type: ignore[arg-type]
+    return Partition(number, Overlay(store), SetSeen(known), SECTION, Rules(over_discovery))  # type: ignore[arg-type]
 
 
 def commit(store: MemoryKeyValue, partition: Partition) -> None:
@@ -108,10 +109,10 @@ class PartitionMachine(RuleBasedStateMachine):
 
     # -- what is found ----------------------------------------------------------------------------------------------
 
-    @rule(pages=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), min_size=1, max_size=6), priority=st.floats(0, 1))
-    def discover(self, pages: list[tuple[int, int]], priority: float) -> None:
-        batch = [found(f"http://h{host}.example/{page}") for host, page in pages]
-        new = self.partition.discover(batch, [priority] * len(batch), self.wall)
+    @rule(pages=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), min_size=1, max_size=6), importance=st.floats(0, 1))
+    def discover(self, pages: list[tuple[int, int]], importance: float) -> None:
+        batch = [found(f"http://h{host}.example/{page}", importance=importance) for host, page in pages]
+        new = self.partition.discover(batch, self.wall)
         for each, is_new in zip(batch, new, strict=True):
             assert is_new == (each.url not in self.model.urls)
             if is_new:
@@ -127,7 +128,7 @@ class PartitionMachine(RuleBasedStateMachine):
         url = f"http://h{host}.example/{page}"
         if any(lease.url == url for lease in self.leases):
             return
-        is_new = self.partition.discover([found(url, 0, LinkKind.SEED)], [1.0], self.wall)[0]
+        is_new = self.partition.discover([found(url, 0, LinkKind.SEED)], self.wall)[0]
         self.model.aside = {
             name: state for name, state in self.model.aside.items() if name != host_of(url) or state is not UrlState.RETIRED
         }
@@ -301,11 +302,11 @@ TestPartitionMachine.settings = settings(deadline=None, max_examples=120, statef
 def test_a_nearer_find_lowers_the_depth_of_a_queued_url_only() -> None:
     partition = open_partition(MemoryKeyValue())
     url = "http://a.example/x"
-    partition.discover([found(url, 5)], [0.5], START)
-    partition.discover([found(url, 2)], [0.5], START)
+    partition.discover([found(url, 5)], START)
+    partition.discover([found(url, 2)], START)
     record = partition.find(hash8("a.example"), hash8(url))
     assert record is not None and record.depth == 2
-    partition.discover([found(url, 4)], [0.5], START)
+    partition.discover([found(url, 4)], START)
     record = partition.find(hash8("a.example"), hash8(url))
     assert record is not None and record.depth == 2
 
@@ -313,7 +314,7 @@ def test_a_nearer_find_lowers_the_depth_of_a_queued_url_only() -> None:
 def test_an_out_of_date_completion_changes_nothing() -> None:
     store = MemoryKeyValue()
     partition = open_partition(store)
-    partition.discover([found("http://a.example/x")], [0.5], START)
+    partition.discover([found("http://a.example/x")], START)
     frontier = Frontier([partition], Workbench(2), 10)
     visit = frontier.acquire(0.0, START)
     assert visit is not None
@@ -331,7 +332,7 @@ def test_nothing_is_frozen_when_nothing_happened() -> None:
     store = MemoryKeyValue()
     partition = open_partition(store)
     assert partition.freeze() == {}
-    partition.discover([found("http://a.example/x")], [0.5], START)
+    partition.discover([found("http://a.example/x")], START)
     commit(store, partition)
     assert partition.freeze() == {}
 
@@ -340,7 +341,7 @@ def test_nothing_is_frozen_when_nothing_happened() -> None:
 def test_new_urls_of_a_host_set_aside_count_with_it(state: HostState) -> None:
     store = MemoryKeyValue()
     partition = open_partition(store)
-    partition.discover([found("http://a.example/1")], [0.5], START)
+    partition.discover([found("http://a.example/1")], START)
     frontier = Frontier([partition], Workbench(2), 10)
     visit = frontier.acquire(0.0, START)
     assert visit is not None
@@ -349,7 +350,7 @@ def test_new_urls_of_a_host_set_aside_count_with_it(state: HostState) -> None:
     else:
         partition.retire(visit, Reason.DNS_NO_SUCH_NAME, "")
     frontier.give_back(visit)
-    partition.discover([found("http://a.example/2")], [0.5], START)
+    partition.discover([found("http://a.example/2")], START)
     commit(store, partition)
     is_balanced(store)
     assert partition.counters.states[UrlState.PARKED if state is HostState.PARKED else UrlState.RETIRED] == 2

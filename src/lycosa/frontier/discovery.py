@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 import numpy as np
 
+from lycosa.frontier.ranking import stored_importance
 from lycosa.frontier.visit_state import VisitStates
 from lycosa.kv.records import UrlRecord
 from lycosa.model.completed import UrlState
@@ -26,12 +27,11 @@ NEVER_SO_DEEP = 1 << 30
 
 
 class Origin(msgspec.Struct, frozen=True, gc=False):
-    """What the links of one page have in common; ``priority`` in [0, 1] is theirs if they are new."""
+    """What the links of one page have in common."""
 
     via: str
     depth: int
     importance: float
-    priority: float
 
     def found(self, link: Link) -> Discovered:
         """One of the links by itself."""
@@ -95,7 +95,7 @@ class Discovery:
         seen: SeenUrls,
         visits: VisitStates,
         bounds: Bounds,
-        admit: Callable[[Discovered, float, float], None],
+        admit: Callable[[Discovered, float], None],
         meet_again: Callable[[Discovered, float], None],
     ) -> None:
         self._seen, self._visits, self._bounds = seen, visits, bounds
@@ -105,13 +105,13 @@ class Discovery:
     def __repr__(self) -> str:
         return f"<Discovery {self._gathered!r} {self._bounds!r}>"
 
-    def take(self, batch: Sequence[Discovered], priorities: Sequence[float], now: float) -> list[bool]:
+    def take(self, batch: Sequence[Discovered], now: float) -> list[bool]:
         """URLs one by one, behind those that gathered. Tells which were new."""
         self.take_gathered()
         new: list[bool] = self._seen.unseen(hashes_of([found.url8 for found in batch])).tolist()
-        for found, priority, is_new in zip(batch, priorities, new, strict=True):
+        for found, is_new in zip(batch, new, strict=True):
             if is_new:
-                self._admit(found, priority, now)
+                self._admit(found, now)
             else:
                 self._meet_again(found, now)
         return new
@@ -130,8 +130,7 @@ class Discovery:
         links, origins, admit = gathered.links, gathered.origins, self._admit
         is_new = self._seen.unseen(hashes_of([link.url8 for link in links]))
         for at in np.flatnonzero(is_new).tolist():
-            origin = origins[at]
-            admit(origin.found(links[at]), origin.priority, now)
+            admit(origins[at].found(links[at]), now)
         self._meet_known(gathered, is_new, now)
         return True
 
@@ -173,5 +172,5 @@ def record_of(found: Discovered, priority: float, now: float, is_parked: bool) -
         via = via[before:]  # a page of the same origin is kept as its path and query
     return UrlRecord(
         UrlState.PARKED if is_parked else UrlState.QUEUED, url[4] == "s", target, found.depth, round(priority * 255), found.kind, int(now),
-        via, found.hops, Reason.DISCOVERY_RATE if is_parked else Reason.NONE,
+        via, found.hops, Reason.DISCOVERY_RATE if is_parked else Reason.NONE, importance=stored_importance(found),
     )  # fmt: skip

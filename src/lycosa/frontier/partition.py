@@ -8,16 +8,16 @@ Invariant: ``discovered`` = queued + parked + fetched + redirected + failed + re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from lycosa.config import FrontierSection, RefetchSection
-from lycosa.frontier.address_lines import AddressLines
+from lycosa.config import FrontierSection
 from lycosa.frontier.counters import COUNTERS_KEY, count, counters_of
 from lycosa.frontier.discovery import Bounds, Discovery, Origin, record_of
 from lycosa.frontier.due import DueQueue
-from lycosa.frontier.forward import Forward
-from lycosa.frontier.front_queues import FrontQueues
 from lycosa.frontier.lease import Lease
+from lycosa.frontier.places import Places
+from lycosa.frontier.ranking import factors_of_found, factors_of_known
+from lycosa.frontier.rules import Rules
 from lycosa.frontier.unparsed import UnparsedBodies
 from lycosa.frontier.visit_state import HostState, VisitState, VisitStates, counted_as
 from lycosa.kv.overlay import Overlay
@@ -47,19 +47,17 @@ class Partition:
         table: Overlay,
         seen: SeenUrls,
         section: FrontierSection,
-        over_discovery: Callable[[Usage], bool] = lambda _: False,
+        rules: Rules = Rules(),  # noqa: B008  values without state
         lists_known: bool = False,
-        forward: Forward = Forward(RefetchSection()),  # noqa: B008  a rule without state
     ) -> None:
-        self._lists_known, self._forward = lists_known, forward
+        self._rules, self._lists_known = rules, lists_known
         self.number = number
-        self._over_discovery = over_discovery
         self.table = table
         self.seen = seen
         self._bands = section.bands
         self.visits = VisitStates(table, number, section.head, max(2 * section.workbench // section.partitions, _LEAST_STATES))
-        self.front = FrontQueues(table, section.bands)
-        self.lines = AddressLines(table, section.bands)
+        self._places = Places(table, section.bands, self.visits)
+        self.front, self.lines = self._places.front, self._places.lines
         self._leased: dict[bytes, Lease] = {}  # by host8 url8
         self.alarms = self._due, self._parked = DueQueue(table, b"D", _DUE_ROW), DueQueue(table, b"P")
         self.counters = counters_of(table)
@@ -72,12 +70,12 @@ class Partition:
 
     # -- discovered ---------------------------------------------------------------------------------------------
 
-    def discover(self, batch: Sequence[Discovered], priorities: Sequence[float], now: float) -> list[bool]:
-        """URLs were found; ``priorities`` in [0, 1] belong to them. Tells which were new.
+    def discover(self, batch: Sequence[Discovered], now: float) -> list[bool]:
+        """URLs were found. Tells which were new.
 
         A host that brings URLs faster than the discovery budget has them parked, to be promoted when its others are done.
         """
-        return self._discovery.take(batch, priorities, now)
+        return self._discovery.take(batch, now)
 
     def gather(self, origin: Origin, links: list[Link], now: float) -> None:
         """The links of a page were found; they are looked up with those of others, at the latest by the next commit."""
@@ -87,20 +85,21 @@ class Partition:
         """Takes in what gathered; says whether there was anything."""
         return self._discovery.take_gathered()
 
-    def _admit(self, found: Discovered, priority: float, now: float) -> None:
+    def _admit(self, found: Discovered, now: float) -> None:
         visit = self.visits.find(found.host8)
         if visit is None:
             visit = self.visits.meet(found.host8, host_of(found.url))
             self.counters.hosts += 1
         elif found.kind is LinkKind.SEED and visit.record.state is HostState.RETIRED:
             self.reopen(visit, now)
-        is_parked = self._over_discovery(visit.record.usage)
-        record = record_of(found, priority, now, is_parked)
-        self._put(found.host8, found.url8, record)
         if found.depth > visit.record.deepest or found.importance > visit.record.importance:
             visit.record.deepest = max(visit.record.deepest, found.depth)
             visit.record.importance = max(visit.record.importance, found.importance)
             self.bounds.forget(found.host8, None)
+        is_parked = self._rules.over_discovery(visit.record.usage)
+        priority = self._rules.prioritize(factors_of_found(found, visit.record.importance, now))
+        record = record_of(found, priority, now, is_parked)
+        self._put(found.host8, found.url8, record)
         if self._lists_known:
             self.table.put(known_key(found.url8), found.host8)
         self.counters.move(None, record.state)
@@ -123,7 +122,7 @@ class Partition:
             self.bounds.forget(found.host8, None)
             self.visits.touch(visit)
         is_seed = found.kind is LinkKind.SEED
-        is_news = found.kind is LinkKind.SITEMAP and self._forward.is_news(found.lastmod, now)
+        is_news = found.kind is LinkKind.SITEMAP and self._rules.forward.is_news(found.lastmod, now)
         if found.depth >= visit.record.deepest and not is_seed and not is_news:
             return
         record = self.find(found.host8, found.url8)
@@ -142,9 +141,9 @@ class Partition:
             record.reason, record.detail, record.tries, record.depth, record.due_at = Reason.NONE, "", 0, 0, 0
             self._put(found.host8, found.url8, record)
             self._enqueue(visit, found.url8, record)
-        elif is_news and record.state is not UrlState.QUEUED and (due_at := self._forward.due_at(record, found.lastmod, now)):
+        elif is_news and record.state is not UrlState.QUEUED and (due_at := self._rules.forward.due_at(record, found.lastmod, now)):
             self._due.remove(record.due_at, found.host8 + found.url8)
-            self._forward.apply(record, due_at)
+            self._rules.forward.apply(record, due_at)
             self._due.add(due_at, found.host8 + found.url8)
             self._put(found.host8, found.url8, record)
 
@@ -158,33 +157,18 @@ class Partition:
         visit.record.waiting += 1
         if state is HostState.EXHAUSTED:
             visit.record.state = HostState.READY
-        if visit.may_line_up and (visit.record.front is None or visit.pulled):
-            self._line_up(visit, band)
-        elif visit.may_line_up and visit.record.front and self._queue_of(visit).is_better(band, visit.record.front):
-            self._line_up(visit, band, visit.record.line)
-        self.visits.touch(visit)
-
-    def _queue_of(self, visit: VisitState) -> FrontQueues:
-        """Where the host has its place."""
-        return self.lines.of(visit.record.line) if visit.record.line else self.front
-
-    def _line_up(self, visit: VisitState, band: int, address: str = "") -> None:
-        """Puts the host at the end of a front queue, or of the line of an address; it leaves the place it had."""
-        self._leave_front(visit)
-        visit.record.line = address
-        visit.record.front = self._queue_of(visit).push(visit.host8, band)
-        visit.pulled = False
+        self._places.note_waiting(visit, band)
         self.visits.touch(visit)
 
     def rotate(self, visit: VisitState, address: str = "") -> None:
         """The host leaves the workbench for the end of its front queue, or of the line of an address."""
         visit.benched = False
-        self._line_up(visit, visit.best_band, address)
+        self._places.line_up(visit, visit.best_band, address)
 
     def sleep(self, visit: VisitState, until: int) -> None:
         """The host waits for so long that it gives its place on the workbench to others; it lines up again at wall time ``until``."""
         visit.benched = False
-        self._leave_front(visit)
+        self._places.leave(visit)
         self.counters.hosts_asleep += not visit.record.asleep_until
         visit.record.asleep_until = until
         self._parked.add(until, visit.host8)
@@ -195,13 +179,8 @@ class Partition:
         visit.record.asleep_until = 0
         self.counters.hosts_asleep -= 1
         if visit.record.waiting and visit.may_line_up:
-            self._line_up(visit, visit.best_band)
+            self._places.line_up(visit, visit.best_band)
         self.visits.touch(visit)
-
-    def _leave_front(self, visit: VisitState) -> None:
-        if visit.record.front is not None:
-            self._queue_of(visit).remove(visit.record.front)
-            visit.record.front, visit.record.line = None, ""
 
     def _band(self, priority: int) -> int:
         return min((255 - priority) * self._bands // 256, self._bands - 1)
@@ -242,6 +221,7 @@ class Partition:
         record.tries = 0 if done.history is not None and done.state is not UrlState.QUEUED else record.tries + 1
         if done.history is not None:
             record.history = done.history
+            self._rank(visit, record, done.history.fetched_at)
         visit.record.errors += done.state in (UrlState.QUEUED, UrlState.FAILED)
         if done.state is UrlState.QUEUED:
             visit.record.retrying += 1
@@ -283,7 +263,7 @@ class Partition:
         if record.waiting == 0 and record.state in (HostState.READY, HostState.SNOOZED):
             record.state = HostState.EXHAUSTED
         if record.waiting == 0 or not visit.may_wait:
-            self._leave_front(visit)
+            self._places.leave(visit)
         self.visits.touch(visit)
         return False
 
@@ -291,7 +271,7 @@ class Partition:
         """Moves parked URLs into the queue, as far as the discovery budget allows by now."""
         for number in range(_PROMOTED):
             # Some always come: the queue ran dry, so without them nothing could change what the budget allows.
-            if number >= _ALWAYS_PROMOTED and self._over_discovery(visit.record.usage):
+            if number >= _ALWAYS_PROMOTED and self._rules.over_discovery(visit.record.usage):
                 return
             entry = visit.queue.pop_band(self.table, PARKED_BAND)
             if entry is None:
@@ -346,7 +326,7 @@ class Partition:
         self._set_aside(visit, HostState.READY if record.waiting else HostState.EXHAUSTED, Reason.NONE, "")
         record.failures = record.dns_failures = 0
         if record.waiting and visit.may_line_up:
-            self._line_up(visit, visit.best_band)
+            self._places.line_up(visit, visit.best_band)
 
     # -- time ---------------------------------------------------------------------------------------------------
 
@@ -377,8 +357,13 @@ class Partition:
         else:
             return
         record.due_at = 0
+        self._rank(visit, record, now)
         self._put(host8, url8, record)
         self._enqueue(visit, url8, record)
+
+    def _rank(self, visit: VisitState, record: UrlRecord, now: float) -> None:
+        """The priority by what is known by now: of the host, and of the URL's past."""
+        record.priority = round(255 * self._rules.prioritize(factors_of_known(record, visit.record.importance, now)))
 
     def next_due(self) -> int:
         """The second of crawl time of the earliest retry, refetch, re-examination or awakening."""
@@ -395,8 +380,7 @@ class Partition:
         """All writes since the last commit, counters among them; empty when nothing happened."""
         self.take_gathered()
         self.visits.write_back()
-        self.front.save()
-        self.lines.save()
+        self._places.save()
         for queue in self.alarms:
             queue.save()
         if self.table.open_writes == 0:

@@ -43,7 +43,7 @@ class UnparsedBodies:
 
     def __init__(self, table: Overlay, counters: Counters, due: DueQueue) -> None:
         self._table, self._counters, self._due = table, counters, due
-        self._bodies = {key[1:]: _decode(value) for key, value in table.scan(b"W", prefix_end(b"W"))}
+        self._bodies = {key[1:]: _decode(value) for key, value in table.scan(b"B", prefix_end(b"B"))}
 
     def __repr__(self) -> str:
         return f"<UnparsedBodies {len(self._bodies)}>"

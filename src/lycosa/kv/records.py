@@ -18,7 +18,7 @@ Keys are big-endian with one prefix byte, so that the keys of one host stand sid
 ``C digest`` ``S`` ``s``    content-seen (module ``seen``)
 ``T url8``                  the hosts whose robots.txt names this sitemap
 ``N host8``                 how many sitemaps the host brought, and how many URLs these listed
-``W host8 url8``            a stored body that was not parsed (module ``frontier.unparsed``)
+``B host8 url8``            a stored body that was not parsed (module ``frontier.unparsed``)
 ``O`` ``I``                 outbox and watermarks (module ``exchange``)
 ``M name``                  meta data and counters
 ==========================  =================================================
@@ -57,7 +57,8 @@ class UrlRecord(msgspec.Struct, array_like=True, gc=False):
 
     ``target`` is path and query; ``via`` the page it was found on, as that URL itself when it is on another host and as its
     target when it is on the same one. ``tries`` counts failed requests since the last capture; ``segment`` and ``offset``
-    are where the last capture stands.
+    are where the last capture stands. ``importance`` is that of the find that made the record, in 255ths (-1 = a record from before it was
+    kept).
     """
 
     state: UrlState
@@ -74,6 +75,7 @@ class UrlRecord(msgspec.Struct, array_like=True, gc=False):
     tries: int = 0
     due_at: int = 0
     history: _History = None
+    importance: int = -1
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -196,7 +198,7 @@ def joined_key(url: str) -> bytes:
 
 
 def unparsed_key(host8: bytes, url8: bytes) -> bytes:
-    return b"W" + host8 + url8
+    return b"B" + host8 + url8
 
 
 def sitemap_key(url8: bytes) -> bytes:

@@ -1,29 +1,24 @@
 """Priority of a URL: a pure function in [0, 1], monotone in each factor.
 
-A weighted mean of link importance, site authority, depth, change frequency and staleness, each first brought to [0, 1].
+A weighted mean of five factors, each first brought to [0, 1]:
+
+* importance: that of the link, or the sitemap's hint if that is higher;
+* authority: the importance of the host, which is the highest of all links found to it;
+* depth: ``4 / (4 + depth)``;
+* change: ``7 d / (7 d + interval)`` between changes, 0.5 when that is unknown;
+* staleness: ``age / (30 d + age)`` since the last fetch, 1 when there was none.
+
+The owner of a URL asks for it when the URL is found, when it was fetched and whenever it is queued again (``frontier.ranking``).
 """
 
 from __future__ import annotations
 
-import msgspec
-
 from lycosa.config import PrioritySection
+from lycosa.model.factors import Factors
 
 _DEPTH_HALF = 4.0  # links from a seed at which the depth factor is one half
 _CHANGE_HALF_S = 7 * 86_400.0  # interval between changes at which the change factor is one half
 _STALE_HALF_S = 30 * 86_400.0  # age of the last fetch at which the staleness factor is one half
-
-
-class Factors(msgspec.Struct, frozen=True, gc=False):
-    """Inputs: ``importance`` and ``authority`` in [0, 1], ``depth`` in links, ``change_interval_s`` (0 = unknown), ``age_s`` since the last
-    fetch (negative = never fetched), ``hint`` of a sitemap in [0, 1] (negative = none)."""
-
-    importance: float = 0.0
-    authority: float = 0.0
-    depth: int = 0
-    change_interval_s: float = 0.0
-    age_s: float = -1.0
-    hint: float = -1.0
 
 
 def priority(factors: Factors, weights: PrioritySection) -> float:

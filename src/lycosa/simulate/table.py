@@ -13,8 +13,10 @@ import msgspec
 from lycosa.admit.budgets import over_discovery
 from lycosa.config import Config
 from lycosa.frontier.partition import Partition
+from lycosa.frontier.rules import Rules
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.kv.overlay import Overlay
+from lycosa.schedule.priority import priority
 from lycosa.seen.urls_sorted import SortedSeenUrls
 
 
@@ -28,7 +30,14 @@ class Table:
         self._commits = 0
         section = msgspec.structs.replace(config.frontier, partitions=1)
         self.partition = Partition(
-            0, Overlay(self._store), self._seen, section, lambda usage: over_discovery(config.budgets, usage) is not None
+            0,
+            Overlay(self._store),
+            self._seen,
+            section,
+            Rules(
+                over_discovery=lambda usage: over_discovery(config.budgets, usage) is not None,
+                prioritize=lambda factors: priority(factors, config.priority),
+            ),
         )
 
     def __repr__(self) -> str:

@@ -34,7 +34,7 @@ from lycosa.politeness.delay import hosts_of_address
 from lycosa.politeness.robots_cache import RobotsAnswer, RobotsRecord, RobotsState, after_fetch, robots_state
 from lycosa.reasons import Reason
 from lycosa.schedule.outcome import Meaning, Outcome, judge
-from lycosa.schedule.priority import Factors, link_importance, priority
+from lycosa.schedule.priority import link_importance
 from lycosa.schedule.refetch import next_interval
 from lycosa.simulate.copies import Copies
 from lycosa.simulate.means import Meters
@@ -139,12 +139,11 @@ class Visits:
 
     def seed(self) -> None:
         """Every host's first page is known."""
-        wanted = priority(Factors(1.0, 1.0, 0), self._config.priority)
         found = []
         for name in self._known:
             url = f"http://{name}/0"
             found.append(Discovered(url, hash8(name), hash8(url), LinkKind.SEED, 0, importance=1.0))
-        self.partition.discover(found, [wanted] * len(found), self.clock.wall())
+        self.partition.discover(found, self.clock.wall())
 
     # -- a visit begins -------------------------------------------------------------------------------------------
 
@@ -319,7 +318,7 @@ class Visits:
         if first >= last or 0 <= most < depth:
             return
         importance = link_importance(lease.visit.record.importance, last - first)
-        origin = Origin(lease.url, depth, importance, priority(Factors(importance, importance, depth), self._config.priority))
+        origin = Origin(lease.url, depth, importance)
         urls = [f"http://{host.name}/{number}" for number in range(first, last)]
         links = [Link(url, lease.visit.host8, hash8(url), LinkKind.A) for url in urls]
         self.partition.gather(origin, links, self.clock.wall())

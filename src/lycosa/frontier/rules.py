@@ -1,0 +1,21 @@
+"""The rules of a crawl that a partition applies; each is a pure function of the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from lycosa.config import RefetchSection
+from lycosa.frontier.forward import Forward
+from lycosa.frontier.ranking import Prioritize, by_importance
+from lycosa.model.usage import Usage
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """``over_discovery``: whether a site has brought more new URLs than its budget allows. ``prioritize``: the priority of a URL.
+    ``forward``: when a page is due that a sitemap says has changed."""
+
+    over_discovery: Callable[[Usage], bool] = lambda _: False
+    prioritize: Prioritize = by_importance
+    forward: Forward = Forward(RefetchSection())
