@@ -9,6 +9,7 @@ import pytest
 
 from judging import are_balanced, asked, quick_config, tables, urls_of
 from lycosa.config import Config, PrioritySection, RefetchSection
+from lycosa.kv.records import UrlRecord
 from lycosa.synthetic import Response
 from lycosa.synthetic.crawl import VirtualCrawl
 from lycosa.worker import End
@@ -30,9 +31,13 @@ def order(crawl: VirtualCrawl, *names: str) -> list[str]:
     return [url.removeprefix(A) for url in dict.fromkeys(asked(crawl.log)) if url.removeprefix(A) in names]
 
 
-def priorities(crawl: VirtualCrawl) -> dict[str, float]:
+def records(crawl: VirtualCrawl) -> dict[str, UrlRecord]:
     with tables(crawl) as opened:
-        return {record.target: record.priority / 255 for table in opened for _, _, record in urls_of(table)}
+        return {record.target: record for table in opened for _, _, record in urls_of(table)}
+
+
+def priorities(crawl: VirtualCrawl) -> dict[str, float]:
+    return {target: record.priority / 255 for target, record in records(crawl).items()}
 
 
 @pytest.mark.parametrize(("factor", "wanted"), [("importance", ["named", "often"]), ("change", ["often", "named"])])
@@ -88,13 +93,18 @@ def refetching(folder: Path, config: Config) -> VirtualCrawl:
 
 
 def test_a_page_that_changed_often_and_is_due_comes_before_one_that_never_changes(tmp_path: Path) -> None:
-    """``never`` was found first, and both are due when the crawl goes on after some months."""
+    """``never`` was found first and is due first, and both are due when the crawl goes on after some months."""
     crawl = refetching(tmp_path / "c", quick_config(refetch=RefetchSection(first_s=4 * DAY, min_s=DAY, max_s=40 * DAY)))
     crawl.run([A])
     assert order(crawl, "never", "often") == ["never", "often"]
-    for _ in range(6):
-        crawl.now += 8 * DAY
+    for _ in range(100):
+        crawl.now += 0.7 * DAY
         crawl.run()
+        often, never = (records(crawl)[f"/{name}"] for name in ("often", "never"))
+        if often.history is not None and often.history.changes > 3 and never.due_at < often.due_at:
+            break
+    else:
+        raise AssertionError("no moment at which the page that never changes is due first")
     crawl.now += 100 * DAY
     before = len(asked(crawl.log))
     crawl.run()
