@@ -130,7 +130,7 @@ def check_robots(url: str, agent: str, record: RobotsRecord, source: str, now: f
     """What a robots.txt, as it is remembered, says of a canonical URL."""
     rules = record.rules
     verdict = Matcher(rules).judge(target_of(url))
-    word, why = "allowed" if verdict.allowed else "disallowed", _why(record, verdict.line, rules.group)
+    word, why = "allowed" if verdict.allowed else "disallowed", verdict.bound or _why(record, verdict.line, rules.group)
     if robots_state(record, now) is RobotsState.WAIT:
         word, why = (
             "waits",

@@ -135,6 +135,7 @@ def robots_facts(answer: Explanation, found: RobotsDecision) -> None:
     answer.add("robots_group", found.group)
     answer.add("robots_line", found.line)
     answer.add("robots_rule", found.rule)
+    answer.add("robots_bound", found.bound, f"{found.bound}; a URL that cannot be judged counts as disallowed")
 
 
 def in_brackets(text: str) -> str:

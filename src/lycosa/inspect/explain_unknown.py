@@ -14,6 +14,7 @@ from lycosa.inspect.saved import PureRules, Saved
 from lycosa.inspect.site_budget import site_budget, site_facts
 from lycosa.inspect.wall_time import visit_in_wall_time
 from lycosa.kv.records import sitemap_key
+from lycosa.model.capture import RobotsDecision
 from lycosa.model.discovered import LinkKind
 from lycosa.reasons import Reason
 from lycosa.url import hash8, host_of, join_url, scheme_of, target_of
@@ -75,7 +76,7 @@ class Unknown:
             if not verdict.allowed:
                 return answer.say(
                     "refused_by_robots",
-                    f"{self._never}; if it were found, robots.txt would disallow it (line {verdict.line}, {verdict.rule}).",
+                    f"{self._never}; if it were found, robots.txt would disallow it ({verdict.bound or _line(verdict)}).",
                 )
         if visit is None:
             answer.add("host_known", False, "no URL of this host is known")
@@ -116,3 +117,7 @@ def _never(search: Search, keeps_links: bool) -> str:
 def stage_of(refusal: Refusal) -> str:
     """Which set of rules refused it. By the rule, since numbers of reasons say nothing about where they come from."""
     return "trap" if refusal.rule.startswith("traps.") else "scope"
+
+
+def _line(found: RobotsDecision) -> str:
+    return f"line {found.line}, {found.rule}"

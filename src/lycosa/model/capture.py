@@ -14,7 +14,8 @@ class RobotsDecision(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     ``version`` is the SHA-1 (base32) of the file, empty when there was none; ``fetched`` when it was read (seconds since 1970);
     ``status`` its HTTP status (0 = unreachable); ``group`` the user-agent line that applies (empty = none);
-    ``line`` the 1-based number of the rule's line (0 = no rule matched); ``rule`` that line's text.
+    ``line`` the 1-based number of the rule's line (0 = no rule matched); ``rule`` that line's text. ``bound`` is empty, or the bound that
+    kept the rules from being judged, so that the URL counts as disallowed.
     """
 
     allowed: bool = True
@@ -24,6 +25,7 @@ class RobotsDecision(msgspec.Struct, frozen=True, array_like=True, gc=False):
     group: str = ""
     line: int = 0
     rule: str = ""
+    bound: str = ""
 
 
 class Original(msgspec.Struct, frozen=True, array_like=True, gc=False):

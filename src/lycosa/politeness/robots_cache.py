@@ -139,6 +139,7 @@ def decision(record: RobotsRecord, verdict: Verdict) -> RobotsDecision:
         group=record.rules.group,
         line=verdict.line,
         rule=verdict.rule,
+        bound=verdict.bound,
     )
 
 
