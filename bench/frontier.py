@@ -30,6 +30,7 @@ from bench.frontier_load import NOW, SECTION, history, load, seen_path, table_fo
 from bench.frontier_web import Web, pages
 from bench.interpreter import described
 
+from lycosa.admission import Admission
 from lycosa.admit.scope import Scope
 from lycosa.admit.traps import Traps
 from lycosa.commit import CommitLog, CommitRecord, PartitionBatch, marked
@@ -38,7 +39,7 @@ from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.partition import Partition
 from lycosa.frontier.rules import Rules
 from lycosa.frontier.workbench import Workbench
-from lycosa.intake import Addressing, Admission, Intake
+from lycosa.intake import Addressing, Intake
 from lycosa.kv.overlay import Overlay
 from lycosa.kv.rocks import rocks_opener
 from lycosa.model.completed import Completed, UrlState

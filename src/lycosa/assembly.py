@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from lycosa.admission import Admission, Rule
 from lycosa.admit.budgets import over_discovery
 from lycosa.admit.scope import Scope
 from lycosa.admit.traps import Traps
@@ -39,10 +40,11 @@ from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.partition import Partition
 from lycosa.frontier.rules import Rules
 from lycosa.frontier.workbench import Workbench
-from lycosa.intake import Addressing, Admission, Intake, Rule
+from lycosa.intake import Addressing, Intake
 from lycosa.kv.overlay import Overlay
 from lycosa.kv.port import KeyValue, Opener
 from lycosa.kv.records import prefix_end
+from lycosa.leasing import Leasing
 from lycosa.machine_table import open_machine_table
 from lycosa.manifest import Identity, Manifest
 from lycosa.memory_plan import MemoryPlan
@@ -56,10 +58,12 @@ from lycosa.ports import Clock, Fetcher, Offload, Parser, Resolver
 from lycosa.reopening import reopen_allowed
 from lycosa.reparsing import Reparsing
 from lycosa.robots import Robots
+from lycosa.robots_reading import RobotsReader
 from lycosa.schedule.priority import priority
 from lycosa.seen.duplicates import Duplicates
 from lycosa.seen.recent import RecentHashes
 from lycosa.sender import Sender
+from lycosa.slicing import Slices
 from lycosa.store.records import CrawlInfo
 from lycosa.store.segments import SegmentStore
 from lycosa.store.suffixes import by_list
@@ -176,10 +180,13 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
     intake = _intake(job, partitions, addressing, tables, clock, delivery)
     # Ids must differ between crawls, runs and restarts, and be the same when the same history is replayed.
     ids = random.Random(f"{config.seed}:{job.manifest.crawl}:{job.number}:{job.manifest.runs}:{log.next_sequence}")
-    store = SegmentStore(folder, config.store, _crawl_info(job), job.number, ids, surt, by_list(suffix_list(folder)))
+    suffixes = by_list(suffix_list(folder))
+    store = SegmentStore(folder, config.store, _crawl_info(job), job.number, ids, surt, suffixes)
+    # Each reads the list at its first use, which takes 50 ms: now, and not in a step of the loop.
+    sites.site_of("www.example.org")
+    suffixes("www.example.org")
     robots = Robots(
-        config.robots,
-        config.agent.product,
+        RobotsReader(config.robots, config.agent.product, ports.offload),
         frontier,
         sender,
         clock,
@@ -192,6 +199,7 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
     stages = Stages(
         frontier=frontier,
         robots=robots,
+        leasing=Leasing(frontier, robots, intake, config.budgets, clock, ports.offload, crashes.suspicion),
         sender=sender,
         parser=ports.parser,
         capturing=Capturing(
@@ -200,12 +208,13 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
             duplicates,
             store,
             intake,
+            ports.offload,
             job.sinks,
         ),
         store=store,
         intake=intake,
-        settling=settling,
         reparsing=Reparsing(folder, partitions, intake, ports.parser, ports.offload, clock),
+        slices=Slices(clock, settling),
     )
     permits: LocalPermits | GrantedPermits
     if want_permits is not None:

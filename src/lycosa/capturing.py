@@ -1,6 +1,7 @@
 """From an answer to a capture: have we stored this content, the records, and what the URL's record remembers of it.
 
-``examine`` asks other workers what they stored, and only there anything waits. ``capture`` is called by the pipeline in its last part,
+``examine`` asks other workers what they stored, and has large bodies digested and compressed in a thread; only there anything waits.
+``capture`` is called by the pipeline in its last part,
 where nothing awaits: the records, the digest that is published and the end of the lease are in one commit, so a digest is never known
 before its record is.
 """
@@ -19,27 +20,35 @@ from lycosa.frontier.lease import Lease
 from lycosa.intake import Intake
 from lycosa.model.capture import Capture, Original, RobotsDecision
 from lycosa.model.completed import Completed, History, UrlState
+from lycosa.model.discovered import LinkKind
 from lycosa.model.fetched import Fetched, FetchKind
 from lycosa.model.page import Page, page_of
 from lycosa.model.parsed import Parsed
 from lycosa.parse.identify import identify
+from lycosa.ports import Offload
 from lycosa.reasons import Reason
 from lycosa.schedule.outcome import Meaning, Outcome
 from lycosa.schedule.refetch import next_interval
 from lycosa.seen.duplicates import Duplicates
 from lycosa.seen.told import NO_ANSWERS, Answers
+from lycosa.store.records import Packed
 from lycosa.store.segments import SegmentStore
+
+LARGE_BYTES = 65_536
+"""A larger body is digested and compressed in a thread: 0.3 ms of the loop, against 0.1 ms for two hops."""
 
 PageSink = Callable[[Page], None]
 """A page sink of the user's: called with each capture, before its commit; after a crash a page may come again."""
 
 
 class Body(msgspec.Struct, frozen=True):
-    """The digest of a body, what the parser found in it, and what other workers know of bodies and texts like it."""
+    """The digest of a body, what the parser found in it, what other workers know of bodies and texts like it, and the response record of
+    a large one."""
 
     digest: bytes
     parsed: Parsed | None = None
     known: Answers = NO_ANSWERS
+    packed: Packed | None = None
 
 
 class Capturing:
@@ -52,6 +61,7 @@ class Capturing:
         duplicates: Duplicates,
         store: SegmentStore,
         intake: Intake,
+        offload: Offload,
         sinks: tuple[PageSink, ...] = (),
     ) -> None:
         self._config = config
@@ -59,14 +69,39 @@ class Capturing:
         self._duplicates = duplicates
         self._store = store
         self._intake = intake
+        self._offload = offload
         self._sinks = sinks
 
     async def examine(self, fetched: Fetched, parsed: Parsed | None) -> Body:
-        """A body as ``capture`` wants it. Waits only for other workers, and not for long."""
-        digest = _payload_digest(fetched)
-        if parsed is None or not self._duplicates.must_ask:
-            return Body(digest, parsed)
-        return Body(digest, parsed, await self._duplicates.ask(digest, parsed.simhash))
+        """A body as ``capture`` wants it. Waits for other workers, not for long, and for a thread that packs a large body."""
+        is_large = len(fetched.body) > LARGE_BYTES or bool(fetched.spool)
+        digest = await self._offload.run(lambda: _payload_digest(fetched)) if is_large else _payload_digest(fetched)
+        known = NO_ANSWERS
+        if parsed is not None and self._duplicates.must_ask:
+            known = await self._duplicates.ask(digest, parsed.simhash)
+        packed = await self._pack(fetched, parsed, digest, known) if is_large and fetched.header_block else None
+        return Body(digest, parsed, known, packed)
+
+    async def _pack(self, fetched: Fetched, parsed: Parsed | None, digest: bytes, known: Answers) -> Packed | None:
+        """The response record of a large body, unless a revisit record will do by what is known now. ``capture`` decides again."""
+        if self._duplicates.find(digest, 0, known)[0] is not None:
+            return None
+        # Of a capture, the response record has only what is given here.
+        draft = self._store.draft(
+            Capture(
+                fetched=fetched,
+                kind=FetchKind.PAGE,
+                host="",
+                site="",
+                depth=0,
+                via="",
+                link_kind=LinkKind.OTHER,
+                payload_digest=_written(digest),
+                parsed=parsed,
+                media_type=_media_type(fetched, parsed),
+            )
+        )
+        return await self._offload.run(draft.pack)
 
     def capture(self, lease: Lease, fetched: Fetched, body: Body, decision: RobotsDecision, outcome: Outcome, target: str) -> Completed:
         """Dedup, then the records, then what the URL's record remembers of it."""
@@ -84,7 +119,7 @@ class Capturing:
             depth=record.depth,
             via=self._intake.via_of(lease),
             link_kind=record.kind,
-            payload_digest="sha1:" + b32encode(digest).decode(),
+            payload_digest=_written(digest),
             parsed=parsed,
             robots=decision,
             original=original,
@@ -92,9 +127,9 @@ class Capturing:
             near_duplicate_of=near,
             chain=self._intake.chain_of(lease),
             fetch_number=lease.number,
-            media_type="" if not_modified else (parsed.media_type if parsed else "") or identify(fetched),
+            media_type="" if not_modified else _media_type(fetched, parsed),
         )
-        location = self._store.append(capture)
+        location = self._store.append(capture, body.packed)
         if self._sinks:
             page = page_of(capture, location)
             for sink in self._sinks:
@@ -159,6 +194,14 @@ class Capturing:
         if outcome.reason is Reason.NONE and near is not None:
             return UrlState.FETCHED, Reason.NEAR_DUPLICATE
         return UrlState.FETCHED, outcome.reason
+
+
+def _media_type(fetched: Fetched, parsed: Parsed | None) -> str:
+    return (parsed.media_type if parsed else "") or identify(fetched)
+
+
+def _written(digest: bytes) -> str:
+    return "sha1:" + b32encode(digest).decode()
 
 
 def _payload_digest(fetched: Fetched) -> bytes:

@@ -152,9 +152,13 @@ class Committer:
         self.raise_failure()
 
     async def _commit_once(self, is_last: bool = False) -> None:
-        """One commit. The cut is everything before the first await. The last one is logged even when nothing happened, because by then
-        files were closed, and the log should name the files that there are."""
+        """One commit. The cut is everything between the first awaits and the write. The last one is logged even when nothing happened,
+        because by then files were closed, and the log should name the files that there are."""
         books, partitions = self._books, self._partitions
+        for partition in partitions.values():
+            if partition.take_gathered():  # all together would be a long step; what gathers meanwhile is little
+                await self._clock.sleep(0)
+        await self._pipeline.finished()
         self._reach("commit:cut")
         self._committed_at = self._clock.monotonic()
         settled, self._pipeline.settled = self._pipeline.settled, []

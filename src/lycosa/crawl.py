@@ -18,12 +18,12 @@ from pathlib import Path
 import msgspec
 import uvloop
 
+from lycosa.admission import Rule
 from lycosa.assembly import Assembled, assemble
 from lycosa.capturing import PageSink
 from lycosa.clock import SystemClock
 from lycosa.config import Config
 from lycosa.config_sources import check
-from lycosa.intake import Rule
 from lycosa.kv.rocks import opener_within, rocks_opener
 from lycosa.manifest import exists
 from lycosa.memory_plan import RECOVERY_BYTES, MemoryPlan, fitted

@@ -8,15 +8,14 @@ depends on state (URL-seen, budgets, depth, priority) is the owner's alone.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
+from lycosa.admission import Admission
 from lycosa.admit.refusal import Refusal
-from lycosa.admit.scope import Scope
-from lycosa.admit.traps import Traps
-from lycosa.config import BudgetSection, SitemapSection
 from lycosa.frontier.counters import count
 from lycosa.frontier.discovery import Origin
 from lycosa.frontier.lease import Lease
@@ -35,32 +34,15 @@ from lycosa.sitemaps import Sitemaps
 from lycosa.standing import Standing
 from lycosa.url import Canonicalizer, InvalidUrl, Sites, hash8, host_of, partition_of, scheme_of
 
+MANY_LINKS = 1000
+"""A page with more is taken in by steps of ``LINKS_AT_ONCE``, between which the loop has a turn."""
+
+LINKS_AT_ONCE = 250
+"""10 ms when all of them are new."""
+
 _OWNERS = 100_000
 _FIRST = 0
 _NO_HINT = (0, -1.0)
-Rule = Callable[[Discovered], Refusal | None]
-"""A rule of the user's own: why a URL is refused, or ``None``."""
-
-
-class Admission(msgspec.Struct, frozen=True):
-    """The pure rules, in the order in which they are asked; and the budgets and sitemaps, which are the owner's to judge."""
-
-    scope: Scope
-    traps: Traps
-    rules: tuple[Rule, ...] = ()
-    budgets: BudgetSection = BudgetSection()
-    sitemaps: SitemapSection = SitemapSection()
-
-    def judge(self, found: Discovered, nofollow: bool = False) -> Refusal | None:
-        """Why a URL is refused, or ``None``."""
-        refusal = self.scope.judge(found.url, found.kind, found.depth, nofollow) or self.traps.judge(found.url)
-        if refusal is None and self.rules:
-            return next((refusal for rule in self.rules if (refusal := rule(found)) is not None), None)
-        return refusal
-
-    def judge_link(self, link: Link, depth: int) -> Refusal | None:
-        """The same for a link, where there are no rules of the user's."""
-        return self.scope.judge(link.url, link.kind, depth, link.nofollow) or self.traps.judge(link.url)
 
 
 class Addressing(msgspec.Struct, frozen=True):
@@ -69,6 +51,15 @@ class Addressing(msgspec.Struct, frozen=True):
     canonicalizer: Canonicalizer
     sites: Sites
     partitions: int
+
+
+class _Page(NamedTuple):
+    """A page whose links are taken in, and how many of them were refused by now, by reason."""
+
+    lease: Lease
+    parsed: Parsed
+    origin: Origin
+    refused: Counter[Reason]
 
 
 class _Owner:
@@ -161,21 +152,48 @@ class Intake:
         return refused
 
     def outlinks(self, lease: Lease, parsed: Parsed) -> None:
-        """The links of a page."""
+        """The links of a page, all at once."""
+        deque(self.outlink_steps(lease, parsed), maxlen=0)
+
+    def outlink_steps(self, lease: Lease, parsed: Parsed) -> Iterator[None]:
+        """The links of a page, so many with each step. All steps are taken before the next commit is cut."""
         source, record = lease.visit, lease.record
         if parsed.directives.nofollow:
             self._refuse(source, Reason.NOFOLLOW, len(parsed.links))
             return
-        via, depth = lease.url, record.depth + 1
+        partition = self._partitions[source.partition]
+        is_sitemap = parsed.is_sitemap or record.kind is LinkKind.SITEMAP_FILE
+        listing = self._sitemaps.listing(partition, lease, parsed) if is_sitemap else None
         importance = link_importance(source.record.importance, len(parsed.links))
-        found_links = self._listed(lease, parsed) if parsed.is_sitemap or record.kind is LinkKind.SITEMAP_FILE else parsed.links
-        stamps = [bytes([min(depth, 255), way]) for way in range(4)]
-        counts_links, hints = self._standing.counts_links, parsed.hints
-        one_by_one = bool(counts_links or hints or parsed.is_sitemap or self.admission.rules)
+        page = _Page(lease, parsed, self.origin(lease.url, record.depth + 1, importance), Counter())
+        page.refused.update({Reason(reason): number for reason, number in parsed.refused_links.items()})
+        has_many = len(parsed.links) > MANY_LINKS
+        size = LINKS_AT_ONCE if has_many else MANY_LINKS
+        for start in range(0, len(parsed.links), size):
+            links: Sequence[Link] = parsed.links[start : start + size]
+            if listing is not None:
+                links, unlisted = listing.take(links)
+                page.refused.update(unlisted)
+            self._take_links(page, links)
+            if has_many:
+                for own in self._partitions.values():
+                    own.take_gathered()  # or the cut of the next commit would have to take in what gathered of all steps
+                yield
+        if listing is not None:
+            self._sitemaps.note_listed(partition, source.host8, listing)
+        for reason, number in page.refused.items():
+            self._refuse(source, reason, number)
+
+    def _take_links(self, page: _Page, links: Sequence[Link]) -> None:
+        """Some links of a page: those that pass the pure rules go to their owners, the others are counted in ``page.refused``."""
+        origin, source = page.origin, page.lease.visit
+        hints, changes = page.parsed.hints, page.parsed.changes
+        stamps = [bytes([min(origin.depth, 255), way]) for way in range(4)]
+        counts_links = self._standing.counts_links
+        one_by_one = bool(counts_links or hints or page.parsed.is_sitemap or self.admission.rules)
         fresh: list[Discovered] = []
-        links: list[Link] = []
-        refused = Counter({Reason(reason): number for reason, number in parsed.refused_links.items()})
-        for link in found_links:
+        passed: list[Link] = []
+        for link in links:
             # A nearer find of a known URL passes, one by a kind of link that may be followed where another may not, and another date.
             stamp = stamps[2 * link.kind.is_requisite + link.nofollow]
             lastmod, hint = hints.get(link.url, _NO_HINT) if hints else _NO_HINT
@@ -185,24 +203,21 @@ class Intake:
             if not self._recent.admit(link.url8 + stamp) and not is_news:
                 continue
             if one_by_one:
-                change_s = parsed.changes.get(link.url, 0)
-                found = Discovered(link.url, link.host8, link.url8, link.kind, depth, via, 0, importance, lastmod, hint, change_s)
+                found = origin.found(link, lastmod, hint, changes.get(link.url, 0))
                 refusal = self.admission.judge(found, link.nofollow)
             else:
-                refusal = self.admission.judge_link(link, depth)
+                refusal = self.admission.judge_link(link, origin.depth)
             if refusal is None and one_by_one:
                 fresh.append(found)
             elif refusal is None:
-                links.append(link)
+                passed.append(link)
             else:
-                refused[refusal.reason] += 1
+                page.refused[refusal.reason] += 1
                 if is_news:
                     self._standing.forget(source.host8, link.host8)
-        for reason, number in refused.items():
-            self._refuse(source, reason, number)
         self._give(fresh, self._partitions[source.partition])
-        if links:
-            self.gather(self.origin(via, depth, importance), links, self._partitions[source.partition])
+        if passed:
+            self.gather(origin, passed, self._partitions[source.partition])
 
     def origin(self, via: str, depth: int, importance: float) -> Origin:
         """What the links of a page have in common."""
@@ -243,34 +258,35 @@ class Intake:
             self._give([found], self._partitions[lease.visit.partition])
 
     def sitemaps(self, source: VisitState, lines: Sequence[str], robots_url: str) -> None:
+        """Sitemap lines of a host's robots.txt, all at once."""
+        deque(self.sitemap_steps(source, lines, robots_url), maxlen=0)
+
+    def sitemap_steps(self, source: VisitState, lines: Sequence[str], robots_url: str) -> Iterator[None]:
         """Sitemap lines of a host's robots.txt; one that is not a URL is passed over, as the rest of such a file is. A host that is only
-        asked because another's sitemaps are there has none of its own to offer."""
+        asked because another's sitemaps are there has none of its own to offer. All steps are taken before the next commit is cut."""
         if not self.admission.scope.holds(source.host):
             return
-        fresh = []
-        for raw in self._sitemaps.named(lines):
-            try:
-                url = self.canonical(raw, robots_url)
-            except InvalidUrl:
-                continue
-            found = Discovered(url, hash8(host_of(url)), hash8(url), LinkKind.SITEMAP_FILE, 0, robots_url, importance=0.5)
-            refusal = self.admission.judge(found)
-            if refusal is None:
-                fresh.append(found)
-            else:
-                self._refuse(source, refusal.reason, 1)
-        self._give(fresh, self._partitions[source.partition])
+        named = self._sitemaps.named(lines)
+        for start in range(0, len(named), LINKS_AT_ONCE):
+            fresh = []
+            for raw in named[start : start + LINKS_AT_ONCE]:
+                try:
+                    url = self.canonical(raw, robots_url)
+                except InvalidUrl:
+                    continue
+                found = Discovered(url, hash8(host_of(url)), hash8(url), LinkKind.SITEMAP_FILE, 0, robots_url, importance=0.5)
+                refusal = self.admission.judge(found)
+                if refusal is None:
+                    fresh.append(found)
+                else:
+                    self._refuse(source, refusal.reason, 1)
+            self._give(fresh, self._partitions[source.partition])
+            if len(named) > LINKS_AT_ONCE:
+                yield  # ordinary files name a handful
 
     def is_sitemap(self, lease: Lease) -> bool:
         """Whether a URL was found as a sitemap."""
         return self._sitemaps.is_sitemap(self._partitions[lease.visit.partition], lease)
-
-    def _listed(self, lease: Lease, parsed: Parsed) -> list[Link]:
-        """What a sitemap lists and may list."""
-        links, refused = self._sitemaps.listed(self._partitions[lease.visit.partition], lease, parsed)
-        for reason, number in refused.items():
-            self._refuse(lease.visit, reason, number)
-        return links
 
     def receive(self, partition: Partition, found: Sequence[Discovered]) -> None:
         """A parcel of another worker's; its URLs passed the pure rules where they were found."""

@@ -135,6 +135,7 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     ``undelivered`` which parcel another worker has not taken for long. ``parser`` is the
     parser's health; of several workers the sums, and the first reason why one is away.
     ``unparsed`` stored bodies wait to be parsed again, ``reparsed`` were in this run.
+    ``longest_turn_s`` is the most processor time that one turn of a worker's loop took in this run: all steps that were ready at once.
     """
 
     discovered: int = 0
@@ -168,6 +169,7 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     unparsed: int = 0
     reparsed: int = 0
     undelivered: str = ""
+    longest_turn_s: float = 0.0
 
 
 class Ended(msgspec.Struct, frozen=True, tag=True):
@@ -219,6 +221,7 @@ def total(reports: list[Progress]) -> Progress:
         lacks_room=any(report.lacks_room for report in reports),
         relief=next((report.relief for report in reports if report.relief), ""),
         undelivered=next((report.undelivered for report in reports if report.undelivered), ""),
+        longest_turn_s=max(report.longest_turn_s for report in reports),
         parser=_health([report.parser for report in reports]),
     )
 

@@ -4,19 +4,20 @@
             -> admit -> frontier
 
 Nothing else knows this order, and the stages do not know each other: each is asked in turn and its answer handed on as a value.
-From dedup on nothing awaits, so a commit sees a capture, the end of its lease and its outlinks together or not at all.
+From dedup on no commit is cut until all is done (``slicing``), so a commit sees a capture, the end of its lease and its outlinks
+together or not at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
-from lycosa.admit.budgets import park_s
-from lycosa.attempts import Settling, Suspicion
+from lycosa.attempts import Suspicion
 from lycosa.capturing import Body, Capturing
 from lycosa.config import Config
 from lycosa.crawl_clock import CrawlClock
@@ -24,8 +25,9 @@ from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.lease import Lease
 from lycosa.frontier.partition import Partition
 from lycosa.frontier.visit_state import VisitState
-from lycosa.intake import Intake
-from lycosa.model.capture import RobotsDecision
+from lycosa.intake import LINKS_AT_ONCE, MANY_LINKS, Intake
+from lycosa.leasing import Leasing
+from lycosa.model.capture import Capture, RobotsDecision
 from lycosa.model.completed import Completed, UrlState
 from lycosa.model.fetched import MAX_SITEMAP_BYTES, Fetched, FetchKind, FetchRequest, Limits
 from lycosa.pacing import Pacing
@@ -36,10 +38,11 @@ from lycosa.reparsing import Reparsing
 from lycosa.robots import OriginState, Robots, robots_url
 from lycosa.schedule.outcome import Meaning, Outcome, is_connection_failure, judge, wait_s
 from lycosa.sender import Sender
+from lycosa.slicing import Slices
+from lycosa.store.records import packed_file
 from lycosa.store.segments import SegmentStore
 from lycosa.url import InvalidUrl, name_of
 
-_DRAIN = 500  # disallowed URLs judged in one visit
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 
 
@@ -57,13 +60,14 @@ class Stages(msgspec.Struct, frozen=True):
 
     frontier: Frontier
     robots: Robots
+    leasing: Leasing
     sender: Sender
     parser: Parser
     capturing: Capturing
     store: SegmentStore
     intake: Intake
-    settling: Settling
     reparsing: Reparsing
+    slices: Slices
 
 
 class Pipeline:
@@ -87,6 +91,10 @@ class Pipeline:
         """Whether a visit could end in a capture, and the parser keeps up as far as memory asks for it."""
         return self.parsing.may_start and self._permits.may_take()
 
+    async def finished(self) -> None:
+        """Waits until no page is taken in by half: then a commit may be cut, before anything else is awaited."""
+        await self._stages.slices.finished()
+
     @property
     def has_answer(self) -> bool:
         """Whether any host answered anything in this run."""
@@ -97,11 +105,11 @@ class Pipeline:
     async def visit(self, visit: VisitState) -> None:
         """Robots.txt when it is needed, else the host's next URL that is allowed."""
         frontier, partition = self._stages.frontier, self._partition(visit)
-        lease = self._next_lease(visit)
-        if lease is None:
+        found = await self._stages.leasing.next_lease(visit, self._end)
+        if found is None:
             frontier.give_back(visit)
             return
-        state = self._stages.robots.state(partition, visit, lease.record.secure, self._clock.time())
+        lease, state, decision = found
         if self._is_barred(visit, state, robots_url(visit.host, lease.record.secure)):
             partition.restore(lease)
             frontier.give_back(visit)
@@ -109,11 +117,15 @@ class Pipeline:
         addresses = await self._reach(visit, lease)
         if not addresses:
             return
-        if state.is_needed:
+        if decision is None:
             partition.restore(lease)
             await self._fetch_robots(visit, lease.record.secure, addresses[0])
         else:
-            await self._fetch_page(visit, lease, state.decide(lease.record.target), addresses)
+            await self._fetch_page(visit, lease, decision, addresses)
+
+    async def next_urls(self, visit: VisitState) -> tuple[str, ...]:
+        """What the host's visit may request now."""
+        return await self._stages.leasing.next_urls(visit)
 
     def _is_barred(self, visit: VisitState, state: OriginState, url: str) -> bool:
         """Whether the host cannot be visited because of its robots.txt, which stands at ``url``: it waits for that, or is given up."""
@@ -124,52 +136,6 @@ class Pipeline:
         else:
             return False
         return True
-
-    def next_urls(self, visit: VisitState) -> tuple[str, ...]:
-        """What the host's visit may request now: its first URL that is not ended without a request, or its robots.txt before that."""
-        partition, time, passed = self._partition(visit), self._clock.time(), []
-        try:
-            for _ in range(_DRAIN):
-                lease = partition.lease(visit)
-                if lease is None:
-                    break
-                passed.append(lease)
-                if self._suspicion(lease.url) is Suspicion.HOPELESS:
-                    continue
-                state = self._stages.robots.state(partition, visit, lease.record.secure, time)
-                if state.is_needed:
-                    return robots_url(visit.host, lease.record.secure), lease.url
-                if state.wait_until or state.decide(lease.record.target).allowed:
-                    return (lease.url,)
-            return ()
-        finally:
-            for lease in passed:
-                partition.restore(lease)
-
-    def _next_lease(self, visit: VisitState) -> Lease | None:
-        """The host's first URL that may be requested; those that may not are ended on the way. Parks the host when it is over a budget."""
-        partition, robots = self._partition(visit), self._stages.robots
-        for _ in range(_DRAIN):
-            lease = partition.lease(visit)
-            if lease is None:
-                return None
-            if self._suspicion(lease.url) is Suspicion.HOPELESS:
-                self._end(lease, Completed(visit.host8, lease.entry.url8, lease.number, UrlState.FAILED, Reason.CRASHED_WORKER))
-                continue
-            refusal = self._stages.intake.over_budget(partition, visit)
-            if refusal is not None:
-                partition.restore(lease)
-                until = int(self._clock.time() + park_s(self._config.budgets, visit.record.parks))
-                partition.park(visit, until, refusal.reason, f"{refusal.rule} = {refusal.value}")
-                return None
-            state = robots.state(partition, visit, lease.record.secure, self._clock.time())
-            if state.is_needed or state.wait_until:
-                return lease
-            decision = state.decide(lease.record.target)
-            if decision.allowed:
-                return lease
-            self._end(lease, _refused(lease, decision))
-        return None
 
     async def _reach(self, visit: VisitState, lease: Lease) -> Sequence[str]:
         """Addresses of the host, the slot of the first one taken; empty when the visit is over because there is none now."""
@@ -228,11 +194,13 @@ class Pipeline:
             captures = await robots.fetch(partition, visit, secure, address, rest)
         finally:
             self._release(visit, rest.until, rest.time_until)
-        self.settled.append(robots_url(visit.host, secure))
-        for capture in captures:
-            self._stages.store.append(msgspec.structs.replace(capture, site=self._stages.intake.site_of(capture.host)))
-        self._stages.intake.sitemaps(visit, robots.sitemaps(partition, visit, secure), robots_url(visit.host, secure))
-        state = robots.state(partition, visit, secure, self._clock.time())
+        state = await robots.ready_state(partition, visit, secure, self._clock.time())
+        url = robots_url(visit.host, secure)
+        start = partial(self._settle_robots, visit, url, captures, state.sitemaps)
+        if len(state.sitemaps) > LINKS_AT_ONCE:
+            await self._stages.slices.run(url, start)
+        else:
+            self._stages.slices.run_at_once(url, start)
         error = visit.record.last_error
         if error is Reason.ADDRESS_FORBIDDEN and not captures:
             # Ours to change, not the server's: waiting would not help.
@@ -247,6 +215,13 @@ class Pipeline:
         if captures:
             visit.record.failures = 0
         frontier.give_back(visit)
+
+    def _settle_robots(self, visit: VisitState, url: str, captures: list[Capture], sitemaps: Sequence[str]) -> Iterator[None]:
+        """Stores the responses; gives the steps by which the sitemaps that the file names are to be taken in."""
+        self.settled.append(url)
+        for capture in captures:
+            self._stages.store.append(msgspec.structs.replace(capture, site=self._stages.intake.site_of(capture.host)))
+        return self._stages.intake.sitemap_steps(visit, sitemaps, url)
 
     def _is_dead(self, visit: VisitState) -> bool:
         """Counts a failed connection; whether the host is given up by that."""
@@ -275,9 +250,11 @@ class Pipeline:
         self._note_health(visit, fetched, rest.is_asked)
         frontier.give_back(visit)
         body = await self._examine(fetched, is_sitemap=request.kind is FetchKind.SITEMAP)
-        self._stages.settling.begin(lease.url)
-        self._settle(lease, fetched, body, decision)
-        self._stages.settling.end()
+        start = partial(self._settle, lease, fetched, body, decision)
+        if body.parsed is not None and len(body.parsed.links) > MANY_LINKS:
+            await self._stages.slices.run(lease.url, start)
+        else:
+            self._stages.slices.run_at_once(lease.url, start)
 
     def _request(self, lease: Lease, address: str) -> FetchRequest:
         history = lease.record.history
@@ -314,9 +291,10 @@ class Pipeline:
         with self.parsing.counted(fetched):
             return await capturing.examine(fetched, await self.parsing.parse(fetched, is_sitemap=is_sitemap))
 
-    # -- what came of it: no await from here on -------------------------------------------------------------------
+    # -- what came of it: no commit is cut from here on, and nothing awaits but between the links of a page that has very many ----------
 
-    def _settle(self, lease: Lease, fetched: Fetched, body: Body, decision: RobotsDecision) -> None:
+    def _settle(self, lease: Lease, fetched: Fetched, body: Body, decision: RobotsDecision) -> Iterator[None]:
+        """Ends the lease; gives the steps by which the page's links are to be taken in."""
         record, visit, parsed = lease.record, lease.visit, body.parsed
         conditional = record.history is not None and bool(record.history.etag or record.history.last_modified)
         outcome = judge(fetched, tries=record.tries, conditional=conditional, section=self._config.retry)
@@ -335,13 +313,14 @@ class Pipeline:
             self._permits.give_back()
             self._end(lease, self._without_capture(lease, fetched, outcome))
             _discard(fetched)
-            return
+            return iter(())
         self._permits.used(fetched.body_bytes)
         self._end(lease, self._stages.capturing.capture(lease, fetched, body, decision, outcome, target))
         if target:
             self._stages.intake.redirect(lease, target)
         elif parsed is not None and outcome.meaning is Meaning.FETCHED:
-            self._stages.intake.outlinks(lease, parsed)
+            return self._stages.intake.outlink_steps(lease, parsed)
+        return iter(())
 
     def _without_capture(self, lease: Lease, fetched: Fetched, outcome: Outcome) -> Completed:
         detail = fetched.detail or (f"status {fetched.status}" if fetched.status else "")
@@ -377,11 +356,7 @@ def _discard(fetched: Fetched) -> None:
     """A body that went to disk and is not stored."""
     if fetched.spool:
         Path(fetched.spool).unlink(missing_ok=True)
-
-
-def _refused(lease: Lease, decision: RobotsDecision) -> Completed:
-    detail = f"line {decision.line}: {decision.rule} (robots.txt {decision.version or decision.status})"
-    return Completed(lease.visit.host8, lease.entry.url8, lease.number, UrlState.REFUSED, Reason.ROBOTS_DISALLOWED, detail)
+        packed_file(fetched.spool).unlink(missing_ok=True)
 
 
 def _tightened(limits: Limits) -> Limits:

@@ -25,7 +25,8 @@ class Clock(Protocol):
 
 
 class Offload(Protocol):
-    """Runs blocking work away from the loop: fsync, commits, refills, Parquet."""
+    """Runs blocking and long work away from the loop: fsync, commits, refills of back queues, long robots.txt files, large bodies,
+    Parquet."""
 
     async def run(self, work: Callable[[], T]) -> T: ...
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from lycosa.config import Config
 from lycosa.crawl_clock import CrawlClock
+from lycosa.frontier.counters import Counters
 from lycosa.frontier.due import NEVER
 from lycosa.frontier.visit_state import HostState, VisitState
+from lycosa.loop_meter import LoopMeter
 from lycosa.memory import held_by
 from lycosa.messages import HostNote, ProcessMemory, Progress
 from lycosa.model.completed import UrlState
@@ -32,6 +34,7 @@ class ProgressReport:
         clock: CrawlClock,
         parser_pid: Callable[[], int | None] = lambda: None,
         undelivered: Callable[[], str] = lambda: "",
+        meter: LoopMeter | None = None,
     ) -> None:
         self._worker = worker
         self._politeness = config.politeness
@@ -39,6 +42,7 @@ class ProgressReport:
         self._no_jitter = random.Random(0)
         self._parser_pid = parser_pid
         self._undelivered = undelivered
+        self._meter = meter
         self._slowest: list[HostNote] = []
         self._next_look = 0.0
 
@@ -51,16 +55,7 @@ class ProgressReport:
             self._slowest = self._look(now)
             self._next_look = now + max((self._clock.monotonic() - now) / _SHARE, 0.4)
         totals = [p.counters for p in frontier.partitions.values()]
-        states: dict[str, int] = {}
-        reasons: dict[str, int] = {}
-        refusals: dict[str, int] = {}
-        for counters in totals:
-            for state, number in counters.states.items():
-                count_by_name(states, UrlState(state).label, number)
-            for reason, number in counters.reasons.items():
-                count_by_name(reasons, Reason(reason).label, number)
-            for reason, number in counters.rule_refusals.items():
-                count_by_name(refusals, Reason(reason).label, number)
+        states, reasons, refusals = _by_name(totals)
         return Progress(
             discovered=sum(c.discovered for c in totals),
             states=states,
@@ -91,6 +86,7 @@ class ProgressReport:
             unparsed=self._worker.reparsing.waiting(),
             reparsed=self._worker.reparsing.done.parsed,
             undelivered=self._undelivered(),
+            longest_turn_s=self._meter.longest_turn_s if self._meter else 0.0,
         )
 
     def _next_in_s(self, now: float) -> float:
@@ -113,6 +109,21 @@ class ProgressReport:
         reason = (record.detail if record.reason is Reason.ROBOTS_UNREACHABLE else "") or record.reason.label
         reason = reason if record.state is HostState.SNOOZED else ""
         return HostNote(record.host, record.waiting + record.retrying, delay, max(visit.next_time - now, 0.0), reason)
+
+
+def _by_name(totals: Sequence[Counters]) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
+    """States, reasons and refusals of all partitions, by their names."""
+    states: dict[str, int] = {}
+    reasons: dict[str, int] = {}
+    refusals: dict[str, int] = {}
+    for counters in totals:
+        for state, number in counters.states.items():
+            count_by_name(states, UrlState(state).label, number)
+        for reason, number in counters.reasons.items():
+            count_by_name(reasons, Reason(reason).label, number)
+        for reason, number in counters.rule_refusals.items():
+            count_by_name(refusals, Reason(reason).label, number)
+    return states, reasons, refusals
 
 
 def count_by_name(table: dict[str, int], name: str, number: int) -> None:

@@ -1,7 +1,8 @@
 """robots.txt of the worker's hosts: what is stored, what it says, and how it is fetched.
 
 The decisions are ``politeness``'s; here they meet the partition's table and the wire. The file is stored per origin (scheme and
-host with port, RFC 9309 §2.3) and compiled matchers are kept for the origins in use.
+host with port, RFC 9309 §2.3) and compiled matchers are kept for the origins in use. Long files are read and compiled away from the loop
+(``robots_reading``), so a caller asks ``state`` first, and awaits ``load`` when that says that the file is not ready.
 """
 
 from __future__ import annotations
@@ -10,26 +11,24 @@ import hashlib
 from base64 import b32encode
 from collections import OrderedDict
 from collections.abc import Callable
-from pathlib import Path
 
 import msgspec
 
-from lycosa.config import RobotsSection
 from lycosa.crawl_clock import CrawlClock
-from lycosa.decode import decode
 from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.partition import Partition
 from lycosa.frontier.visit_state import VisitRecord, VisitState
-from lycosa.kv.records import encode, robots_key
+from lycosa.kv.records import robots_key
 from lycosa.model.capture import Capture, RobotsDecision
 from lycosa.model.discovered import LinkKind
 from lycosa.model.fetched import Fetched, FetchKind, FetchRequest
 from lycosa.pacing import Rest
 from lycosa.parse.identify import identify
-from lycosa.politeness.robots_cache import RobotsRecord, RobotsState, after_fetch, answer_of, decision, robots_state
+from lycosa.politeness.robots_cache import RobotsRecord, RobotsState, decision, robots_state
 from lycosa.politeness.robots_rules import Matcher
 from lycosa.ports import ResolveError
 from lycosa.reasons import Reason
+from lycosa.robots_reading import Ready, RobotsReader, whole_body
 from lycosa.schedule.outcome import REDIRECTS
 from lycosa.sender import Sender
 from lycosa.url import InvalidUrl, hash8, host_of
@@ -38,7 +37,6 @@ _HOPS = 5
 _LONGEST_WAIT_S = 120.0  # for a host that robots.txt redirects to; one that rests for longer counts as unreachable for now
 _MATCHERS = 20_000
 _RULES = 1_000_000  # about half a kilobyte each, rule and matcher
-_DECODER = msgspec.msgpack.Decoder(RobotsRecord)
 
 
 class OriginState(msgspec.Struct, frozen=True):
@@ -54,6 +52,16 @@ class OriginState(msgspec.Struct, frozen=True):
         """Why the host waits."""
         return self.record.outage if self.record is not None else ""
 
+    @property
+    def sitemaps(self) -> list[str]:
+        """The Sitemap lines of the file."""
+        return self.record.rules.sitemaps if self.record is not None else []
+
+    @property
+    def is_costly(self) -> bool:
+        """Whether a judgement may take milliseconds, so that the loop should have a turn after each."""
+        return self.matcher is not None and self.matcher.is_costly
+
     def decide(self, target: str) -> RobotsDecision:
         """The verdict on a path and query."""
         assert self.record is not None and self.matcher is not None
@@ -65,22 +73,20 @@ class Robots:
 
     def __init__(
         self,
-        section: RobotsSection,
-        product: str,
+        reader: RobotsReader,
         frontier: Frontier,
         sender: Sender,
         clock: CrawlClock,
         resolve_url: Callable[[str, str], str],
         partition_of: Callable[[str], int],
     ) -> None:
-        self._section = section
-        self._product = product
+        self._reader = reader
         self._frontier = frontier
         self._sender = sender
         self._clock = clock
         self._resolve_url = resolve_url
         self._partition_of = partition_of
-        self._known: OrderedDict[bytes, tuple[RobotsRecord, Matcher]] = OrderedDict()
+        self._known: OrderedDict[bytes, Ready] = OrderedDict()
         self._rules = 0  # of all known files: a hostile one has as many as ten thousand ordinary ones
         self.most_rules = _RULES
 
@@ -89,18 +95,36 @@ class Robots:
         self._known.clear()
         self._rules = 0
 
-    def state(self, partition: Partition, visit: VisitState, secure: bool, time: float) -> OriginState:
-        """What is known of the origin at a crawl time."""
-        known = self._load(partition, visit, secure)
-        record = known[0] if known else None
+    def state(self, partition: Partition, visit: VisitState, secure: bool, time: float) -> OriginState | None:
+        """What is known of the origin at a crawl time; ``None`` when its file is long and not ready: ``load`` it first."""
+        key = robots_key(visit.host8, secure)
+        known = self._known.get(key)
+        if known is not None:
+            self._known.move_to_end(key)
+        elif (stored := partition.table.get(key)) is not None:
+            known = self._reader.load_short(stored)
+            if known is None:
+                return None
+            self._keep(key, known)
+        record = known.record if known else None
         state = robots_state(record, time)
         wait_until = record.next_try if record is not None and state is RobotsState.WAIT else 0.0
-        return OriginState(state is RobotsState.NEEDED, wait_until, record, known[1] if known else None)
+        return OriginState(state is RobotsState.NEEDED, wait_until, record, known.matcher if known else None)
 
-    def sitemaps(self, partition: Partition, visit: VisitState, secure: bool) -> list[str]:
-        """The Sitemap lines of the origin's file."""
-        known = self._load(partition, visit, secure)
-        return known[0].rules.sitemaps if known else []
+    async def ready_state(self, partition: Partition, visit: VisitState, secure: bool, time: float) -> OriginState:
+        """``state``, after the file was made ready where it has to be."""
+        while (state := self.state(partition, visit, secure, time)) is None:
+            await self.load(partition, visit, secure)
+        return state
+
+    async def load(self, partition: Partition, visit: VisitState, secure: bool) -> Ready | None:
+        """What is stored of the origin, ready to judge by; ``state`` knows it when this returns, until something else is awaited."""
+        key = robots_key(visit.host8, secure)
+        known = self._known.get(key)
+        if known is None and (stored := partition.table.get(key)) is not None:
+            known = await self._reader.load(stored)
+            self._keep(key, known)
+        return known
 
     async def fetch(self, partition: Partition, visit: VisitState, secure: bool, address: str, rest: Rest) -> list[Capture]:
         """Fetches the file, its redirects at once, and remembers what it means. Gives the responses to be stored.
@@ -111,17 +135,14 @@ class Robots:
         captures = [_capture(fetched, visit)] if fetched.status else []
         if fetched.status in REDIRECTS:
             fetched = await self._follow(fetched, visit, rest, captures)
-        body = b""
-        if 200 <= fetched.status < 300:
-            body = decode(_whole_body(fetched), fetched.header("content-encoding"), self._section.max_bytes + 1, 1000).body
-        known = self._load(partition, visit, secure)
-        record = after_fetch(known[0] if known else None, answer_of(fetched, body), self._product, self._section, self._clock.time())
+        old, other = await self.load(partition, visit, secure), await self.load(partition, visit, not secure)
+        ready, stored = await self._reader.read(fetched, old.record if old else None, self._clock.time())
+        record = ready.record
         visit.record.last_error = record.error if record.failures else fetched.reason
-        partition.table.put(robots_key(visit.host8, secure), encode(record))
-        self._keep(robots_key(visit.host8, secure), record)
-        other = self._load(partition, visit, not secure)
+        partition.table.put(robots_key(visit.host8, secure), stored)
+        self._keep(robots_key(visit.host8, secure), ready)
         # The delay is the host's, the file an origin's: where http and https ask for different ones, the longer holds.
-        crawl_delay_s = max(record.rules.crawl_delay_s, other[0].rules.crawl_delay_s if other else -1.0)
+        crawl_delay_s = max(record.rules.crawl_delay_s, other.record.rules.crawl_delay_s if other else -1.0)
         visit.record.pace = msgspec.structs.replace(visit.record.pace, crawl_delay_s=crawl_delay_s)
         rest.decide()
         partition.visits.touch(visit)
@@ -185,28 +206,18 @@ class Robots:
         """What was learnt of the origin does not count: nobody was asked."""
         partition.table.delete(robots_key(visit.host8, secure))
         known = self._known.pop(robots_key(visit.host8, secure), None)
-        self._rules -= len(known[0].rules.rules) if known else 0
+        self._rules -= len(known.record.rules.rules) if known else 0
 
     def _request(self, url: str, address: str) -> FetchRequest:
-        return self._sender.robots_request(url, address, self._section.max_bytes + 1)
+        return self._sender.robots_request(url, address, self._reader.section.max_bytes + 1)
 
-    def _load(self, partition: Partition, visit: VisitState, secure: bool) -> tuple[RobotsRecord, Matcher] | None:
-        key = robots_key(visit.host8, secure)
-        known = self._known.get(key)
-        if known is None:
-            value = partition.table.get(key)
-            return self._keep(key, _DECODER.decode(value)) if value is not None else None
-        self._known.move_to_end(key)
-        return known
-
-    def _keep(self, key: bytes, record: RobotsRecord) -> tuple[RobotsRecord, Matcher]:
+    def _keep(self, key: bytes, known: Ready) -> None:
         old = self._known.pop(key, None)
-        known = self._known[key] = (record, Matcher(record.rules))
-        self._rules += len(record.rules.rules) - (len(old[0].rules.rules) if old else 0)
+        self._known[key] = known
+        self._rules += len(known.record.rules.rules) - (len(old.record.rules.rules) if old else 0)
         while len(self._known) > _MATCHERS or (self._rules > self.most_rules and len(self._known) > 1):
-            _, (dropped, _) = self._known.popitem(last=False)
-            self._rules -= len(dropped.rules.rules)
-        return known
+            _, dropped = self._known.popitem(last=False)
+            self._rules -= len(dropped.record.rules.rules)
 
 
 def robots_url(host: str, secure: bool) -> str:
@@ -214,13 +225,8 @@ def robots_url(host: str, secure: bool) -> str:
     return f"{'https' if secure else 'http'}://{host}/robots.txt"
 
 
-def _whole_body(fetched: Fetched) -> bytes:
-    """The body, also when it had to go to disk because large ones of others filled the memory for bodies."""
-    return Path(fetched.spool).read_bytes() if fetched.spool else fetched.body
-
-
 def _capture(fetched: Fetched, visit: VisitState) -> Capture:
-    digest = hashlib.sha1(_whole_body(fetched), usedforsecurity=False).digest()
+    digest = hashlib.sha1(whole_body(fetched), usedforsecurity=False).digest()
     return Capture(
         fetched=fetched,
         kind=FetchKind.ROBOTS,

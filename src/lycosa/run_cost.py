@@ -18,7 +18,7 @@ _TICKS_S = 1.0 / os.sysconf("SC_CLK_TCK")
 
 class RunCost(msgspec.Struct, frozen=True, kw_only=True):
     """One run. ``began`` is wall time; ``cores`` what the machine let it use; ``worker_cpu_s`` the part of the workers without their parse
-    children."""
+    children; ``longest_turn_s`` the most that one turn of a worker's loop took."""
 
     began: float
     seconds: float
@@ -34,6 +34,7 @@ class RunCost(msgspec.Struct, frozen=True, kw_only=True):
     requests: int
     hosts: int
     body_bytes: int
+    longest_turn_s: float = 0.0
 
 
 def append_cost(folder: Path, cost: RunCost) -> None:

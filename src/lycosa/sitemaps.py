@@ -39,6 +39,35 @@ class Counts(msgspec.Struct, frozen=True, array_like=True, gc=False):
 _COUNTS = msgspec.msgpack.Decoder(Counts)
 
 
+class Listing:
+    """What one sitemap may list: who vouches for it, how many more URLs its host may bring, and how many it has listed so far."""
+
+    __slots__ = ("_is_too_deep", "_room", "_url", "_vouching", "is_counted", "listed")
+
+    def __init__(self, url: str, vouching: frozenset[str], room: int, *, is_counted: bool = False, is_too_deep: bool = False) -> None:
+        self._url, self._vouching, self._room, self._is_too_deep = url, vouching, room, is_too_deep
+        self.is_counted = is_counted
+        self.listed = 0
+
+    def take(self, links: Sequence[Link]) -> tuple[list[Link], dict[Reason, int]]:
+        """Of the next links those that may be followed, and how many are refused for which reason."""
+        if self._is_too_deep:
+            return [], {Reason.SITEMAP_LIMIT: len(links)}
+        refused = {Reason.SITEMAP_FOREIGN: 0, Reason.SITEMAP_LIMIT: 0}
+        kept: list[Link] = []
+        for link in links:
+            if link.kind not in _LISTED:
+                kept.append(link)
+            elif not (may_name if link.kind is LinkKind.SITEMAP_FILE else may_list)(self._url, link.url, self._vouching):
+                refused[Reason.SITEMAP_FOREIGN] += 1
+            elif self.listed >= self._room:
+                refused[Reason.SITEMAP_LIMIT] += 1
+            else:
+                kept.append(link)
+                self.listed += 1
+        return kept, refused
+
+
 class Sitemaps:
     """One per worker."""
 
@@ -78,31 +107,22 @@ class Sitemaps:
         kind = lease.record.kind
         return kind is LinkKind.SITEMAP_FILE or (kind is LinkKind.REDIRECT and bool(self._vouching(partition, lease.entry.url8)))
 
-    def listed(self, partition: Partition, lease: Lease, parsed: Parsed) -> tuple[list[Link], dict[Reason, int]]:
-        """The links of a sitemap that may be followed, and how many are refused for which reason."""
-        record, refused = lease.record, {Reason.SITEMAP_FOREIGN: 0, Reason.SITEMAP_LIMIT: 0}
+    def listing(self, partition: Partition, lease: Lease, parsed: Parsed) -> Listing:
+        """What a sitemap lists, to be judged some links at a time."""
+        record = lease.record
         if parsed.is_sitemap_index and record.kind in _FROM_SITEMAPS and record.depth >= self._section.max_nesting:
-            return [], {Reason.SITEMAP_LIMIT: len(parsed.links)}
+            return Listing(lease.url, frozenset(), 0, is_too_deep=True)
         vouching = frozenset(self._vouching(partition, lease.entry.url8))
-        counts = self._counts(partition, lease.visit.host8)
         # What is fetched again lists mostly what is known; only its first reading counts.
         is_first = record.history is None or record.history.fetches <= 1
-        room = self._section.max_urls - counts.urls if is_first else self._section.max_urls
-        kept: list[Link] = []
-        listed = 0
-        for link in parsed.links:
-            if link.kind not in _LISTED:
-                kept.append(link)
-            elif not (may_name if link.kind is LinkKind.SITEMAP_FILE else may_list)(lease.url, link.url, vouching):
-                refused[Reason.SITEMAP_FOREIGN] += 1
-            elif listed >= room:
-                refused[Reason.SITEMAP_LIMIT] += 1
-            else:
-                kept.append(link)
-                listed += 1
-        if is_first and listed:
-            partition.table.put(sitemap_count_key(lease.visit.host8), encode(Counts(counts.files, counts.urls + listed)))
-        return kept, refused
+        counts = self._counts(partition, lease.visit.host8)
+        return Listing(lease.url, vouching, self._section.max_urls - (counts.urls if is_first else 0), is_counted=is_first)
+
+    def note_listed(self, partition: Partition, host8: bytes, listing: Listing) -> None:
+        """Counts what a sitemap listed against its host, when all of it was judged."""
+        if listing.is_counted and listing.listed:
+            counts = self._counts(partition, host8)
+            partition.table.put(sitemap_count_key(host8), encode(Counts(counts.files, counts.urls + listing.listed)))
 
     def _vouching(self, partition: Partition, url8: bytes) -> list[str]:
         """The hosts whose robots.txt names a sitemap of this partition, or an index that lists it."""

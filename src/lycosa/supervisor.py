@@ -185,6 +185,7 @@ class Supervisor:
             requests=progress.requests,
             hosts=progress.hosts,
             body_bytes=progress.body_bytes,
+            longest_turn_s=round(progress.longest_turn_s, 4),
         )
         append_cost(self._session.folder, cost)
 

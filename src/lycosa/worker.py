@@ -24,6 +24,7 @@ from lycosa.reparsing import Reparsing
 from lycosa.schedule.outcome import is_unreached
 
 _IDLE_S = 1.0
+_STARTED_AT_ONCE = 32  # visits in one turn of the loop
 _DISK_S = 1.0  # between looks at the room that the disk has
 
 
@@ -63,6 +64,7 @@ class Worker:
         self._stop: End | None = None
         self._failure: BaseException | None = None
         self._is_paused = False
+        self._has_more = False  # hosts may be ready that were not started yet
         self.expects_more = False  # seeds are still being given, so an empty frontier is not the end
         self.is_alone = True  # it ends by itself; with others, it is told when all have nothing left
         self.is_idle = False
@@ -159,15 +161,10 @@ class Worker:
             self.lacks_room = self._books.free_bytes() < self._config.store.min_free_bytes
         self.recalled += self.frontier.recall_strays(time)
         if self.frontier.next_due() <= time:
-            for partition in self.frontier.partitions.values():
-                partition.wake_due(time)
+            self.frontier.wake_due(time)
         if self._stop is not None:
             return self._stop
-        while self._may_start:
-            visit = self.frontier.acquire(now, time)
-            if visit is None:
-                break
-            self._start(visit)
+        self._has_more = self._start_visits(now, time)
         if not self._solo_waiting:
             self.committer.start_when_due(now)
         is_free = self._most_running > 0 and not (
@@ -177,6 +174,15 @@ class Worker:
         self.is_idle = is_free and self._is_finished(now, time, wait)
         self.reaches_nobody = is_free and not self._reaches_anybody() and self._is_finished(now, time, 0.0)
         return End.FINISHED if self.is_alone and (self.is_idle or self.reaches_nobody) else None
+
+    def _start_visits(self, now: float, time: float) -> bool:
+        """Starts what can start, some at a time, since all of them run in the loop's next turn; says whether there may be more."""
+        for _ in range(_STARTED_AT_ONCE):
+            visit = self.frontier.acquire(now, time) if self._may_start else None
+            if visit is None:
+                return False
+            self._start(visit)
+        return True
 
     @property
     def _may_start(self) -> bool:
@@ -211,6 +217,8 @@ class Worker:
         if ready is not None and self._may_start:
             times.append(ready - now)
         times.append(self.frontier.next_due() - time)
+        if self._has_more:
+            times.append(0.0)
         timer = asyncio.get_running_loop().call_later(max(min(times), 0.0), self._news.set)
         try:
             await self._news.wait()
@@ -242,14 +250,14 @@ class Worker:
         return self._stop is None
 
     async def _visit(self, visit: VisitState) -> None:
-        if self._books.crashes.suspects() and self._is_suspect(visit):
+        if self._books.crashes.suspects() and await self._is_suspect(visit):
             await self._visit_alone(visit)
         else:
             await self._pipeline.visit(visit)
 
-    def _is_suspect(self, visit: VisitState) -> bool:
+    async def _is_suspect(self, visit: VisitState) -> bool:
         """Whether the host's next URL, or its robots.txt, was in flight when the worker last died."""
-        return any(self._books.crashes.suspicion(url) is not Suspicion.NONE for url in self._pipeline.next_urls(visit))
+        return any(self._books.crashes.suspicion(url) is not Suspicion.NONE for url in await self._pipeline.next_urls(visit))
 
     async def _visit_alone(self, visit: VisitState) -> None:
         """With nothing else in flight and its end committed: if the worker dies now, it is known who killed it."""

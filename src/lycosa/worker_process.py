@@ -30,6 +30,7 @@ from lycosa.config import Config
 from lycosa.durable import FULL, DiskFull
 from lycosa.exchange import SocketExchange
 from lycosa.kv.rocks import opener_within
+from lycosa.loop_meter import LoopMeter
 from lycosa.memory import give_back, use_few_arenas
 from lycosa.memory_plan import fitted
 from lycosa.messages import (
@@ -61,6 +62,7 @@ from lycosa.wire import FrameError, FrameStream
 from lycosa.worker import End
 
 _PROGRESS_S = 0.5
+_SEEDS_AT_ONCE = 50  # in one step of the loop: 10 ms
 _TRIM_REPORTS = 20  # reports after which free memory is given back to the system
 _HOOKS_VARIABLE = "LYCOSA_TEST_HOOKS"
 _HOARD_BYTES, _HOARD_S = 25_000_000, 10.0
@@ -105,8 +107,10 @@ class WorkerProcess:
         exchange = await _open_exchange(start, assembled, ports)
         parser = ports.parser
         assert isinstance(parser, ChildParser)
+        meter = LoopMeter()
+        meter.start()
         self._reliever = Reliever(start.plan, config.fetch.slots, assembled, parser, cache, ports)
-        report = ProgressReport(assembled.worker, config, assembled.clock, lambda: parser.pid, assembled.delivery.stalled)
+        report = ProgressReport(assembled.worker, config, assembled.clock, lambda: parser.pid, assembled.delivery.stalled, meter)
         listening = asyncio.create_task(self._listen(assembled))
         reporting = asyncio.create_task(self._report(report, assembled))
         running = asyncio.create_task(assembled.worker.run())
@@ -125,6 +129,7 @@ class WorkerProcess:
             assembled.close()
             await self._stream.send(encode(Ended(end.value, report.make())))
         finally:
+            meter.stop()
             for task in (listening, reporting, running):
                 task.cancel()
             await asyncio.gather(listening, reporting, running, return_exceptions=True)
@@ -146,7 +151,10 @@ class WorkerProcess:
         while (frame := await self._stream.receive()) is not None:
             message = decode_to_worker(frame)
             if isinstance(message, Seeds):
-                refused = assembled.intake.seeds(message.raw)
+                refused = []
+                for start in range(0, len(message.raw), _SEEDS_AT_ONCE):
+                    refused += assembled.intake.seeds(message.raw[start : start + _SEEDS_AT_ONCE])
+                    await asyncio.sleep(0)
                 await worker.committer.commit()
                 worker.expects_more = worker.expects_more and not message.is_last
                 await self._stream.send(encode(SeedsTaken(refused)))

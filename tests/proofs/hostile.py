@@ -1,7 +1,8 @@
 """A web that bites: every attack beside an ordinary web, in one crawl; and in the long form each attack once more in a crawl of its own.
 
 The crawl must end by itself, have every ordinary page, and have a reason on record for every attack, which is the one expected. No
-request may last longer than its limit, no parse longer than its deadline, and neither process may grow beyond its bound. What an
+request may last longer than its limit, no parse longer than its deadline, no step of the worker's loop longer than 50 ms of processor
+time, and neither process may grow beyond its bound. What an
 attack costs in memory is told by the crawl of its own, since a peak among a hundred others belongs to nobody.
 """
 
@@ -21,9 +22,10 @@ from lycosa.folder import attempts_folder
 from lycosa.inspect.explain import explain
 from lycosa.inspect.reader import CrawlReader
 from lycosa.inspect.saved import load_saved
+from lycosa.run_cost import read_costs
 from lycosa.synthetic import SyntheticWeb, WebPlan
-from lycosa.synthetic.hostile import DOMAIN, HostileWeb, names
-from lycosa.synthetic.hostile_documents import ROBOTS, SITEMAPS, SPELLINGS
+from lycosa.synthetic.hostile import DOMAIN, QUEUED_URLS, HostileWeb, names
+from lycosa.synthetic.hostile_documents import QUEUED, ROBOTS, SITEMAPS, SPELLINGS
 from lycosa.url import Canonicalizer, host_of
 from proofs.crawls import FAST, LOOPBACK, LYCOSA, Done, environment
 from proofs.hostile_cost import Peak, Watcher
@@ -32,6 +34,7 @@ from proofs.hostile_network import DNS_CASES, PRIVATE, TLS_CASES, Network, hosti
 from proofs.outputs import Outputs
 from serving import served
 
+LONGEST_STEP_S = 0.05  # of processor time, of the worker's loop
 WORKER_MB, CHILD_MB = 450, 600  # of which 100 and 110 are the interpreter with its libraries
 _DEADLINE_S, _MARGIN_S = 10.0, 3.0
 _AT_ONCE = 4
@@ -83,7 +86,13 @@ def prove(work: Path, short: bool) -> list[str]:
         f"{len(cases)} attacks and {len(ordinary.reachable(plain))} ordinary pages in one crawl of {took:.0f} s, exit {done.code}"
     )
     report.append(f"most memory of a worker {peak.worker_mb:.0f} MB, of a parse child {peak.child_mb:.0f} MB")
+    step_s, step = _longest_step(work / "together.steps")
+    turn_s = max(cost.longest_turn_s for cost in read_costs(work / "together"))
+    report.append(f"longest step of the worker's loop {1000 * step_s:.0f} ms of processor time: {step}")
+    report.append(f"longest turn of the worker's loop {1000 * turn_s:.0f} ms of processor time")
     faults = [*_faults(cases, found, short), *_too_large("together", peak)]
+    faults += [f"a step of the loop took {1000 * step_s:.0f} ms: {step}"] if not 0 < step_s < LONGEST_STEP_S else []
+    faults += _unjudged(work / "together", port)
     faults += [fault for name, most in alone.items() for fault in _too_large(name, most)]
     faults += [f"{len(missing)} ordinary pages are missing, {sorted(missing)[:3]}"] if missing else []
     faults += [f"exit {done.code}: {done.err[-2000:]}"] if done.code != 0 or "Traceback" in done.err else []
@@ -116,8 +125,11 @@ def _crawl(folder: Path, seeds: Sequence[str], network: Network, short: bool) ->
     trust = ["--set", f"fetch.ca_file={network.ca_file}", "--set", f"dns.servers={json.dumps([network.name_server])}"]
     command = [*LYCOSA, "crawl", "--dir", str(folder), "--seeds", str(listed), *LOOPBACK, *FAST, *pins, *trust, *_HASTE]
     command += _SHORT if short else []
+    steps = folder.with_suffix(".steps")
+    steps.mkdir()
+    measuring = {"PROOF_STEPS": str(steps), "PYTHONPATH": str(Path(__file__).parent / "step_meter")}
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, text=True, env=environment(), **pipes) as process:  # type: ignore[call-overload]  # the pipes are literal
+    with subprocess.Popen(command, text=True, env=environment(measuring), **pipes) as process:  # type: ignore[call-overload]  # the pipes are literal
         watcher = Watcher(process)
         try:
             out, err = process.communicate(timeout=120 if short else 900)
@@ -196,6 +208,25 @@ def _faults(cases: Sequence[Case], found: dict[str, Found], short: bool) -> list
 def _too_large(name: str, peak: Peak) -> list[str]:
     large = peak.worker_mb > WORKER_MB or peak.child_mb > CHILD_MB
     return [f"{name}: worker {peak.worker_mb:.0f} MB, parse child {peak.child_mb:.0f} MB"] if large else []
+
+
+def _longest_step(folder: Path) -> tuple[float, str]:
+    """Of a worker's loop, and what ran; the other processes of a crawl measure theirs too."""
+    found = [path.read_text().rstrip().partition(" ") for path in folder.iterdir()]
+    return max((float(took), what) for took, _, what in found if "Supervisor" not in what)
+
+
+def _unjudged(folder: Path, port: int) -> list[str]:
+    """Hosts with 600 queued URLs whose robots.txt did not disallow those that were looked at."""
+    faults = []
+    reader = CrawlReader(folder)
+    saved = load_saved(reader)
+    for name, path in QUEUED.items():
+        urls = [f"http://{name}{DOMAIN}:{port}{path(number)}" for number in range(1, QUEUED_URLS, 149)]
+        verdicts = [explain(reader, saved, url, time.time()).verdict for url in urls]
+        if verdicts != ["refused_by_robots"] * len(urls):
+            faults.append(f"{name}: queued URLs became {verdicts}")
+    return faults
 
 
 def _forbidden(folder: Path) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -46,6 +48,44 @@ def test_only_the_head_is_in_memory() -> None:
         queue.push(0, url8(number))
         assert queue.in_memory <= 4
     assert len(drained(queue, table)) == 100
+
+
+class _Counting(MemoryKeyValue):
+    """Counts the keys that are asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        self.asked += len(keys)
+        return super().get_many(keys)
+
+
+def test_rows_that_were_read_ahead_are_not_read_again() -> None:
+    store = _Counting()
+    table, queue = Overlay(store), BackQueue(HOST8, {}, 4)
+    for number in range(300):
+        queue.push(0, url8(number))
+    again = reopened(queue, table, 40)
+    store.write(table.freeze())
+    table.settle()
+    wanted = again.wants()
+    assert len(wanted) == 8
+    again.supply({**table.pending(wanted), **table.committed(wanted)})
+    store.asked = 0
+    first = [entry for _ in range(100) if (entry := again.pop(table, BANDS)) is not None]
+    assert len(first) == 100 and store.asked == 0
+    assert [entry.url8 for entry in (*first, *drained(again, table))] == [url8(number) for number in range(300)]
+
+
+def test_few_rows_are_not_worth_a_thread() -> None:
+    table, queue = Overlay(MemoryKeyValue()), BackQueue(HOST8, {}, 4)
+    for number in range(30):
+        queue.push(0, url8(number))
+    again = reopened(queue, table, 40)
+    assert again.wants() == []
+    assert len(drained(again, table)) == 30
 
 
 def test_an_entry_stays_in_the_table_until_its_lease_ends() -> None:

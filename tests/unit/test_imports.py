@@ -18,7 +18,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "lycosa"
 VALUES = ["reasons", "model", "ports", "config", "config_checks", "config_fields", "config_sources", "config_units", "clock", "crawl_clock"]
 VALUES += ["url", "canonical", "url_parts", "surt", "sites", "session_ids", "query_charset"]
 TOOLS = ["durable", "memory", "wire", "decode", "lock", "manifest", "commit", "attempts", "kv", "exchange"]
-TOOLS += ["machine", "memory_plan", "memory_relief", "run_cost", "shortage", "seed_sources"]
+TOOLS += ["machine", "memory_plan", "memory_relief", "run_cost", "shortage", "seed_sources", "loop_meter"]
 STAGES = ["admit", "frontier", "politeness", "fetch", "parse", "seen", "store", "schedule"]
 JOINTS = [
     "intake",
@@ -34,10 +34,10 @@ JOINTS = [
     "suspects",
     "seed_check",
 ]
-JOINTS += ["reopening", "machine_table"]
+JOINTS += ["reopening", "machine_table", "admission", "robots_reading", "slicing"]
 ASSEMBLY = ["assembly", "real_ports", "messages", "progress", "session", "delivery", "status_file", "grants", "relieving", "parser_notes"]
 PROCESSES = ["supervisor", "worker_process", "worker_handle", "crawl", "reparse_run"]
-LOOP = [["capturing", "parsing", "reparsing"], ["pipeline"], ["committing"], ["worker"]]
+LOOP = [["capturing", "leasing", "parsing", "reparsing"], ["pipeline"], ["committing"], ["worker"]]
 LAYERS = [VALUES, TOOLS, STAGES, JOINTS, ["inspect", "simulate"], *LOOP, ASSEMBLY, PROCESSES, ["cli", "__main__"]]
 
 # What a stage may import beside values and itself: memory in front of the disk, and shapes of bytes.
@@ -52,7 +52,7 @@ PURE = [
     "model",
     *(f"seen.{name}" for name in ("simhash", "content", "recent", "port", "duplicates", "told")),
 ]
-PURE += [f"politeness.{name}" for name in ("delay", "robots_cache", "robots_file", "robots_rules")]
+PURE += [f"politeness.{name}" for name in ("delay", "robots_cache", "robots_file", "robots_rules", "wildcards")]
 IMPURE_MODULES = {"asyncio", "os", "io", "pathlib", "socket", "ssl", "select", "signal", "subprocess", "threading", "multiprocessing"}
 IMPURE_MODULES |= {"time", "shutil", "tempfile"}
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from test_partition import START, open_partition
 
+from lycosa.admission import Admission, Rule
 from lycosa.admit.refusal import Refusal
 from lycosa.admit.scope import Scope
 from lycosa.admit.traps import Traps
@@ -15,7 +16,7 @@ from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.lease import Lease
 from lycosa.frontier.partition import Partition
 from lycosa.frontier.workbench import Workbench
-from lycosa.intake import Addressing, Admission, Intake, Rule
+from lycosa.intake import Addressing, Intake
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.kv.records import UrlRecord, joined_key
 from lycosa.model.discovered import Discovered, LinkKind

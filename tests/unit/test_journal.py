@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.config import StoreSection
-from lycosa.model.capture import Location
+from lycosa.model.capture import Location, Original
 from lycosa.model.discovered import LinkKind
 from lycosa.store import JournalError, RecordError, Row, crawl_rows, journal, layout, location_of, read_header, read_record, read_rows
 from lycosa.store.rows import FORMAT, Links, SegmentHeader, link_columns, name_of, redirect_target
@@ -221,6 +223,47 @@ def test_a_drafted_capture_is_placed_later_as_if_it_had_been_appended(tmp_path: 
     drafted, plain = open_store(tmp_path / "drafted"), open_store(tmp_path / "plain")
     draft = drafted.draft(numbered(1))
     assert drafted.place(draft, draft.build()) == plain.append(numbered(1))
+
+
+@pytest.mark.parametrize("is_spooled", [False, True], ids=["in memory", "on disk"])
+def test_a_response_that_was_packed_ahead_is_stored_as_if_it_had_not_been(tmp_path: Path, is_spooled: bool) -> None:
+    body = b"large " * 50_000
+    contents = []
+    for name in ("ahead", "plain"):
+        store = open_store(tmp_path / name, seed=7)
+        capture = numbered(1)
+        answer = msgspec.structs.replace(capture.fetched, body=body)
+        if is_spooled:
+            spool = tmp_path / f"{name}.body"
+            spool.write_bytes(body)
+            answer = msgspec.structs.replace(answer, body=b"", spool=str(spool))
+        capture = msgspec.structs.replace(capture, fetched=answer)
+        # Of the capture that is packed only the response is known yet.
+        packed = store.draft(msgspec.structs.replace(capture, via="", depth=9)).pack() if name == "ahead" else None
+        store.append(capture, packed)
+        close_all(store)
+        contents.append(next((tmp_path / name / "warc").iterdir()).read_bytes())
+    assert contents[0] == contents[1]
+    assert not list(tmp_path.glob("*.body*"))
+
+
+def test_a_packed_response_is_dropped_when_the_body_turns_out_to_be_known(tmp_path: Path) -> None:
+    store, plain = open_store(tmp_path / "a", seed=7), open_store(tmp_path / "b", seed=7)
+    packed = store.draft(numbered(1)).pack()
+    known = msgspec.structs.replace(numbered(1), original=Original("http://a.example/", 7, "urn:uuid:0"))
+    assert store.append(known, packed).length == plain.append(known).length
+
+
+def test_a_response_packed_for_a_segment_that_was_sealed_is_made_again(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    store.append(numbered(0))
+    packed = store.draft(numbered(1)).pack()
+    store.freeze().write()
+    assert store.roll(START, force=True) is not None
+    store.append(numbered(1), packed)
+    close_all(store)
+    second = sorted((tmp_path / "warc").iterdir())[1]
+    assert packed.draft.warcinfo_id.encode() not in gzip.decompress(second.read_bytes())
 
 
 def test_the_snapshot_says_what_is_waiting(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from lycosa.model.fetched import Fetched, FetchKind, FetchRequest
 from lycosa.ports import Clock
 from lycosa.reasons import Reason
 
-_RECEIVE_BYTES = 131_072  # one buffer for all transfers; fewer system calls on large bodies
+_RECEIVE_BYTES = 65_536  # one buffer for all transfers: fewer system calls on large bodies, and what one step of the loop may take in
 _POOLED_HANDLES = 256
 _REDIRECTS = range(300, 400)
 _NO_RESPONSE = (Reason.INTERNAL, Reason.ADDRESS_FORBIDDEN)

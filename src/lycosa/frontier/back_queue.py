@@ -15,6 +15,7 @@ entry that waits, so a crash leaves every URL that was in flight still queued.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Mapping
 
 import msgspec
 
@@ -23,6 +24,7 @@ from lycosa.kv.records import PARKED_BAND, queue_key, row_urls
 
 ROW_URLS = 16  # at most in a row: bounds what is written again when one of them is finished
 _ROWS_READ = 8  # rows of a refill that are asked for together
+_WORTH_A_THREAD = 4  # rows: 64 URLs, over which the hop to a thread and back (0.1 ms) is spread
 
 
 class Lane(msgspec.Struct, array_like=True):
@@ -59,13 +61,14 @@ class _Line:
 class BackQueue:
     """Push at the end of a band, pop from the best band; popped entries are open until finished. After a change ``save`` is due."""
 
-    __slots__ = ("_head", "_host8", "_lines", "_places", "lanes", "open_leases")
+    __slots__ = ("_head", "_host8", "_lines", "_places", "_supplied", "lanes", "open_leases")
 
     def __init__(self, host8: bytes, lanes: dict[int, Lane], head: int) -> None:
         self.lanes = lanes
         self._host8 = host8
         self._head = head  # entries in memory, about
         self._places = 0
+        self._supplied: dict[bytes, bytes | None] = {}  # rows that were read ahead of the next refill, by key
         self._lines = {band: _Line(lanes[band]) for band in sorted(lanes)}
         self.open_leases = 0  # entries popped and not finished
 
@@ -105,6 +108,20 @@ class BackQueue:
         if in_head:
             self._places += 1
             line.head.append(Entry(band, seq, url8, self._places))
+
+    def wants(self) -> list[bytes]:
+        """Keys of the rows that the next ``pop`` would read, where there are so many that reading them should not hold up the loop."""
+        for band, line in self._lines.items():
+            if line.head or band == PARKED_BAND:
+                break
+            if line.loaded < line.lane.next:
+                stored = [seq for seq in self._next_rows(line) if seq not in line.tail]
+                return [queue_key(self._host8, band, seq) for seq in stored] if len(stored) >= _WORTH_A_THREAD else []
+        return []
+
+    def supply(self, rows: Mapping[bytes, bytes | None]) -> None:
+        """Rows that ``wants`` asked for, for the next refill. A row in the table does not change before it is loaded."""
+        self._supplied = dict(rows)
 
     def pop(self, table: Overlay, bands: int) -> Entry | None:
         """Takes the first entry of the best band below ``bands``, or gives ``None``; it is open until ``finish`` or ``restore``."""
@@ -165,11 +182,13 @@ class BackQueue:
         return line
 
     def _refill(self, table: Overlay, band: int, line: _Line) -> None:
+        supplied, self._supplied = self._supplied, {}
         while 2 * len(line.head) < self._head and line.loaded < line.lane.next:
-            numbers = range(line.loaded, min(line.loaded + _ROWS_READ, line.lane.next))
-            tail = line.tail
+            numbers, tail = self._next_rows(line), line.tail
             stored = [seq for seq in numbers if seq not in tail] if tail else numbers
-            values = table.get_many([queue_key(self._host8, band, seq) for seq in stored])
+            keys = [queue_key(self._host8, band, seq) for seq in stored]
+            is_read = bool(supplied) and supplied.keys() >= set(keys)
+            values = [supplied[key] for key in keys] if is_read else table.get_many(keys)
             rows = dict(zip(stored, values, strict=True))
             for seq in numbers:
                 value = rows.get(seq)
@@ -180,7 +199,13 @@ class BackQueue:
                     self._places = place + len(row)
                     line.head.extend([Entry(band, seq, url8, place + at) for at, url8 in enumerate(row, 1)])
             line.loaded = numbers.stop
+            if is_read and line.head:
+                break  # the next ones would be read on the loop
         _advance(line)
+
+    @staticmethod
+    def _next_rows(line: _Line) -> range:
+        return range(line.loaded, min(line.loaded + _ROWS_READ, line.lane.next))
 
 
 def _advance(line: _Line) -> None:

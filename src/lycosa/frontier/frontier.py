@@ -108,10 +108,8 @@ class Frontier:
         """A host that is ready, or ``None``. The caller gives it back by ``release``."""
         self._now, self._wall = now, wall
         visit = self._take_ready(now)
-        if visit is None:
-            self._take_gathered()
-            if self._refill(now, wall):
-                visit = self._take_ready(now)
+        if visit is None and self._refill_or_gather(now, wall):
+            visit = self._take_ready(now)
         if visit is not None:
             self.in_process[visit.host8] = visit
             self.partitions[visit.partition].wake(visit)
@@ -235,9 +233,19 @@ class Frontier:
         """When the next host on the workbench is ready (monotonic)."""
         return self.workbench.next_time()
 
+    def _refill_or_gather(self, now: float, wall: float) -> bool:
+        """Whether hosts came to the workbench. Links that gathered are taken in until some come, and no more of them: taking in those of
+        one partition is a long step already."""
+        partitions = self.partitions.values()
+        return any(partition.take_gathered() and self._refill(now, wall) for partition in partitions) or self._refill(now, wall)
+
     def _take_gathered(self) -> None:
         for partition in self.partitions.values():
             partition.take_gathered()
+
+    def wake_due(self, wall: float) -> None:
+        """Puts back what is due in the partition where something has been due for longest; what is due besides is due at the next call."""
+        min(self.partitions.values(), key=Partition.next_due).wake_due(wall)
 
     def next_due(self) -> int:
         """When the first retry, refetch, re-examination or awakening is due, in crawl time. Asked at every turn of the loop."""
@@ -256,7 +264,7 @@ class Frontier:
             ready=sum(v.next_time <= now and v.record.state is not HostState.SNOOZED for v in hosts),
             snoozed=sum(v.record.state is HostState.SNOOZED for v in hosts)
             + sum(p.counters.hosts_asleep for p in self.partitions.values()),
-            front=self.waiting_in_front(),
+            front=sum(len(p.front) for p in self.partitions.values()),
             in_process=len(self.in_process),
         )
 

@@ -30,9 +30,9 @@ from lycosa.reasons import Reason
 from lycosa.seen.port import SeenUrls
 from lycosa.url import host_of
 
-_DUE_BATCH = 500
+_DUE_BATCH = 128  # URLs, or hosts, that are put back in one step of the loop: 10 ms
 _DUE_ROW = 64  # URLs that share a row of the schedule, 1 kB
-_PROMOTED = 1000
+_PROMOTED = 200  # in one step of the loop: 10 ms
 _LEAST_STATES = 100  # of hosts that nobody holds; beyond it twice the workbench for the whole crawl, some 2 kB each
 _BOUNDS = 200_000  # hosts of the whole crawl whose bounds are in memory, 250 bytes each
 _ALWAYS_PROMOTED = 50

@@ -51,6 +51,16 @@ class Overlay:
             found.update(zip(missing, self._store.get_many(missing), strict=True))
         return [found[key] for key in keys]
 
+    def pending(self, keys: Sequence[bytes]) -> dict[bytes, bytes | None]:
+        """Of ``keys`` those with a value that is not committed yet."""
+        upper = {key: self._in_flight[key] for key in keys if key in self._in_flight}
+        upper.update({key: self._open[key] for key in keys if key in self._open})
+        return upper
+
+    def committed(self, keys: Sequence[bytes]) -> dict[bytes, bytes | None]:
+        """What the store below has. May be called on another thread."""
+        return dict(zip(keys, self._store.get_many(keys), strict=True))
+
     def put(self, key: bytes, value: bytes) -> None:
         self._open[key] = value
 

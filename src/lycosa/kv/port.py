@@ -1,7 +1,9 @@
 """The key-value port: ordered bytes to bytes, as one partition's RocksDB gives it.
 
-Synchronous, and counts as memory for the stages that use it; what may block long (``write`` of a commit, ``scan`` of
-a refill) is offloaded by the worker. One owner at a time, so there is no locking here.
+Synchronous, and counts as memory for the stages that use it. The worker calls ``write`` and ``flush`` in a thread, and ``get_many`` where a
+host's back queue is refilled with more than a few rows (``leasing``). Look-ups of one key and short scans (one row, or the
+rows of a batch that is due) stay on the loop: they cost 3 to 5 us from memory, and RocksDB's Python binding keeps the interpreter's
+lock during them, so that a thread would not free the loop. One owner at a time, so there is no locking here.
 """
 
 from __future__ import annotations

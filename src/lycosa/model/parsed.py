@@ -56,6 +56,7 @@ class Parsed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     last modification (seconds since 1970, 0 = unknown) and priority in [0, 1] (-1 = none), and ``changes``: seconds between changes.
     ``is_sitemap_index``: its links of kind ``SITEMAP_FILE`` are sitemaps; ``is_sitemap``: they, or those of kind ``SITEMAP``, are what
     it lists. ``is_cut``: only the beginning of the content was parsed, because the whole is beyond a limit (``reason`` says which).
+    ``more`` is used only on the way from the parse child (``parse.parts``).
     """
 
     reason: Reason = Reason.NONE
@@ -78,6 +79,7 @@ class Parsed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     changes: dict[str, int] = {}
     is_sitemap: bool = False
     is_cut: bool = False
+    more: list[bytes] = []
 
 
 class ParserHealth(msgspec.Struct, frozen=True, gc=False):

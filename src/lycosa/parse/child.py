@@ -28,6 +28,7 @@ import msgspec
 from lycosa.model.parsed import Document
 from lycosa.parse.inline import build_parser
 from lycosa.parse.parser_config import ParserConfig
+from lycosa.parse.parts import in_parts
 from lycosa.wire import FrameError, received_frames, recv_frame, send_frame
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -51,7 +52,7 @@ def serve(sock: socket.socket) -> None:
         signal.setitimer(signal.ITIMER_REAL, 2 * config.section.deadline_s + 5)
         if has_hooks:
             _misbehave(document.url)
-        answer = encoder.encode(parser.parse(document))
+        answer = encoder.encode(in_parts(parser.parse(document)))
         signal.setitimer(signal.ITIMER_REAL, 0)
         send_frame(sock, answer)
 

@@ -22,6 +22,7 @@ import msgspec
 
 from lycosa.model.parsed import Document, Parsed, ParserHealth
 from lycosa.parse.parser_config import ParserConfig
+from lycosa.parse.parts import put_together
 from lycosa.parse.running_child import Job, RunningChild, start_child
 from lycosa.ports import Clock
 from lycosa.reasons import Reason
@@ -77,7 +78,10 @@ class ChildParser:
             self._more.set()
         else:
             self._send(self._child)
-        return await job.answer
+        return await put_together(await job.answer, self._give_way)
+
+    async def _give_way(self) -> None:
+        await self._clock.sleep(0)
 
     async def close(self) -> None:
         """Kills the child and cancels what is still unanswered. Harmless when repeated."""

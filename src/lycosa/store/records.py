@@ -1,6 +1,6 @@
 """From a capture to its WARC records: request, response or revisit, metadata; and the warcinfo and DNS records beside them.
 
-Ids are drawn when a draft is made, in the order of the calls; ``Draft.build`` then depends on nothing else, so a large spooled body can be
+Ids are drawn when a draft is made, in the order of the calls; ``Draft.pack`` then depends on nothing else, so a large body is
 compressed on another thread without changing what is written.
 """
 
@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 import msgspec
 from isal import isal_zlib
@@ -78,6 +79,14 @@ class Member(msgspec.Struct, frozen=True):
     leftovers: tuple[Path, ...] = ()
 
 
+class Packed(NamedTuple):
+    """A response record that was made ahead of the others of its draft: its bytes, or the file that holds them, and their number."""
+
+    draft: Draft
+    data: bytes | Path
+    length: int
+
+
 class Draft(msgspec.Struct, frozen=True):
     """A capture with the ids its records will have."""
 
@@ -88,23 +97,28 @@ class Draft(msgspec.Struct, frozen=True):
     warcinfo_id: str
     level: int
 
-    def build(self) -> Member:
-        """Its records. Reads the spooled body, if there is one, twice; otherwise pure. Raises ``OSError`` only for a spooled body."""
+    def pack(self) -> Packed:
+        """The response record, which is nearly all of the work for a large body, and depends on nothing that dedup decides. Reads a spooled
+        body twice; otherwise pure. Raises ``OSError`` only for a spooled body."""
+        spool = self.capture.fetched.spool
+        if not spool:
+            data = self._response()
+            return Packed(self, data, len(data))
+        file = packed_file(spool)
+        return Packed(self, file, self._spooled_response(Path(spool), file))
+
+    def build(self, packed: Packed | None = None) -> Member:
+        """Its records; the response is taken from ``packed`` when that was made of this draft before. Raises as ``pack`` does."""
         request = self._request()
         metadata = self._metadata()
         spool = self.capture.fetched.spool
-        if spool and not self.capture.original:
-            path = Path(spool)
-            packed = path.with_name(path.name + ".member")
-            length = self._spooled_response(path, packed)
-            return Member(
-                (request, packed, metadata), len(request) + length + len(metadata), len(request), length, len(metadata), (path, packed)
-            )
-        main = self._revisit() if self.capture.original else self._response()
-        leftovers = (Path(spool),) if spool else ()
-        return Member(
-            (request + main + metadata,), len(request) + len(main) + len(metadata), len(request), len(main), len(metadata), leftovers
-        )
+        leftovers = (Path(spool), packed_file(spool)) if spool else ()
+        if self.capture.original:
+            revisit = self._revisit()
+            return _member((request + revisit + metadata,), request, len(revisit), metadata, leftovers)
+        _, main, length = packed or self.pack()
+        data = (request + main + metadata,) if isinstance(main, bytes) else (request, main, metadata)
+        return _member(data, request, length, metadata, leftovers)
 
     def _request(self) -> bytes:
         fetched = self.capture.fetched
@@ -197,6 +211,16 @@ class Draft(msgspec.Struct, frozen=True):
             out.write(gzip.compress(warc.END))
             out.write(gzip.flush())
             return out.tell()
+
+
+def packed_file(spool: str) -> Path:
+    """Where the response record of a spooled body is made."""
+    return Path(spool + ".member")
+
+
+def _member(data: tuple[bytes | Path, ...], request: bytes, main_length: int, metadata: bytes, leftovers: tuple[Path, ...]) -> Member:
+    whole = len(request) + main_length + len(metadata)
+    return Member(data, whole, len(request), main_length, len(metadata), leftovers)
 
 
 def _chunks(path: Path) -> Iterator[bytes]:

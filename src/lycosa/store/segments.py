@@ -24,7 +24,7 @@ from lycosa.store import journal, layout, records
 from lycosa.store.closing import ClosedSegment, build_derived, give_final_names
 from lycosa.store.ledger import note_closed
 from lycosa.store.pending import Part, PendingWrite
-from lycosa.store.records import CrawlInfo, Draft, Member
+from lycosa.store.records import CrawlInfo, Draft, Member, Packed
 from lycosa.store.rows import FORMAT, Place, RowBuilder, SegmentHeader, Suffixes, date_us
 
 MAX_SEGMENT_BYTES = 2**31 - 1
@@ -100,20 +100,22 @@ class SegmentStore:
 
     # Appending.
 
-    def append(self, capture: Capture) -> Location:
+    def append(self, capture: Capture, packed: Packed | None = None) -> Location:
         """Takes a capture in; gives where its response or revisit record will stand.
 
-        No disk is touched, except for a spooled body, which is read and compressed into a file beside it (tens of milliseconds for ten
-        megabytes: see ``draft``). Raises ``ValueError`` for a capture without a response.
+        No disk is touched, except for a spooled body, which is read and compressed into a file beside it. That, and compressing any large
+        body, takes tens of milliseconds for ten megabytes: then ``draft`` and ``Draft.pack``, on another thread, come before this, and
+        ``packed`` is what that gave. Raises ``ValueError`` for a capture without a response.
         """
+        if packed is not None and packed.draft.warcinfo_id == self._segment_for(0, date_us(capture.fetched.started)).header.warcinfo_id:
+            draft = msgspec.structs.replace(packed.draft, capture=capture)
+            return self.place(draft, draft.build(packed))
+        # Also when the segment was sealed meanwhile: a record names its own segment's warcinfo.
         draft = self.draft(capture)
         return self.place(draft, draft.build())
 
     def draft(self, capture: Capture) -> Draft:
-        """First half of ``append`` for a large body: ``draft.build`` may then run on another thread, and ``place`` ends it.
-
-        Captures drafted in the same order get the same record ids, whatever the threads do.
-        """
+        """A capture with its record ids. Captures drafted in the same order get the same ids, whatever threads do with the drafts."""
         if not capture.fetched.header_block:
             raise ValueError(f"nothing to store: no response from {capture.fetched.url}")
         segment = self._segment_for(0, date_us(capture.fetched.started))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from lycosa.synthetic.hostile_documents import BOMBS, DOCUMENTS, ROBOTS, SITEMAPS, html
+from lycosa.synthetic.hostile_documents import BOMBS, DOCUMENTS, QUEUED, ROBOTS, SITEMAPS, html
 from lycosa.synthetic.hostile_wire import PROGRAMS, framings
 from lycosa.synthetic.web import Responder
 from lycosa.synthetic.wire import Response
@@ -18,6 +18,7 @@ from lycosa.synthetic.wire import Response
 DOMAIN = ".hostile.example"
 _CLOSES = "closes-everywhere-"
 _REDIRECTS = ("redirects-to-itself", "redirects-over-hosts", "redirects-for-ever")
+QUEUED_URLS = 600
 _FIXED = ("/", "/robots.txt", "/sitemap.xml")
 _NOT_FOUND = Response(404, [("Content-Type", "text/plain")], b"Not found.\n")
 
@@ -84,6 +85,8 @@ def _front(name: str, origin: str, port: str) -> Response:
     if name.startswith(_CLOSES):
         whole = len(framings()[name.removeprefix(_CLOSES)])
         return html("".join(f"<a href=/after/{i}>{i}</a> " for i in range(whole)), title=name)(origin)
+    if name in QUEUED:
+        return html("".join(f"<a href={QUEUED[name](i)}>{i}</a> " for i in range(QUEUED_URLS)), title=name)(origin)
     if name.rpartition(".")[2] in _REDIRECTS:
         return Response(302, [("Location", _target(name, port))])
     return html(f"<p>The front page of {name}, where nothing is wrong.</p>" * 5, title=name)(origin)

@@ -7,6 +7,7 @@ import sys
 import zlib
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import islice, permutations
 
 import brotli
 
@@ -209,6 +210,11 @@ ROBOTS: dict[str, Make] = {
     "robots-html": _raw("text/html", b"<!DOCTYPE html><html><body>" + b"<p>User-agent: * Disallow: /</p>\n" * 1000),
     "robots-binary": _robots(bytes((i * i * 31 + i * 7) & 0xFF for i in range(500_000))),
     "robots-wildcards": _robots(_RULES + b"".join(b"Disallow: /" + b"*a" * 60 + b"%d$\n" % i for i in range(3000))),
+    "robots-rules-24588": _robots(_RULES + b"".join(b"Disallow: /*a*b%05d\n" % i for i in range(24_588))),
+    "robots-rules-nearly-found": _robots(_RULES + b"".join(b"Disallow: /*%s%05d%s\n" % (b"a" * 8, i, b"a" * 8) for i in range(15_000))),
+    "robots-rules-permuted": _robots(
+        _RULES + b"".join(b"Disallow: /*%s*z\n" % "*".join(each).encode() for each in islice(permutations("abcdefgh"), 17_000))
+    ),
     "robots-stars": _robots(_RULES + b"Disallow: /" + b"*" * 100_000 + b"b$\n"),
     "robots-bomb": lambda origin: Response(200, [_PLAIN, ("Content-Encoding", "gzip")], bomb("gzip")),
     "robots-redirects-for-ever": lambda origin: Response(301, [("Location", f"{origin}/robots.txt")]),
@@ -219,6 +225,14 @@ ROBOTS: dict[str, Make] = {
     "robots-sitemaps-10000": _robots(b"".join(b"Sitemap: http://x.example/never/%d\n" % i for i in range(10_000))),
     "robots-endless": lambda origin: Response(200, [], behaviour="body-endless"),
 }
+
+
+QUEUED: dict[str, Callable[[int], str]] = {
+    "robots-rules-24588": lambda number: f"/{number}/{'ab0000' * 300}b{number:05}",
+    "robots-rules-nearly-found": lambda number: f"/{'a' * 1900}{number:05}{'a' * (7 + (number % 60 > 0))}",
+    "robots-rules-permuted": lambda number: f"/{number}/{'hgfedcba' * (9 if number % 2 else 200)}",
+}
+"""Hosts whose front page links to 600 URLs of their own, of which robots.txt disallows nearly all: the path of each."""
 
 
 # Sitemaps: named in the host's robots.txt, at /sitemap.xml

@@ -1,0 +1,50 @@
+"""The longest turn of a worker's loop: the most processor time that passed before timers and sockets were looked at again.
+
+Everything that a worker decides happens on one loop. A turn runs all steps that are ready, so a long one holds up every host:
+answers wait to be read, delays grow, and after a minute the supervisor takes the worker for dead. The meter is a timer that sets
+itself again. What the loop's thread computed between two of its calls is at least the longest turn between them, and at most that
+and some twenty milliseconds of others. It is processor time of this thread: waiting, other threads and a busy machine count for nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+_BUSY_S = 0.02
+_QUIET_S = 0.1  # an idle worker should not wake fifty times a second
+_QUIET_SHARE = 0.1
+
+
+class LoopMeter:
+    """Measures the running loop, on its own thread, from ``start`` to ``stop``."""
+
+    def __init__(self) -> None:
+        self.longest_turn_s = 0.0
+        """Of processor time, since the start."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._used_s = 0.0
+
+    def __repr__(self) -> str:
+        return f"<LoopMeter longest={1000 * self.longest_turn_s:.1f} ms>"
+
+    def start(self) -> None:
+        """Begins to measure. Needs a running loop."""
+        self._used_s = time.thread_time()
+        self._set(_BUSY_S)
+
+    def stop(self) -> None:
+        """Ends the measuring. Harmless when repeated."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _set(self, delay_s: float) -> None:
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self._beat)
+
+    def _beat(self) -> None:
+        used_s = time.thread_time()
+        step_s, self._used_s = used_s - self._used_s, used_s
+        if step_s > self.longest_turn_s:
+            self.longest_turn_s = step_s
+        self._set(_BUSY_S if step_s > _BUSY_S * _QUIET_SHARE else _QUIET_S)
