@@ -66,6 +66,15 @@ def test_a_scan_sees_nothing_of_what_is_written_after_its_start(store: KeyValue)
     assert [first, *rest] == [(b"%04d" % n, b"old") for n in range(2000)]
 
 
+def test_a_scan_without_a_limit_gives_every_pair_within_its_bounds(store: KeyValue) -> None:
+    def key(group: int, number: int) -> bytes:
+        return b"O" + group.to_bytes(4) + number.to_bytes(8)
+
+    store.write([(key(group, number), b"v") for group in range(3) for number in range(300)])
+    found = [len(list(store.scan(key(1, 4), b"O" + (2).to_bytes(4)))) for _ in range(20)]
+    assert found == [296] * 20
+
+
 def test_a_long_scan_with_a_limit_stops_there(store: KeyValue) -> None:
     store.write([(b"%05d" % n, b"") for n in range(6000)])
     assert [key for key, _ in store.scan(b"", b"\xff", 5000)] == [b"%05d" % n for n in range(5000)]

@@ -187,11 +187,13 @@ class _Scan:
     """A RocksDB iterator that can be let go of from outside: while it lives, the database stays locked."""
 
     def __init__(self, store: RocksKeyValue, start: bytes, end: bytes) -> None:
+        self._iterator: RdictIter | None = None
         self._store = store
-        options = ReadOptions()
+        # Kept as long as the iterator, which refers to the bound and does not own it: freed, it would end the scan anywhere.
+        self._options = options = ReadOptions()
         options.set_iterate_upper_bound(end)
         try:
-            self._iterator: RdictIter | None = store._db.iter(options)
+            self._iterator = store._db.iter(options)
             self._iterator.seek(start)
         except Exception as error:
             store._fail(error)
