@@ -22,7 +22,7 @@ from lycosa.frontier.lease import Lease
 from lycosa.frontier.partition import Partition
 from lycosa.frontier.visit_state import VisitState
 from lycosa.kv.records import joined_key
-from lycosa.model.discovered import Discovered, LinkKind
+from lycosa.model.discovered import NO_HINT, Discovered, LinkKind
 from lycosa.model.fetched import Fetched
 from lycosa.model.parsed import Link, Parsed
 from lycosa.model.usage import Usage
@@ -42,7 +42,7 @@ LINKS_AT_ONCE = 250
 
 _OWNERS = 100_000
 _FIRST = 0
-_NO_HINT = (0, -1.0)
+_NO_HINT = (0, NO_HINT)
 
 
 class Addressing(msgspec.Struct, frozen=True):
@@ -54,12 +54,13 @@ class Addressing(msgspec.Struct, frozen=True):
 
 
 class _Page(NamedTuple):
-    """A page whose links are taken in, and how many of them were refused by now, by reason."""
+    """A page whose links are taken in, how many of them were refused by now, by reason, and who vouches for what an index lists."""
 
     lease: Lease
     parsed: Parsed
     origin: Origin
     refused: Counter[Reason]
+    vouching: tuple[str, ...]
 
 
 class _Owner:
@@ -165,7 +166,8 @@ class Intake:
         is_sitemap = parsed.is_sitemap or record.kind is LinkKind.SITEMAP_FILE
         listing = self._sitemaps.listing(partition, lease, parsed) if is_sitemap else None
         importance = link_importance(source.record.importance, len(parsed.links))
-        page = _Page(lease, parsed, self.origin(lease.url, record.depth + 1, importance), Counter())
+        vouching = self._sitemaps.vouching(partition, lease) if parsed.is_sitemap_index else ()
+        page = _Page(lease, parsed, self.origin(lease.url, record.depth + 1, importance), Counter(), vouching)
         page.refused.update({Reason(reason): number for reason, number in parsed.refused_links.items()})
         has_many = len(parsed.links) > MANY_LINKS
         size = LINKS_AT_ONCE if has_many else MANY_LINKS
@@ -200,10 +202,12 @@ class Intake:
             if lastmod:
                 stamp += lastmod.to_bytes(8, "big")
             is_news = counts_links and self._standing.is_news(source.host8, link.host8)
-            if not self._recent.admit(link.url8 + stamp) and not is_news:
+            is_vouched = link.kind is LinkKind.SITEMAP_FILE and bool(page.vouching)
+            if not self._recent.admit(link.url8 + stamp) and not is_news and not is_vouched:
                 continue
             if one_by_one:
-                found = origin.found(link, lastmod, hint, changes.get(link.url, 0))
+                vouching = page.vouching if is_vouched else ()
+                found = origin.found(link, lastmod, hint, changes.get(link.url, 0), vouching)
                 refusal = self.admission.judge(found, link.nofollow)
             else:
                 refusal = self.admission.judge_link(link, origin.depth)
@@ -248,6 +252,7 @@ class Intake:
         found = Discovered(
             target, hash8(host_of(target)), hash8(target), LinkKind.REDIRECT, record.depth, lease.url, record.hops + 1,
             importance=1.0 if record.depth == 0 else lease.visit.record.importance,
+            chain=self.chain_of(lease), vouching=self._sitemaps.vouching(self._partitions[lease.visit.partition], lease),
         )  # fmt: skip
         if record.depth == 0 and record.kind in (LinkKind.SEED, LinkKind.REDIRECT):
             self._join(target, self._partitions[lease.visit.partition])
@@ -311,19 +316,10 @@ class Intake:
         return f"{scheme_of(lease.url)}://{lease.visit.host}{via}" if via.startswith("/") else via
 
     def chain_of(self, lease: Lease) -> tuple[str, ...]:
-        """The URLs that redirected to this one, the first asked first; empty when it was not a redirect that led here."""
-        chain: list[str] = []
-        record, host, url = lease.record, lease.visit.host, lease.url
-        while record.kind is LinkKind.REDIRECT and record.hops:
-            via = f"{scheme_of(url)}://{host}{record.via}" if record.via.startswith("/") else record.via
-            chain.append(via)
-            host, url = host_of(via), via
-            partition = self._partitions.get(self.partition_of_host(host))
-            found = partition.find(hash8(host), hash8(via)) if partition is not None else None
-            if found is None or via in chain[:-1]:
-                break
-            record = found
-        return tuple(reversed(chain))
+        """The URLs that redirected to this one, the first asked first; empty when it was not a redirect that led here. Of a record from
+        before chains were kept, the last of them alone."""
+        is_redirect = lease.record.kind is LinkKind.REDIRECT and lease.record.hops
+        return (*lease.record.chain, self.via_of(lease)) if is_redirect else ()
 
     def site_usage(self, partition: Partition, host: str) -> Usage:
         """What the host's site has taken."""

@@ -1,8 +1,9 @@
 """Sitemaps of the worker's hosts: who vouches for them, what they may list, and how much of it.
 
 Two rows of the partition that owns a sitemap's host are kept, in the same commits as what they count: by sitemap the hosts whose robots.txt
-names it (an index passes them on to what it lists), and by host how many sitemaps it has brought and how many URLs these listed.
-A host can thus make us read a bounded number of files, however it nests them or changes them from one fetch to the next.
+names it, and by host how many sitemaps it has brought and how many URLs these listed. An index passes the hosts that vouch for it on to
+what it lists, and a redirect to its target: they travel with the discovered URL, which another worker may own. A host can thus make us
+read a bounded number of files, however it nests them or changes them from one fetch to the next.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from lycosa.kv.records import encode, sitemap_count_key, sitemap_key
 from lycosa.model.discovered import Discovered, LinkKind
 from lycosa.model.parsed import Link, Parsed
 from lycosa.reasons import Reason
-from lycosa.url import hash8, host_of, target_of
+from lycosa.url import host_of, target_of
 
 MOST_VOUCHING = 100
 """Hosts that are remembered for one sitemap; more name one only to make the row long."""
@@ -85,8 +86,8 @@ class Sitemaps:
         for found in batch:
             if found.kind is LinkKind.SITEMAP_FILE and target_of(found.via) == "/robots.txt":
                 self._vouch(partition, found.url8, [host_of(found.via)])
-            elif found.kind in _FROM_SITEMAPS and (hosts := self._vouching(partition, hash8(found.via))):
-                self._vouch(partition, found.url8, hosts)
+            elif found.vouching:
+                self._vouch(partition, found.url8, found.vouching)
 
     def take_in(self, partition: Partition, files: list[Discovered], discover: Callable[[list[Discovered]], list[bool]]) -> int:
         """Gives sitemaps of one host to ``discover``, which tells those that are new, until the host has brought as many as it may; gives
@@ -101,6 +102,10 @@ class Sitemaps:
             if new := sum(discover(part)):
                 partition.table.put(sitemap_count_key(host8), encode(Counts(counts.files + new, counts.urls)))
         return len(files)
+
+    def vouching(self, partition: Partition, lease: Lease) -> tuple[str, ...]:
+        """The hosts that vouch for a sitemap, which it passes on to what it lists or redirects to; none for other URLs."""
+        return tuple(self._vouching(partition, lease.entry.url8)) if lease.record.kind in _FROM_SITEMAPS else ()
 
     def is_sitemap(self, partition: Partition, lease: Lease) -> bool:
         """Whether a URL was found as a sitemap, or a sitemap redirects to it."""

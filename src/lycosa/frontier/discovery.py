@@ -16,7 +16,7 @@ from lycosa.frontier.ranking import stored_importance
 from lycosa.frontier.visit_state import VisitStates
 from lycosa.kv.records import UrlRecord
 from lycosa.model.completed import UrlState
-from lycosa.model.discovered import Discovered
+from lycosa.model.discovered import NO_HINT, Discovered
 from lycosa.model.parsed import Link
 from lycosa.reasons import Reason
 from lycosa.seen.port import Hashes, Mask, SeenUrls
@@ -33,10 +33,12 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
     depth: int
     importance: float
 
-    def found(self, link: Link, lastmod: int = 0, hint: float = -1.0, change_s: int = 0) -> Discovered:
-        """One of the links by itself, with what a sitemap says of it."""
+    def found(self, link: Link, lastmod: int = 0, hint: float = NO_HINT, change_s: int = 0, vouching: tuple[str, ...] = ()) -> Discovered:
+        """One of the links by itself, with what a sitemap says of it and who vouches for it."""
         by = self.importance
-        return Discovered(link.url, link.host8, link.url8, link.kind, self.depth, self.via, 0, by, lastmod, hint, change_s)
+        return Discovered(
+            link.url, link.host8, link.url8, link.kind, self.depth, self.via, 0, by, lastmod, hint, change_s, vouching=vouching
+        )
 
 
 class Gathered:
@@ -173,5 +175,5 @@ def record_of(found: Discovered, priority: float, now: float, is_parked: bool) -
         via = via[before:]  # a page of the same origin is kept as its path and query
     return UrlRecord(
         UrlState.PARKED if is_parked else UrlState.QUEUED, url[4] == "s", target, found.depth, round(priority * 255), found.kind, int(now),
-        via, found.hops, Reason.DISCOVERY_RATE if is_parked else Reason.NONE, importance=stored_importance(found),
+        via, found.hops, Reason.DISCOVERY_RATE if is_parked else Reason.NONE, importance=stored_importance(found), chain=found.chain,
     )  # fmt: skip

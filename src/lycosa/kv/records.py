@@ -58,7 +58,7 @@ class UrlRecord(msgspec.Struct, array_like=True, gc=False):
     ``target`` is path and query; ``via`` the page it was found on, as that URL itself when it is on another host and as its
     target when it is on the same one. ``tries`` counts failed requests since the last capture; ``segment`` and ``offset``
     are where the last capture stands. ``importance`` is that of the find that made the record, in 255ths (-1 = a record from before it was
-    kept).
+    kept). ``chain`` has the redirects before ``via``, the first asked first; it is left out of a row where it is empty.
     """
 
     state: UrlState
@@ -76,10 +76,13 @@ class UrlRecord(msgspec.Struct, array_like=True, gc=False):
     due_at: int = 0
     history: _History = None
     importance: int = -1
+    chain: tuple[str, ...] = ()
 
 
 _ENCODER = msgspec.msgpack.Encoder()
 _URL_DECODER = msgspec.msgpack.Decoder(UrlRecord)
+_WHOLE_HEAD, _HEAD_WITHOUT_CHAIN = b"\xdc\x00\x10", b"\x9f"  # of MessagePack's arrays of 16 and of 15
+assert len(UrlRecord.__struct_fields__) == 16, "the heads are of so many fields"
 _URN = "urn:uuid:"
 _OWN_ID = re.compile(_URN + "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}").fullmatch
 
@@ -90,11 +93,16 @@ def encode_url(record: UrlRecord) -> bytes:
     """The value of a ``U`` row."""
     history = record.history
     if history is None:
-        return encode(record)
+        return _trimmed(encode(record), record)
     record.history = _folded(history)
     value = encode(record)
     record.history = history
-    return value
+    return _trimmed(value, record)
+
+
+def _trimmed(value: bytes, record: UrlRecord) -> bytes:
+    """A row without its last field, the chain, when that is empty: nearly every URL has none."""
+    return value if record.chain else _HEAD_WITHOUT_CHAIN + value[len(_WHOLE_HEAD) : -1]
 
 
 def decode_url(value: bytes) -> UrlRecord:
