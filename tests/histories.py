@@ -23,7 +23,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 
-from judging import are_balanced, asked, is_balanced, is_polite, new_folder, no_disallowed, outcomes, quick_config, stored_rows
+from judging import (
+    are_balanced,
+    asked,
+    errands_are_kept,
+    is_balanced,
+    is_polite,
+    new_folder,
+    no_disallowed,
+    outcomes,
+    quick_config,
+    stored_rows,
+)
 from lycosa.assembly import Assembled
 from lycosa.config import Config, FrontierSection, PolitenessSection, RefetchRule, RefetchSection, RetrySection, RobotsSection, StoreSection
 from lycosa.exchange import ExchangeError, Parcel
@@ -46,6 +57,8 @@ PLANTS = {
     "early": "a commit is told before its captures are on disk",
     "hasty": "a host is released without its delay",
     "forgetful": "what earlier runs left in the outboxes is not sent",
+    "pushy": "an errand does not wait for the rest of its host",
+    "mute": "an errand is done in one commit and its answer is in a later one",
 }
 _POINTS = {  # how often each is reached in a run, about
     "commit:cut": 60,
@@ -98,7 +111,7 @@ def web_of(seed: int, pages: int) -> SyntheticWeb:
             error_rate=chance.choice((0.0, 0.05)),
             dead_hosts=chance.choice((0.0, 0.04)),
             robots=0.4,
-            robots_variants=("section", "wildcard", "delay", "closed", "redirect", "absent"),
+            robots_variants=("section", "wildcard", "delay", "closed", "redirect", "absent", *["redirect-hub"] * 4),
         )
     )
 
@@ -255,6 +268,7 @@ class History:
         self.is_troubled = True
         self.told: list[str] = []
         self._tables: list[RocksKeyValue] = []
+        self._opened: dict[int, KeyValue] = {}  # by this start
         self._cache = SharedCache(64 << 20, 64 << 20)
         self.crawl = VirtualCrawl(new_folder(path / "crawl-0"), self.web, settings(seed, wild_clock), self._open)
         self.crawl.answers = IllHosts(self, self.web)
@@ -306,8 +320,12 @@ class History:
 
     def _check_start(self, assembled: Assembled) -> None:
         """What recovery left adds up. (Parcels from an earlier run between partitions of one worker may be in its open commit by now.)"""
-        for table in assembled.worker._books.tables.values():
+        for number, table in assembled.worker._books.tables.items():
             is_balanced(table)
+            self._opened[number] = table
+        if len(self._opened) == self.crawl.config.frontier.partitions:
+            self.faults["open question"] += errands_are_kept(self._opened)
+            self._opened = {}
 
     def _start_over(self, image: Path) -> None:
         self.disk.faults = None
@@ -412,10 +430,35 @@ def _bug(plant: str) -> tuple[object, str, Callable[[Callable[..., object]], Cal
     if plant == "hasty":
 
         def hasty(self: Rest) -> float:
-            self.until, self.wall_until = self._ended
+            self.until, self.time_until = self._ended
             return 0.0
 
         return Rest, "decide", lambda right: hasty
+    if plant == "pushy":
+        from lycosa.frontier.visit_state import VisitState
+
+        return VisitState, "ready_time", lambda right: property(lambda self: 0.0 if self.record.errands else self.next_time)  # type: ignore[arg-type,return-value]
+    if plant == "mute":
+        from lycosa.delivery import Delivery
+        from lycosa.model.errand import Answer
+
+        def hold_back(right: Callable[..., object]) -> Callable[..., object]:
+            held: dict[int, list[tuple[int, Answer]]] = {}
+            cuts: Counter[int] = Counter()
+
+            def cut(self: Delivery) -> object:
+                for destination, items in self._errands_posted.items():
+                    held.setdefault(id(self), []).extend((destination, each) for each in items if isinstance(each, Answer))
+                    items[:] = [each for each in items if not isinstance(each, Answer)]
+                cuts[id(self)] += 1
+                if cuts[id(self)] % 10 == 0:
+                    for destination, answer in held.pop(id(self), ()):
+                        self.post_errand(destination, answer)
+                return right(self)
+
+            return cut
+
+        return Delivery, "cut", hold_back
     from lycosa.exchange.outbox import Outbox
 
     return Outbox, "destinations", lambda right: lambda self: []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -13,12 +13,14 @@ import pyarrow.parquet as pq
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
 from lycosa.config import Config, FrontierSection, ParseSection, PolitenessSection, ScopeRule, ScopeSection
+from lycosa.exchange import Outbox
 from lycosa.folder import table_folder
 from lycosa.frontier.counters import Counters
 from lycosa.frontier.visit_state import HostState, VisitRecord, decode_visit
 from lycosa.kv.port import KeyValue
 from lycosa.kv.records import UrlRecord, decode_url, meta_key, parked_key, prefix_end, row_urls, waiting_key
 from lycosa.model.completed import UrlState
+from lycosa.model.errand import Asker
 from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
 from lycosa.store.reading import crawl_rows
@@ -128,12 +130,32 @@ def is_balanced(table: KeyValue) -> None:
             assert (host.front is None) == bool(host.asleep_until), host
         host8 = hash8(host.host)
         assert host.front is None or table.get(waiting_key(host.line, *host.front)) == host8, host
+        if host.errands:
+            assert (host.front is None) == bool(host.asleep_until), host
         assert not host.asleep_until or table.get(parked_key(host.asleep_until, host8)) is not None, host
         if host.state is HostState.PARKED:
             assert table.get(parked_key(host.parked_until, host8)) is not None, host
+    assert counters.asking == sum(not question.is_late for host in hosts_of(table).values() for question in host.questions)
     assert counters.hosts_asleep == sum(host.asleep_until > 0 for host in hosts_of(table).values())
     entries = Counter(key[1:9] for key, row in table.scan(b"Q", prefix_end(b"Q")) for _ in row_urls(row))
     assert entries == Counter({h8: n for h8, h in hosts_of(table).items() if (n := h.waiting + h.parked)})
+
+
+def errands_are_kept(opened: Mapping[int, KeyValue]) -> int:
+    """Each question that is open is where its answer will come from: at the host that is asked, or under way there or back. Gives how many
+    there are. ``opened`` are all partitions by number, as committed."""
+    wanted: set[Asker] = set()
+    held: set[Asker] = set()
+    for number, table in opened.items():
+        for host8, host in hosts_of(table).items():
+            wanted |= {Asker(number, host8, question.secure, question.number) for question in host.questions if question.heard is None}
+            held |= {asker for errand in host.errands for asker in errand.askers}
+        outbox = Outbox(number, table, table)
+        for destination in outbox.destinations():
+            for parcel in outbox.pending(destination, 0):
+                held |= {asker for item in (*parcel.errands, *parcel.answers) for asker in item.askers}
+    assert wanted <= held, ("nobody will answer", wanted - held)
+    return len(wanted)
 
 
 def are_balanced(crawl: VirtualCrawl) -> Counters:
@@ -141,6 +163,7 @@ def are_balanced(crawl: VirtualCrawl) -> Counters:
     with tables(crawl) as opened:
         for table in opened:
             is_balanced(table)
+        errands_are_kept(dict(enumerate(opened)))
         return sum_of(counters_of(table) for table in opened)
 
 

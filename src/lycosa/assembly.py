@@ -24,6 +24,7 @@ from lycosa.config import Config, FetchSection
 from lycosa.config import SeenUrls as SeenChoice
 from lycosa.crawl_clock import CrawlClock
 from lycosa.delivery import Delivery
+from lycosa.errands import Ends, Errands
 from lycosa.folder import (
     addresses_path,
     attempts_folder,
@@ -51,7 +52,7 @@ from lycosa.memory_plan import MemoryPlan
 from lycosa.model.fetched import Limits
 from lycosa.pacing import Pacing
 from lycosa.permits import GrantedPermits, LocalPermits
-from lycosa.pipeline import Pipeline, Stages
+from lycosa.pipeline import Pipeline
 from lycosa.politeness.addresses import AddressTable
 from lycosa.politeness.delay import hosts_of_address, longest_delay, longest_wait
 from lycosa.ports import Clock, Fetcher, Offload, Parser, Resolver
@@ -64,6 +65,7 @@ from lycosa.seen.duplicates import Duplicates
 from lycosa.seen.recent import RecentHashes
 from lycosa.sender import Sender
 from lycosa.slicing import Slices
+from lycosa.stages import Stages
 from lycosa.store.records import CrawlInfo
 from lycosa.store.segments import SegmentStore
 from lycosa.store.suffixes import by_list
@@ -185,17 +187,12 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
     # Each reads the list at its first use, which takes 50 ms: now, and not in a step of the loop.
     sites.site_of("www.example.org")
     suffixes("www.example.org")
-    robots = Robots(
-        RobotsReader(config.robots, config.agent.product, ports.offload),
-        frontier,
-        sender,
-        clock,
-        intake.canonical,
-        intake.partition_of_host,
-    )
+    robots = Robots(RobotsReader(config.robots, config.agent.product, ports.offload), sender, clock)
+    pacing, slices = Pacing(config.politeness, clock, chance), Slices(clock, settling)
+    errands = Errands(robots, intake, store, pacing, slices, clock, Ends(frontier, delivery.post_errand))
     near = config.seen.max_distance if config.seen.near_duplicates else -1
     duplicates = Duplicates(config.frontier.partitions, {n: p.table for n, p in partitions.items()}, delivery, near)
-    delivery.connect(intake, duplicates)
+    delivery.connect(intake, duplicates, errands)
     stages = Stages(
         frontier=frontier,
         robots=robots,
@@ -214,7 +211,8 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
         store=store,
         intake=intake,
         reparsing=Reparsing(folder, partitions, intake, ports.parser, ports.offload, clock),
-        slices=Slices(clock, settling),
+        slices=slices,
+        errands=errands,
     )
     permits: LocalPermits | GrantedPermits
     if want_permits is not None:
@@ -223,7 +221,7 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
         captures = sum(p.counters.captures for p in partitions.values())
         body_bytes = sum(p.counters.body_bytes for p in partitions.values())
         permits = LocalPermits(config.limits, captures, body_bytes, lambda: worker.stop(End.LIMIT))
-    pipeline = Pipeline(stages, config, clock, Pacing(config.politeness, clock, chance), permits, crashes.suspicion)
+    pipeline = Pipeline(stages, config, clock, pacing, permits, crashes.suspicion)
     books = Books(tables, log, attempts, crashes, store, job.manifest.runs, ports.free_bytes)
     if job.plan is not None:
         books = msgspec.structs.replace(books, batch_bytes=job.plan.batch)

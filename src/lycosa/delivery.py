@@ -3,7 +3,8 @@
 outlink of a foreign partition -> outbox row, in the commit of the page -> sent when that commit is on disk -> taken there, in a
 commit of the receiver -> acknowledged -> row deleted, in the next commit
 
-URLs are gathered by destination until the commit is cut, and so is what was stored under content keys of other workers': a page has
+URLs are gathered by destination until the commit is cut, and so are errands, answers, and what was stored under content keys of other
+workers': a page has
 links into most partitions and about a dozen such keys, and a row each, made, sent, taken, acknowledged and deleted, would cost more
 than the page's own records. All leave from one partition of this worker's, whichever page they are from: a commit holds the batches
 of all.
@@ -14,12 +15,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+from lycosa.errands import Errands
 from lycosa.exchange import PARCEL_URLS, Exchange, Inbox, Key, LookUp, Outbox, Parcel, ParcelsLost
 from lycosa.exchange import Sender as OutboxSender
 from lycosa.frontier.partition import Partition
 from lycosa.intake import Intake
 from lycosa.kv.port import KeyValue
 from lycosa.model.discovered import Discovered
+from lycosa.model.errand import Answer, Errand
 from lycosa.seen.duplicates import Duplicates
 from lycosa.worker import Worker
 
@@ -42,8 +45,10 @@ class Delivery:
         self._posted: Posted = set()
         self._found: dict[int, list[Discovered]] = {}
         self._told: dict[int, list[tuple[bytes, bytes]]] = {}
+        self._errands_posted: dict[int, list[Errand | Answer]] = {}
         self._intake: Intake | None = None
         self._duplicates: Duplicates | None = None
+        self._errands: Errands | None = None
         self._worker: Worker | None = None
         self._exchange: Exchange | None = None
         self.activity = 0
@@ -54,7 +59,8 @@ class Delivery:
     @property
     def is_idle(self) -> bool:
         """Whether everything that was posted or told is acknowledged."""
-        return not self._posted and not self._found and not self._told and all(sender.is_idle for sender in self._senders.values())
+        is_open = self._posted or self._found or self._told or self._errands_posted
+        return not is_open and all(sender.is_idle for sender in self._senders.values())
 
     def stalled(self) -> str:
         """For people: the parcel that has waited longest for another worker; empty when none waits for long."""
@@ -77,6 +83,11 @@ class Delivery:
         self._outboxes[self._source].enqueue(destination, self._found.pop(destination))
         self._posted.add((self._source, destination))
 
+    def post_errand(self, destination: int, item: Errand | Answer) -> None:
+        """Puts an errand, or an answer to one, for another worker's partition into the open commit."""
+        self._errands_posted.setdefault(destination, []).append(item)
+        self.activity += 1
+
     def tell(self, partition: int, key: bytes, value: bytes) -> None:
         """Puts a row of content-seen for another worker's partition into the open commit."""
         self._told.setdefault(partition, []).append((key, value))
@@ -90,10 +101,10 @@ class Delivery:
         """What answers others about a partition's keys: what is committed, since a crash may take back all else."""
         return self._tables[partition].get
 
-    def connect(self, intake: Intake, duplicates: Duplicates) -> None:
+    def connect(self, intake: Intake, duplicates: Duplicates, errands: Errands) -> None:
         """Who takes what arrives. Parcels between two partitions that this worker owns are taken at once, in its first commit: an earlier
         run with more workers left them."""
-        self._intake, self._duplicates = intake, duplicates
+        self._intake, self._duplicates, self._errands = intake, duplicates, errands
         for outbox in self._outboxes.values():
             for destination in outbox.destinations():
                 if destination in self._inboxes:
@@ -123,6 +134,10 @@ class Delivery:
         for destination, rows in told.items():
             self._outboxes[self._source].enqueue_contents(destination, rows)
             self._posted.add((self._source, destination))
+        errands, self._errands_posted = self._errands_posted, {}
+        for destination, items in errands.items():
+            self._outboxes[self._source].enqueue_errands(destination, items)
+            self._posted.add((self._source, destination))
         posted, self._posted = self._posted, set()
         return posted
 
@@ -148,7 +163,7 @@ class Delivery:
             await committed
 
     def _take(self, parcel: Parcel) -> None:
-        assert self._intake is not None and self._duplicates is not None
+        assert self._intake is not None and self._duplicates is not None and self._errands is not None
         inbox = self._inboxes[parcel.destination]
         if not inbox.is_new(parcel.source, parcel.sequence, parcel.acknowledged):
             return
@@ -156,6 +171,10 @@ class Delivery:
             self._intake.receive(self._partitions[parcel.destination], parcel.discovered)
         for key, value in parcel.contents:
             self._duplicates.take(parcel.destination, key, value)
+        for errand in parcel.errands:
+            self._errands.take(parcel.destination, errand)
+        for answer in parcel.answers:
+            self._errands.take(parcel.destination, answer)
         inbox.accept(parcel.source, parcel.sequence)
         self.activity += 1
 

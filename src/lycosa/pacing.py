@@ -64,5 +64,14 @@ class Pacing:
         self._clock = clock
         self._chance = chance
 
+    def heed_crawl_delay(self, visit: VisitState) -> None:
+        """The host's robots.txt became known some time after its last exchange: a Crawl-delay counts from now."""
+        record, section = visit.record, self._section
+        if record.pace.crawl_delay_s > section.delay_s:
+            now, time = self._clock.monotonic(), self._clock.time()
+            delay = delay_s(record.pace, section, time, self._chance).seconds
+            visit.rest_time, record.rest_at = max(visit.rest_time, now + delay), max(record.rests_until, time + delay)
+            visit.next_time, record.next_at = max(visit.next_time, visit.rest_time), max(record.next_at, record.rest_at)
+
     def rest_of(self, visit: VisitState) -> Rest:
         return Rest(visit, self._section, self._clock, self._chance)

@@ -18,30 +18,27 @@ from typing import Protocol
 import msgspec
 
 from lycosa.attempts import Suspicion
-from lycosa.capturing import Body, Capturing
+from lycosa.capturing import Body
 from lycosa.config import Config
 from lycosa.crawl_clock import CrawlClock
-from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.lease import Lease
 from lycosa.frontier.partition import Partition
 from lycosa.frontier.visit_state import VisitState
-from lycosa.intake import LINKS_AT_ONCE, MANY_LINKS, Intake
-from lycosa.leasing import Leasing
-from lycosa.model.capture import Capture, RobotsDecision
+from lycosa.intake import MANY_LINKS
+from lycosa.model.capture import RobotsDecision
 from lycosa.model.completed import Completed, UrlState
 from lycosa.model.fetched import MAX_SITEMAP_BYTES, Fetched, FetchKind, FetchRequest, Limits
 from lycosa.pacing import Pacing
 from lycosa.parsing import Parsing
-from lycosa.ports import Parser, ResolveError
+from lycosa.ports import ResolveError
+from lycosa.reaching import Reaching
 from lycosa.reasons import Reason
-from lycosa.reparsing import Reparsing
-from lycosa.robots import OriginState, Robots, robots_url
+from lycosa.robots import OriginState, robots_url
+from lycosa.robots_turns import RobotsTurns, is_dead, snooze
 from lycosa.schedule.outcome import Meaning, Outcome, is_connection_failure, judge, wait_s
-from lycosa.sender import Sender
-from lycosa.slicing import Slices
+from lycosa.stages import Stages
 from lycosa.store.records import packed_file
-from lycosa.store.segments import SegmentStore
-from lycosa.url import InvalidUrl, name_of
+from lycosa.url import InvalidUrl
 
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 
@@ -53,21 +50,6 @@ class Permits(Protocol):
     def take(self) -> bool: ...
     def give_back(self) -> None: ...
     def used(self, body_bytes: int) -> None: ...
-
-
-class Stages(msgspec.Struct, frozen=True):
-    """The stages of one worker, in the order in which they are asked."""
-
-    frontier: Frontier
-    robots: Robots
-    leasing: Leasing
-    sender: Sender
-    parser: Parser
-    capturing: Capturing
-    store: SegmentStore
-    intake: Intake
-    reparsing: Reparsing
-    slices: Slices
 
 
 class Pipeline:
@@ -82,6 +64,8 @@ class Pipeline:
         self._pacing = pacing
         self._permits = permits
         self._suspicion = suspicion
+        self._reaching = Reaching(stages.frontier, stages.sender, stages.store, clock, config.politeness.address_delay_s)
+        self._robots_turns = RobotsTurns(stages, self._reaching, config.retry, clock, pacing, suspicion)
         self.reparsing = stages.reparsing
         self.parsing = Parsing(stages.parser, config.fetch.open_bytes // 2)
         self.settled: list[str] = []  # URLs whose lease ended since the worker last took this list
@@ -104,13 +88,25 @@ class Pipeline:
 
     async def visit(self, visit: VisitState) -> None:
         """Robots.txt when it is needed, else the host's next URL that is allowed."""
-        frontier, partition = self._stages.frontier, self._partition(visit)
+        frontier, partition, errands = self._stages.frontier, self._partition(visit), self._stages.errands
+        if visit.record.questions:
+            await errands.attend(visit)
+        now = self._clock.monotonic()
+        if visit.ready_time > now:  # by the Crawl-delay of a file that has just become known
+            frontier.give_back(visit)
+            return
+        if errands.has_turn(visit, now):
+            urls = await self._robots_turns.run_errand(visit)
+            self.settled += urls
+            frontier.give_back(visit)
+            return
+        visit.ran_errand = False
         found = await self._stages.leasing.next_lease(visit, self._end)
         if found is None:
             frontier.give_back(visit)
             return
         lease, state, decision = found
-        if self._is_barred(visit, state, robots_url(visit.host, lease.record.secure)):
+        if self._is_barred(visit, state, lease.record.secure):
             partition.restore(lease)
             frontier.give_back(visit)
             return
@@ -119,17 +115,24 @@ class Pipeline:
             return
         if decision is None:
             partition.restore(lease)
-            await self._fetch_robots(visit, lease.record.secure, addresses[0])
+            url = await self._robots_turns.fetch(visit, lease.record.secure, addresses[0])
+            self.settled.append(url)
+            frontier.give_back(visit)
         else:
             await self._fetch_page(visit, lease, decision, addresses)
 
     async def next_urls(self, visit: VisitState) -> tuple[str, ...]:
         """What the host's visit may request now."""
+        if self._stages.errands.has_turn(visit, self._clock.monotonic()):
+            return tuple(errand.url for errand in visit.record.errands)
         return await self._stages.leasing.next_urls(visit)
 
-    def _is_barred(self, visit: VisitState, state: OriginState, url: str) -> bool:
-        """Whether the host cannot be visited because of its robots.txt, which stands at ``url``: it waits for that, or is given up."""
-        if state.wait_until:
+    def _is_barred(self, visit: VisitState, state: OriginState, secure: bool) -> bool:
+        """Whether the host cannot be visited because of the robots.txt of an origin: it waits for that, or is given up."""
+        url, question = robots_url(visit.host, secure), self._stages.errands.question(visit, secure)
+        if state.is_needed and question is not None:
+            self._stages.errands.wait(visit, question)
+        elif state.wait_until:
             self._snooze(visit, state.wait_until, Reason.ROBOTS_UNREACHABLE, state.detail)
         elif state.is_needed and self._suspicion(url) is Suspicion.HOPELESS:
             self._partition(visit).retire(visit, Reason.CRASHED_WORKER, "each time its robots.txt was fetched")
@@ -139,9 +142,9 @@ class Pipeline:
 
     async def _reach(self, visit: VisitState, lease: Lease) -> Sequence[str]:
         """Addresses of the host, the slot of the first one taken; empty when the visit is over because there is none now."""
-        partition, frontier, sender = self._partition(visit), self._stages.frontier, self._stages.sender
+        partition, frontier = self._partition(visit), self._stages.frontier
         try:
-            addresses = await sender.resolve(visit.host)
+            addresses = await self._reaching.addresses(visit)
         except ResolveError as error:
             partition.restore(lease)
             self._unresolved(visit, error)
@@ -150,25 +153,10 @@ class Pipeline:
             partition.restore(lease)
             raise
         visit.record.dns_failures = 0
-        # The address that answered last time is kept while it is among the host's, so that a host is one entry of one group.
-        if visit.record.address in addresses:
-            addresses = [visit.record.address, *(a for a in addresses if a != visit.record.address)]
-        elif name_of(visit.host) not in addresses:
-            # Once per host, and again when it moved: what its name stood for is part of the record.
-            self._stages.store.append_dns(name_of(visit.host), addresses, self._clock.wall())
-        visit.record.address = addresses[0]
-        frontier.workbench.rejoin(visit, addresses[0])
-        wait = sender.take(addresses[0])
-        if wait <= 0:
-            frontier.workbench.postpone(addresses[0], self._clock.monotonic() + self._config.politeness.address_delay_s)
-            return addresses
-        partition.restore(lease)
-        until = self._clock.monotonic() + wait
-        frontier.workbench.postpone(addresses[0], until)
-        # The host's own time too: a group that it leaves empty forgets the address's.
-        visit.next_time = max(visit.next_time, until)
-        frontier.give_back(visit)
-        return ()
+        if not addresses:
+            partition.restore(lease)
+            frontier.give_back(visit)
+        return addresses
 
     def _unresolved(self, visit: VisitState, error: ResolveError) -> None:
         """A name without address concerns all URLs of its host: a short schedule of its own, then the host is given up.
@@ -185,49 +173,6 @@ class Pipeline:
             self._snooze(visit, until, error.reason, str(error))
         self._stages.frontier.give_back(visit)
 
-    # -- robots.txt ---------------------------------------------------------------------------------------------
-
-    async def _fetch_robots(self, visit: VisitState, secure: bool, address: str) -> None:
-        frontier, partition, robots = self._stages.frontier, self._partition(visit), self._stages.robots
-        rest = self._pacing.rest_of(visit)
-        try:
-            captures = await robots.fetch(partition, visit, secure, address, rest)
-        finally:
-            self._release(visit, rest.until, rest.time_until)
-        state = await robots.ready_state(partition, visit, secure, self._clock.time())
-        url = robots_url(visit.host, secure)
-        start = partial(self._settle_robots, visit, url, captures, state.sitemaps)
-        if len(state.sitemaps) > LINKS_AT_ONCE:
-            await self._stages.slices.run(url, start)
-        else:
-            self._stages.slices.run_at_once(url, start)
-        error = visit.record.last_error
-        if error is Reason.ADDRESS_FORBIDDEN and not captures:
-            # Ours to change, not the server's: waiting would not help.
-            robots.forget(partition, visit, secure)
-            partition.retire(visit, error, f"{address}; --allow-address {address} would allow it")
-        elif is_connection_failure(error) and not captures and self._is_dead(visit):
-            if state.wait_until:
-                robots.forget(partition, visit, secure)  # a host that is reopened is asked at once
-            partition.retire(visit, error, state.detail)
-        elif state.wait_until:
-            self._snooze(visit, state.wait_until, Reason.ROBOTS_UNREACHABLE, state.detail)
-        if captures:
-            visit.record.failures = 0
-        frontier.give_back(visit)
-
-    def _settle_robots(self, visit: VisitState, url: str, captures: list[Capture], sitemaps: Sequence[str]) -> Iterator[None]:
-        """Stores the responses; gives the steps by which the sitemaps that the file names are to be taken in."""
-        self.settled.append(url)
-        for capture in captures:
-            self._stages.store.append(msgspec.structs.replace(capture, site=self._stages.intake.site_of(capture.host)))
-        return self._stages.intake.sitemap_steps(visit, sitemaps, url)
-
-    def _is_dead(self, visit: VisitState) -> bool:
-        """Counts a failed connection; whether the host is given up by that."""
-        visit.record.failures += 1
-        return visit.record.failures >= self._config.retry.host_failures
-
     # -- pages --------------------------------------------------------------------------------------------------
 
     async def _fetch_page(self, visit: VisitState, lease: Lease, decision: RobotsDecision, addresses: Sequence[str]) -> None:
@@ -243,10 +188,10 @@ class Pipeline:
         except BaseException:
             partition.restore(lease)
             self._permits.give_back()
-            self._release(visit, rest.until, rest.time_until)
+            visit.rest(rest.until, rest.time_until, self._clock.monotonic())
             frontier.give_back(visit)
             raise
-        self._release(visit, rest.until, rest.time_until)
+        visit.rest(rest.until, rest.time_until, self._clock.monotonic())
         self._note_health(visit, fetched, rest.is_asked)
         frontier.give_back(visit)
         body = await self._examine(fetched, is_sitemap=request.kind is FetchKind.SITEMAP)
@@ -273,7 +218,7 @@ class Pipeline:
         partition, record = self._partition(visit), visit.record
         record.last_error = fetched.reason
         if is_connection_failure(fetched.reason):
-            if self._is_dead(visit):
+            if is_dead(visit, self._config.retry):
                 partition.retire(visit, fetched.reason, f"{record.failures} connections in a row failed")
         elif fetched.status:
             record.failures = 0
@@ -334,12 +279,8 @@ class Pipeline:
     def _partition(self, visit: VisitState) -> Partition:
         return self._stages.frontier.partitions[visit.partition]
 
-    def _release(self, visit: VisitState, until: float, time_until: float) -> None:
-        visit.next_time, visit.record.next_at = until, time_until
-
     def _snooze(self, visit: VisitState, until: float, reason: Reason, detail: str) -> None:
-        self._partition(visit).snooze(visit, until, reason, detail)
-        visit.next_time = max(visit.next_time, self._clock.monotonic() + until - self._clock.time())
+        snooze(self._partition(visit), visit, until, (reason, detail), self._clock)
 
     def _end(self, lease: Lease, done: Completed) -> None:
         self._partition(lease.visit).complete(lease, done)

@@ -106,7 +106,7 @@ class ProgressReport:
     def _note(self, visit: VisitState, now: float) -> HostNote:
         record = visit.record
         delay = delay_s(record.pace, self._politeness, self._clock.time(), self._no_jitter).seconds
-        reason = (record.detail if record.reason is Reason.ROBOTS_UNREACHABLE else "") or record.reason.label
+        reason = (record.detail if record.reason in (Reason.ROBOTS_UNREACHABLE, Reason.ROBOTS_ELSEWHERE) else "") or record.reason.label
         reason = reason if record.state is HostState.SNOOZED else ""
         return HostNote(record.host, record.waiting + record.retrying, delay, max(visit.next_time - now, 0.0), reason)
 

@@ -54,6 +54,8 @@ class Reason(IntEnum):
     TOO_MANY_REDIRECTS = 48
     HOST_TIME_BUDGET = 49
     SITE_HOST_BUDGET = 50
+    ROBOTS_ELSEWHERE = 51
+    ERRAND_LIMIT = 52
 
     # Failures of a request (80-139).
     DNS_NO_SUCH_NAME = 80
@@ -139,6 +141,8 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
     Reason.TOO_MANY_REDIRECTS: (_T, "more redirects in a row than the limit"),
     Reason.HOST_TIME_BUDGET: (_O, "the host is at its time budget"),
     Reason.SITE_HOST_BUDGET: (_O, "as many hosts of its site were visited as the budget allows"),
+    Reason.ROBOTS_ELSEWHERE: (_O, "robots.txt redirects to another URL, which is requested in the turn of its host"),
+    Reason.ERRAND_LIMIT: (_O, "too many hosts wait for an answer of the same host"),
     Reason.DNS_NO_SUCH_NAME: (_N, "the host name does not exist"),
     Reason.DNS_FAILED: (_N, "the name servers gave an error"),
     Reason.DNS_TIMEOUT: (_C, "the name servers did not answer"),

@@ -2,7 +2,8 @@
 
 The decisions are ``politeness``'s; here they meet the partition's table and the wire. The file is stored per origin (scheme and
 host with port, RFC 9309 §2.3) and compiled matchers are kept for the origins in use. Long files are read and compiled away from the loop
-(``robots_reading``), so a caller asks ``state`` first, and awaits ``load`` when that says that the file is not ready.
+(``robots_reading``), so a caller asks ``state`` first, and awaits ``load`` when that says that the file is not ready. Where a
+file redirects to is ``errands``' to ask for.
 """
 
 from __future__ import annotations
@@ -10,31 +11,25 @@ from __future__ import annotations
 import hashlib
 from base64 import b32encode
 from collections import OrderedDict
-from collections.abc import Callable
 
 import msgspec
 
 from lycosa.crawl_clock import CrawlClock
-from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.partition import Partition
-from lycosa.frontier.visit_state import VisitRecord, VisitState
-from lycosa.kv.records import robots_key
+from lycosa.frontier.visit_state import VisitState
+from lycosa.kv.records import encode, robots_key
 from lycosa.model.capture import Capture, RobotsDecision
 from lycosa.model.discovered import LinkKind
-from lycosa.model.fetched import Fetched, FetchKind, FetchRequest
+from lycosa.model.fetched import Fetched, FetchKind
 from lycosa.pacing import Rest
 from lycosa.parse.identify import identify
-from lycosa.politeness.robots_cache import RobotsRecord, RobotsState, decision, robots_state
+from lycosa.politeness.robots_cache import LONGEST_USE_S, RobotsAnswer, RobotsRecord, RobotsState, decision, robots_state
 from lycosa.politeness.robots_rules import Matcher
-from lycosa.ports import ResolveError
 from lycosa.reasons import Reason
 from lycosa.robots_reading import Ready, RobotsReader, whole_body
-from lycosa.schedule.outcome import REDIRECTS
 from lycosa.sender import Sender
-from lycosa.url import InvalidUrl, hash8, host_of
+from lycosa.url import host_of
 
-_HOPS = 5
-_LONGEST_WAIT_S = 120.0  # for a host that robots.txt redirects to; one that rests for longer counts as unreachable for now
 _MATCHERS = 20_000
 _RULES = 1_000_000  # about half a kilobyte each, rule and matcher
 
@@ -68,24 +63,33 @@ class OriginState(msgspec.Struct, frozen=True):
         return decision(self.record, self.matcher.judge(target))
 
 
+class Learned(msgspec.Struct, frozen=True):
+    """What an answer means for an origin: the record, ready and as it is stored; the delay that http and https of its host ask for; why the
+    last request failed."""
+
+    ready: Ready
+    stored: bytes
+    crawl_delay_s: float
+    reason: Reason
+
+    @property
+    def sitemaps(self) -> list[str]:
+        """The Sitemap lines of the file."""
+        return self.ready.record.rules.sitemaps
+
+
 class Robots:
     """One per worker."""
 
     def __init__(
         self,
         reader: RobotsReader,
-        frontier: Frontier,
         sender: Sender,
         clock: CrawlClock,
-        resolve_url: Callable[[str, str], str],
-        partition_of: Callable[[str], int],
     ) -> None:
         self._reader = reader
-        self._frontier = frontier
         self._sender = sender
         self._clock = clock
-        self._resolve_url = resolve_url
-        self._partition_of = partition_of
         self._known: OrderedDict[bytes, Ready] = OrderedDict()
         self._rules = 0  # of all known files: a hostile one has as many as ten thousand ordinary ones
         self.most_rules = _RULES
@@ -126,90 +130,75 @@ class Robots:
             self._keep(key, known)
         return known
 
-    async def fetch(self, partition: Partition, visit: VisitState, secure: bool, address: str, rest: Rest) -> list[Capture]:
-        """Fetches the file, its redirects at once, and remembers what it means. Gives the responses to be stored.
+    async def fetch(self, url: str, address: str, rest: Rest) -> Fetched:
+        """One request for a robots.txt, or for where one redirects to. The slot of ``address`` is taken; ``rest`` decides the host's
+        rest."""
+        return await self._sender.send(self._sender.robots_request(url, address, self._reader.section.max_bytes + 1), rest)
 
-        The slot of ``address`` is taken; ``rest`` decides the host's rest.
-        """
-        fetched = await self._sender.send(self._request(robots_url(visit.host, secure), address), rest)
-        captures = [_capture(fetched, visit)] if fetched.status else []
-        if fetched.status in REDIRECTS:
-            fetched = await self._follow(fetched, visit, rest, captures)
-        old, other = await self.load(partition, visit, secure), await self.load(partition, visit, not secure)
+    async def read(self, partition: Partition, visit: VisitState, secure: bool, fetched: Fetched) -> Learned:
+        """What the last response to a request for an origin's file means, all redirects followed."""
+        old = await self.load(partition, visit, secure)
         ready, stored = await self._reader.read(fetched, old.record if old else None, self._clock.time())
-        record = ready.record
-        visit.record.last_error = record.error if record.failures else fetched.reason
+        return await self._learned(partition, visit, secure, ready, stored, fetched.reason)
+
+    async def read_foreign(self, fetched: Fetched) -> tuple[RobotsRecord, bytes]:
+        """What the response to an errand means for those who asked; and how it is stored."""
+        ready, stored = await self._reader.read(fetched, None, self._clock.time())
+        return ready.record, stored
+
+    async def judge(self, partition: Partition, visit: VisitState, secure: bool, answer: RobotsAnswer, until: float = 0.0) -> Learned:
+        """What follows when there was no file at the end of the redirects; after a failure it is asked for again no earlier than at
+        ``until`` (crawl time)."""
+        old, time = await self.load(partition, visit, secure), self._clock.time()
+        ready = self._reader.judge(answer, old, time)
+        if ready.record.failures and until > ready.record.next_try:
+            record = msgspec.structs.replace(ready.record, next_try=min(until, time + LONGEST_USE_S))
+            ready = Ready(record, ready.matcher)
+        return await self._learned(partition, visit, secure, ready, encode(ready.record), answer.reason)
+
+    async def adopted(self, partition: Partition, visit: VisitState, secure: bool) -> Learned | None:
+        """What ``adopt`` stored, if it is there still."""
+        stored, ready = partition.table.get(robots_key(visit.host8, secure)), await self.load(partition, visit, secure)
+        return await self._learned(partition, visit, secure, ready, stored, Reason.NONE) if stored and ready else None
+
+    def adopt(self, partition: Partition, visit: VisitState, secure: bool, stored: bytes) -> None:
+        """Stores the file of another host as an origin's."""
+        self._drop(robots_key(visit.host8, secure))
         partition.table.put(robots_key(visit.host8, secure), stored)
-        self._keep(robots_key(visit.host8, secure), ready)
-        # The delay is the host's, the file an origin's: where http and https ask for different ones, the longer holds.
-        crawl_delay_s = max(record.rules.crawl_delay_s, other.record.rules.crawl_delay_s if other else -1.0)
-        visit.record.pace = msgspec.structs.replace(visit.record.pace, crawl_delay_s=crawl_delay_s)
-        rest.decide()
+
+    def keep(self, partition: Partition, visit: VisitState, secure: bool, learned: Learned) -> None:
+        """Remembers what was learnt."""
+        record = learned.ready.record
+        visit.record.last_error = record.error if record.failures else learned.reason
+        partition.table.put(robots_key(visit.host8, secure), learned.stored)
+        self._keep(robots_key(visit.host8, secure), learned.ready)
+        visit.record.pace = msgspec.structs.replace(visit.record.pace, crawl_delay_s=learned.crawl_delay_s)
         partition.visits.touch(visit)
-        return captures
 
-    async def _follow(self, fetched: Fetched, visit: VisitState, rest: Rest, captures: list[Capture]) -> Fetched:
-        """Up to five hops (RFC 9309 §2.3.1.2), each through names, guard and address table, and no host pressed by them."""
-        self._frontier.lend(visit.host8, rest.until)
-        try:
-            for _ in range(_HOPS):
-                location = fetched.location
-                try:
-                    url = self._resolve_url(location, fetched.url)
-                except InvalidUrl as error:
-                    return msgspec.structs.replace(fetched, reason=Reason.BAD_REDIRECT, detail=str(error))
-                if not location:
-                    return msgspec.structs.replace(fetched, reason=Reason.BAD_REDIRECT)
-                fetched = await self._hop(url, rest)
-                if fetched.status:
-                    captures.append(_capture(fetched, visit))
-                if fetched.status not in REDIRECTS:
-                    return fetched
-            return msgspec.structs.replace(fetched, reason=Reason.TOO_MANY_REDIRECTS)
-        finally:
-            self._frontier.end_lending(visit.host8)
+    def fresh(self, partition: Partition, visit: VisitState, url: str) -> bytes | None:
+        """What robots.txt at a URL of this host says, as it is stored, when it was fetched, may be used still, and is ready."""
+        secure = url.startswith("https:")
+        if url != robots_url(visit.host, secure):
+            return None
+        state = self.state(partition, visit, secure, self._clock.time())
+        if state is None or state.record is None or state.is_needed or state.record.failures:
+            return None
+        return partition.table.get(robots_key(visit.host8, secure))
 
-    async def _hop(self, url: str, rest: Rest) -> Fetched:
-        """One request to a host outside its visits, which then rests by its own pace."""
-        host = host_of(url)
-        host8, partition = hash8(host), self._partition_of(host)
-        try:
-            address = (await self._sender.resolve(host))[0]
-        except ResolveError as error:
-            return Fetched(url, error.reason, str(error))
-        clock = self._clock
-        if not await self._is_free(lambda: self._frontier.borrow(partition, host, host8, clock.monotonic(), clock.time())):
-            return Fetched(url, Reason.TOTAL_TIMEOUT, f"{host} may not be asked now")
-        other = self._frontier.known(partition, host8)
-        rest = rest.of(other if other is not None else VisitState(partition, host8, VisitRecord(host), 1))
-        until = clock.monotonic()
-        try:
-            if not await self._is_free(lambda: self._sender.take(address)):
-                return Fetched(url, Reason.TOTAL_TIMEOUT, f"{address} may not be asked now")
-            until = rest.until
-            fetched = await self._sender.send(self._request(url, address), rest)
-            until = rest.until
-            return fetched
-        finally:
-            self._frontier.return_borrowed(partition, host8, until, rest.time_until)
-
-    async def _is_free(self, take: Callable[[], float]) -> bool:
-        """Waits until a host or an address is taken; not for long."""
-        start = self._clock.monotonic()
-        while (wait := take()) > 0:
-            if self._clock.monotonic() + wait > start + _LONGEST_WAIT_S:
-                return False
-            await self._clock.sleep(wait)
-        return True
+    async def _learned(self, partition: Partition, visit: VisitState, secure: bool, ready: Ready, stored: bytes, reason: Reason) -> Learned:
+        # The delay is the host's, the file an origin's: where http and https ask for different ones, the longer holds.
+        other = await self.load(partition, visit, not secure)
+        crawl_delay_s = max(ready.record.rules.crawl_delay_s, other.record.rules.crawl_delay_s if other else -1.0)
+        return Learned(ready, stored, crawl_delay_s, reason)
 
     def forget(self, partition: Partition, visit: VisitState, secure: bool) -> None:
         """What was learnt of the origin does not count: nobody was asked."""
         partition.table.delete(robots_key(visit.host8, secure))
-        known = self._known.pop(robots_key(visit.host8, secure), None)
-        self._rules -= len(known.record.rules.rules) if known else 0
+        self._drop(robots_key(visit.host8, secure))
 
-    def _request(self, url: str, address: str) -> FetchRequest:
-        return self._sender.robots_request(url, address, self._reader.section.max_bytes + 1)
+    def _drop(self, key: bytes) -> None:
+        known = self._known.pop(key, None)
+        self._rules -= len(known.record.rules.rules) if known else 0
 
     def _keep(self, key: bytes, known: Ready) -> None:
         old = self._known.pop(key, None)
@@ -225,7 +214,8 @@ def robots_url(host: str, secure: bool) -> str:
     return f"{'https' if secure else 'http'}://{host}/robots.txt"
 
 
-def _capture(fetched: Fetched, visit: VisitState) -> Capture:
+def robots_capture(fetched: Fetched) -> Capture:
+    """A response to be stored."""
     digest = hashlib.sha1(whole_body(fetched), usedforsecurity=False).digest()
     return Capture(
         fetched=fetched,

@@ -16,7 +16,7 @@ from lycosa.config import RobotsSection
 from lycosa.decode import decode
 from lycosa.kv.records import encode
 from lycosa.model.fetched import Fetched
-from lycosa.politeness.robots_cache import RobotsRecord, after_fetch, answer_of
+from lycosa.politeness.robots_cache import RobotsAnswer, RobotsRecord, after_fetch, answer_of
 from lycosa.politeness.robots_rules import Matcher
 from lycosa.ports import Offload
 
@@ -50,6 +50,11 @@ class RobotsReader:
         if len(body) > SHORT_BYTES:
             return await self._offload.run(lambda: self._ready(fetched, body, old, time))
         return self._ready(fetched, body, old, time)
+
+    def judge(self, answer: RobotsAnswer, old: Ready | None, time: float) -> Ready:
+        """What an answer without a file means, when ``old`` was known before."""
+        record = after_fetch(old.record if old else None, answer, self._product, self.section, time)
+        return Ready(record, old.matcher if old is not None and record.rules is old.record.rules else Matcher(record.rules))
 
     async def load(self, stored: bytes) -> Ready:
         """A record of the table."""

@@ -193,6 +193,8 @@ class Worker:
 
     def _is_finished(self, now: float, time: float, wait: float) -> bool:
         """Nothing is leased, no host will be ready within ``wait`` and nothing will be due within ``finish_wait``."""
+        if any(partition.counters.asking for partition in self.frontier.partitions.values()):
+            return False  # an answer will come, or its deadline
         ready = self.frontier.next_time()
         if self.frontier.waiting_in_front() and (ready is None or ready > now):
             return False

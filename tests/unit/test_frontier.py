@@ -1,14 +1,17 @@
-"""The frontier of a worker: who comes to the workbench, who leaves it, who may be borrowed."""
+"""The frontier of a worker: who comes to the workbench, who leaves it, who has a turn for others."""
 
 from __future__ import annotations
 
+import msgspec
 from test_partition import START, commit, done, found, open_partition
 
+from lycosa.frontier.errand_queue import MOST_WAITING, asker_count, with_asker
 from lycosa.frontier.frontier import Frontier
-from lycosa.frontier.visit_state import HostState, VisitState
+from lycosa.frontier.visit_state import HostState, VisitRecord, VisitState, decode_visit
 from lycosa.frontier.workbench import Workbench
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.model.completed import UrlState
+from lycosa.model.errand import Asker, Errand
 from lycosa.reasons import Reason
 from lycosa.url import hash8
 
@@ -179,59 +182,114 @@ def test_a_sleeping_host_sleeps_on_when_urls_of_it_are_found_and_over_a_restart(
     assert fetch(frontier, 1000.0) == f"http://{A}/1"
 
 
-# -- borrowing ------------------------------------------------------------------------------------------------------
+# -- errands --------------------------------------------------------------------------------------------------------
+
+WHO = Asker(0, hash8("asker.test"), False, 1)
 
 
-def borrow(frontier: Frontier, host: str, now: float) -> float:
-    return frontier.borrow(0, host, hash8(host), now, START + now)
+def send_errand(frontier: Frontier, host: str) -> VisitState:
+    partition = frontier.partitions[0]
+    visit = partition.meet(hash8(host), f"http://{host}/robots.txt")
+    visit.record.errands = (Errand(f"http://{host}/robots.txt", (WHO,)),)
+    partition.visits.touch(visit)
+    frontier.recall(visit)
+    return visit
 
 
-def test_a_borrowed_host_is_not_visited_until_its_rest_is_over() -> None:
-    frontier = frontier_with({A: 2})
-    assert borrow(frontier, A, 0.0) == 0.0
-    assert borrow(frontier, A, 0.0) > 0.0
-    assert fetch(frontier, 1.0) is None
-    frontier.return_borrowed(0, hash8(A), 7.0, START + 7)
-    assert fetch(frontier, 6.9) is None
-    assert fetch(frontier, 7.0) is not None
+def test_a_host_that_was_never_met_has_a_turn_for_an_errand() -> None:
+    frontier = frontier_with({})
+    met = send_errand(frontier, "new.test")
+    visit = frontier.acquire(0.0, START)
+    assert visit is met and visit.record.waiting == 0 and frontier.partitions[0].counters.hosts == 1
+    visit.record.errands = ()
+    visit.rest(5.0, START + 5, 1.0)
+    frontier.give_back(visit)
+    assert visit.record.state is HostState.EXHAUSTED and visit.record.front is None
+    send_errand(frontier, "new.test")
+    assert frontier.acquire(4.9, START + 4.9) is None, "its rest is not over"
+    assert frontier.acquire(5.0, START + 5.0) is met
 
 
-def test_a_host_in_process_or_resting_is_not_borrowed() -> None:
+def test_an_errand_waits_for_the_rest_of_a_host_and_not_for_what_its_own_urls_wait_for() -> None:
     frontier = frontier_with({A: 2})
     visit = frontier.acquire(0.0, START)
-    assert visit is not None and borrow(frontier, A, 0.0) > 0.0
-    frontier.release(visit, 5.0, START + 5)
-    assert borrow(frontier, A, 1.0) == 4.0
-    assert borrow(frontier, A, 5.0) == 0.0
+    assert visit is not None
+    visit.rest(5.0, START + 5, 1.0)
+    frontier.partitions[0].snooze(visit, START + 100, Reason.ROBOTS_UNREACHABLE)
+    visit.next_time = 100.0
+    frontier.give_back(visit)
+    send_errand(frontier, A)
+    assert frontier.acquire(4.9, START + 4.9) is None
+    assert frontier.acquire(5.0, START + 5.0) is visit
+    assert visit.record.state is HostState.SNOOZED and not visit.has_own_turn(5.0)
+    visit.record.errands = ()
+    visit.rest(8.0, START + 8, 6.0)
+    frontier.give_back(visit)
+    assert frontier.acquire(99.0, START + 99) is None and frontier.acquire(100.0, START + 100) is visit
 
 
-def test_a_host_that_is_only_known_from_disk_or_held_back_keeps_its_rest() -> None:
-    frontier = frontier_with({A: 2, B: 1})
-    visit = frontier.partitions[0].visits.find(hash8(A))
-    assert isinstance(visit, VisitState)
-    visit.record.next_at = START + 50
-    assert borrow(frontier, A, 10.0) == 40.0
-    frontier.hold_back({B: 25.0})
-    assert borrow(frontier, B, 10.0) == 15.0
+def test_an_errand_wakes_a_host_that_sleeps_for_its_own_reasons() -> None:
+    frontier = frontier_with({A: 2})
+    visit = frontier.acquire(0.0, START)
+    assert visit is not None
+    visit.rest(5.0, START + 5, 1.0)
+    frontier.partitions[0].snooze(visit, START + 5000, Reason.ROBOTS_UNREACHABLE)
+    visit.next_time = 5000.0
+    frontier.give_back(visit)
+    assert visit.record.asleep_until
+    send_errand(frontier, A)
+    assert not visit.record.asleep_until and frontier.partitions[0].counters.hosts_asleep == 0
+    assert frontier.acquire(6.0, START + 6) is visit
 
 
-def test_an_unknown_host_is_remembered_between_two_borrowers() -> None:
-    frontier = frontier_with({A: 1})
-    assert borrow(frontier, "new.test", 0.0) == 0.0
-    frontier.return_borrowed(0, hash8("new.test"), 3.0, START + 3)
-    assert borrow(frontier, "new.test", 1.0) == 2.0
+def test_a_host_that_asked_to_wait_for_long_sleeps_with_its_errand() -> None:
+    frontier = frontier_with({A: 2})
+    visit = frontier.acquire(0.0, START)
+    assert visit is not None
+    frontier.release(visit, 5000.0, START + 5000)
+    send_errand(frontier, A)
+    assert frontier.acquire(6.0, START + 6) is None and visit.record.asleep_until
+    frontier.partitions[0].wake_due(START + 5000)
+    assert frontier.acquire(5000.0, START + 5000) is visit
 
 
-def test_two_that_lend_themselves_can_borrow_each_other() -> None:
-    frontier = frontier_with({A: 1, B: 1})
-    visits = [frontier.acquire(0.0, START), frontier.acquire(0.0, START)]
-    assert None not in visits
-    frontier.lend(hash8(A), 1.0)
-    frontier.lend(hash8(B), 1.0)
-    assert borrow(frontier, A, 0.5) == 0.5
-    assert borrow(frontier, A, 1.0) == borrow(frontier, B, 1.0) == 0.0
-    frontier.end_lending(hash8(A))
-    assert borrow(frontier, A, 2.0) > 0.0
+def test_a_host_that_was_given_up_or_is_parked_has_turns_for_errands_alone() -> None:
+    frontier = frontier_with({A: 2, B: 2})
+    for host, park in ((A, False), (B, True)):
+        visit = frontier.partitions[0].visits.find(hash8(host))
+        assert visit is not None
+        if park:
+            frontier.partitions[0].park(visit, START + 9999, Reason.HOST_PAGE_BUDGET, "")
+        else:
+            frontier.partitions[0].retire(visit, Reason.CONNECT_REFUSED, "")
+    assert frontier.acquire(0.0, START) is None
+    for host in (A, B):
+        send_errand(frontier, host)
+        visit = frontier.acquire(1.0, START + 1)
+        assert visit is not None and visit.host == host and not visit.has_own_turn(1.0)
+        visit.record.errands = ()
+        frontier.release(visit, 2.0, START + 2)
+        assert visit.record.front is None and not visit.benched
+    assert frontier.acquire(50.0, START + 50) is None
+
+
+def test_the_rest_of_a_host_from_before_errands_is_its_next_time() -> None:
+    old = msgspec.msgpack.encode(list(msgspec.structs.astuple(VisitRecord(A, HostState.SNOOZED, next_at=START + 50)))[:-3])
+    record = decode_visit(old)
+    assert (record.rests_until, record.errands, record.questions) == (START + 50, (), ())
+
+
+def test_errands_of_one_url_are_one_and_the_queue_is_bounded() -> None:
+    waiting: tuple[Errand, ...] = ()
+    for number in range(MOST_WAITING):
+        fuller = with_asker(waiting, f"http://a.test/{number % 7}", Asker(0, hash8(str(number)), False, number))
+        assert fuller is not None
+        waiting = fuller
+    assert len(waiting) == 7 and asker_count(waiting) == MOST_WAITING
+    assert with_asker(waiting, "http://a.test/0", Asker(0, b"others", False, 0)) is None
+    again = with_asker(waiting, "http://a.test/0", Asker(0, hash8("3"), False, 1000))
+    assert again is not None and asker_count(again) == MOST_WAITING, "an origin that asks anew takes its own place"
+    assert [errand.url for errand in again] == [errand.url for errand in waiting]
 
 
 def test_a_retired_host_is_not_given_while_its_last_page_is_parsed() -> None:

@@ -34,10 +34,10 @@ JOINTS = [
     "suspects",
     "seed_check",
 ]
-JOINTS += ["reopening", "machine_table", "admission", "robots_reading", "slicing"]
+JOINTS += ["reopening", "machine_table", "admission", "robots_reading", "slicing", "reaching", "errands"]
 ASSEMBLY = ["assembly", "real_ports", "messages", "progress", "session", "delivery", "status_file", "grants", "relieving", "parser_notes"]
 PROCESSES = ["supervisor", "worker_process", "worker_handle", "crawl", "reparse_run"]
-LOOP = [["capturing", "leasing", "parsing", "reparsing"], ["pipeline"], ["committing"], ["worker"]]
+LOOP = [["capturing", "leasing", "parsing", "reparsing"], ["stages"], ["robots_turns"], ["pipeline"], ["committing"], ["worker"]]
 LAYERS = [VALUES, TOOLS, STAGES, JOINTS, ["inspect", "simulate"], *LOOP, ASSEMBLY, PROCESSES, ["cli", "__main__"]]
 
 # What a stage may import beside values and itself: memory in front of the disk, and shapes of bytes.

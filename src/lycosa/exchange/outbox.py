@@ -2,7 +2,7 @@
 
 ===================  ==================================================================
 ``O dest4``          number of the last parcel made for a partition (8 bytes)
-``O dest4 seq8``     a parcel that is not acknowledged yet: its discovered URLs, or rows of content-seen, msgpack
+``O dest4 seq8``     a parcel that is not acknowledged yet: its discovered URLs (array), or what else it has (map), msgpack
 ``I source4``        number of the last parcel taken from a partition (8 bytes)
 ===================  ==================================================================
 
@@ -20,11 +20,13 @@ from typing import Protocol
 from lycosa.exchange.parcel_rows import ParcelRow, decode_row, encode_row, urls_of
 from lycosa.exchange.port import Parcel, ParcelGap, ParcelsLost
 from lycosa.model.discovered import Discovered
+from lycosa.model.errand import Answer, Errand
 
 PARCEL_URLS = 500
 """Most URLs of a parcel: about 100 kB, a fraction of a commit."""
 
 _OUTBOXES, _OUTBOXES_END = b"O", b"P"
+_PARCEL_BYTES = 1_000_000  # of robots.txt files that are in the answers of one parcel, unless it is a single one
 
 
 class Table(Protocol):
@@ -52,12 +54,16 @@ class Outbox:
     def enqueue(self, destination: int, discovered: Sequence[Discovered]) -> None:
         """Puts URLs for another partition into the open commit, as one or more parcels."""
         self._add(
-            destination, [ParcelRow(list(discovered[start : start + PARCEL_URLS]), []) for start in range(0, len(discovered), PARCEL_URLS)]
+            destination, [ParcelRow(list(discovered[start : start + PARCEL_URLS])) for start in range(0, len(discovered), PARCEL_URLS)]
         )
 
     def enqueue_contents(self, destination: int, rows: list[tuple[bytes, bytes]]) -> None:
         """Puts rows of content-seen for another partition into the open commit, as one or more parcels."""
         self._add(destination, [ParcelRow([], rows[start : start + PARCEL_URLS]) for start in range(0, len(rows), PARCEL_URLS)])
+
+    def enqueue_errands(self, destination: int, items: Sequence[Errand | Answer]) -> None:
+        """Puts errands and answers for another partition into the open commit, in their order, as one or more parcels."""
+        self._add(destination, [_of_items(part) for part in _parts(items)])
 
     def pending(self, destination: int, limit: int, after: int = 0) -> list[Parcel]:
         """Committed parcels for a partition that are not acknowledged, in order, with a number greater than ``after``."""
@@ -93,7 +99,8 @@ class Outbox:
             self._table.put(_made_key(destination), _packed(sequence + len(parcels)))
 
     def _parcel(self, destination: int, sequence: int, row: ParcelRow) -> Parcel:
-        return Parcel(self.source, destination, sequence, row.discovered, row.contents, self._acknowledged.get(destination, 0))
+        acknowledged = self._acknowledged.get(destination, 0)
+        return Parcel(self.source, destination, sequence, row.discovered, row.contents, acknowledged, row.errands, row.answers)
 
     def __repr__(self) -> str:
         return f"Outbox(source={self.source}, acknowledged={self._acknowledged})"
@@ -131,6 +138,24 @@ def waiting_urls(scan: Callable[[bytes, bytes], Iterable[tuple[bytes, bytes]]]) 
     for key, value in scan(_OUTBOXES, _OUTBOXES_END):
         if len(key) > len(_made_key(0)):
             yield from urls_of(value)
+
+
+def _of_items(items: Sequence[Errand | Answer]) -> ParcelRow:
+    return ParcelRow([], [], [each for each in items if isinstance(each, Errand)], [each for each in items if isinstance(each, Answer)])
+
+
+def _parts(items: Sequence[Errand | Answer]) -> Iterator[list[Errand | Answer]]:
+    """Parts of bounded number and size: an answer may bring a long robots.txt."""
+    part: list[Errand | Answer] = []
+    size = 0
+    for item in items:
+        size += len(item.robots) if isinstance(item, Answer) else 0
+        if part and (len(part) >= PARCEL_URLS or size > _PARCEL_BYTES):
+            yield part
+            part, size = [], len(item.robots) if isinstance(item, Answer) else 0
+        part.append(item)
+    if part:
+        yield part
 
 
 def _made_key(destination: int) -> bytes:

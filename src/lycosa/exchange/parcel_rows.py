@@ -4,7 +4,8 @@
 a parcel of                 its row, in MessagePack
 ==========================  ======================================================================
 discovered URLs             an array of ``Discovered``
-anything else               a map with a field for each kind: ``contents``, rows of content-seen
+anything else               a map with a field for each kind: ``contents``, rows of content-seen; ``errands``
+                            and ``answers`` to errands
 ==========================  ======================================================================
 
 A new kind of parcel is a new field of ``_Map``, with a default. A program that does not know a field must not send such a row:
@@ -14,22 +15,25 @@ ignores fields that it does not know.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import msgspec
 
 from lycosa.model.discovered import Discovered
+from lycosa.model.errand import Answer, Errand
 
 
-class ParcelRow(NamedTuple):
-    """What a row holds; a parcel is of one kind, so the other is empty."""
+class ParcelRow(msgspec.Struct, frozen=True):
+    """What a row holds; a parcel is of one kind, so the others are empty. Errands and answers count as one."""
 
     discovered: list[Discovered]
-    contents: list[tuple[bytes, bytes]]
+    contents: list[tuple[bytes, bytes]] = []
+    errands: list[Errand] = []
+    answers: list[Answer] = []
 
 
 class _Map(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     contents: list[tuple[bytes, bytes]] = []
+    errands: list[Errand] = []
+    answers: list[Answer] = []
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -41,13 +45,16 @@ _URLS: msgspec.msgpack.Decoder[list[Discovered] | dict[str, msgspec.Raw]] = msgs
 
 def encode_row(row: ParcelRow) -> bytes:
     """The bytes of a row."""
-    return _ENCODER.encode(_Map(row.contents) if row.contents else row.discovered)
+    is_map = row.contents or row.errands or row.answers
+    return _ENCODER.encode(_Map(row.contents, row.errands, row.answers) if is_map else row.discovered)
 
 
 def decode_row(value: bytes) -> ParcelRow:
     """All that a row holds. Raises ``msgspec.DecodeError`` for one of a kind that this program does not know."""
     decoded = _DECODER.decode(value)
-    return ParcelRow(decoded, []) if isinstance(decoded, list) else ParcelRow([], decoded.contents)
+    if isinstance(decoded, list):
+        return ParcelRow(decoded)
+    return ParcelRow([], decoded.contents, decoded.errands, decoded.answers)
 
 
 def urls_of(value: bytes) -> list[Discovered]:

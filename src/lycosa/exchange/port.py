@@ -1,4 +1,4 @@
-"""The exchange port: carries discovered URLs, and what was stored, to the partition that owns them.
+"""The exchange port: carries discovered URLs, what was stored, errands and their answers to the partition that owns them.
 
 Between two partitions parcels are numbered without a gap. The sender keeps each in its outbox until it is acknowledged, and an
 acknowledgement means that the receiver has *committed* it; the receiver remembers the number of the last parcel from each sender. So every
@@ -13,11 +13,13 @@ from typing import Protocol
 import msgspec
 
 from lycosa.model.discovered import Discovered
+from lycosa.model.errand import Answer, Errand
 
 
 class Parcel(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What one partition has for another: discovered URLs, or rows of content-seen (key, value). ``sequence`` counts the parcels of
-    this pair from 1; ``acknowledged`` is the last one of which the source knows that it was taken and committed."""
+    """What one partition has for another: discovered URLs, rows of content-seen (key, value), errands, or answers to errands.
+    ``sequence`` counts the parcels of this pair from 1; ``acknowledged`` is the last one of which the source knows that it was taken and
+    committed."""
 
     source: int
     destination: int
@@ -25,6 +27,8 @@ class Parcel(msgspec.Struct, frozen=True, array_like=True, gc=False):
     discovered: list[Discovered]
     contents: list[tuple[bytes, bytes]] = []
     acknowledged: int = 0
+    errands: list[Errand] = []
+    answers: list[Answer] = []
 
 
 Receiver = Callable[[Parcel], Awaitable[None]]

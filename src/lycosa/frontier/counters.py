@@ -24,7 +24,8 @@ class Readable(Protocol):
 class Counters(msgspec.Struct):
     """URLs by state, captures, pages (200 and HTML), body bytes, refusals by pure rules, failures and remarks by reason, hosts.
 
-    ``hosts`` counts those ever met; ``hosts_parked``, ``hosts_retired`` and ``hosts_asleep`` those that are so now.
+    ``hosts`` counts those ever met; ``hosts_parked``, ``hosts_retired`` and ``hosts_asleep`` those that are so now. ``asked`` counts
+    errands that were asked of other hosts, and gives each its number; ``asking`` those whose answer is waited for now.
     """
 
     discovered: int = 0
@@ -39,6 +40,8 @@ class Counters(msgspec.Struct):
     hosts_parked: int = 0
     hosts_retired: int = 0
     hosts_asleep: int = 0
+    asked: int = 0
+    asking: int = 0
 
     def move(self, before: UrlState | None, after: UrlState | None, count: int = 1) -> None:
         """``count`` URLs change state; ``None`` before is a discovery."""

@@ -44,10 +44,17 @@ class DueQueue:
             self.earliest = min(self.earliest, due_at)
 
     def remove(self, due_at: int, suffix: bytes) -> None:
-        """``suffix`` is not due at ``due_at`` any more. ``earliest`` may stay too early, which costs one look."""
+        """``suffix`` is not due at ``due_at`` any more."""
         if suffix in self._added.get(due_at, ()):
             self._added[due_at].remove(suffix)
-            return
+        else:
+            self._remove_stored(due_at, suffix)
+        if not self._added.get(due_at, True):
+            del self._added[due_at]
+        if due_at <= self.earliest:
+            self.earliest = min([self._peek(due_at), *self._added])
+
+    def _remove_stored(self, due_at: int, suffix: bytes) -> None:
         for key, row in list(self._table.scan(self._key(due_at, b""), self._key(due_at + 1, b""))):
             suffixes = due_urls(key, row) if self._row > 1 else [key[_TIME:]]
             if suffix in suffixes:

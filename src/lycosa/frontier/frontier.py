@@ -41,8 +41,6 @@ _ROUNDS = 20
 QUANTUM = 32  # visits, after which a host makes room while others wait
 _LONGEST_WAIT_S = 86_400.0
 _LONGEST_DUE_S = 366 * 86_400.0
-_BUSY_S = 0.25
-_BORROWED = 10_000  # borrowed hosts remembered before those whose time has passed are dropped
 _ADDRESS_SHARE = 8  # at most one of so many places on the workbench is for hosts of one address
 _SLEEP_S = 120.0  # a host that waits for longer sleeps
 
@@ -76,8 +74,6 @@ class Frontier:
         self._turns = cycle(self.partitions.values())
         self._visits: dict[bytes, int] = {}
         self._not_before: dict[str, float] = {}
-        self._borrowed: dict[bytes, float] = {}  # until when, on the monotonic clock; infinite while the request goes on
-        self._lent: dict[bytes, float] = {}  # hosts in process that may be borrowed, and from when
         self._now = self._wall = 0.0  # of the last ``acquire``
         self.in_process: dict[bytes, VisitState] = {}
         self.longest_wait_s, self.longest_due_s = _LONGEST_WAIT_S, _LONGEST_DUE_S
@@ -107,71 +103,28 @@ class Frontier:
     def acquire(self, now: float, wall: float) -> VisitState | None:
         """A host that is ready, or ``None``. The caller gives it back by ``release``."""
         self._now, self._wall = now, wall
-        visit = self._take_ready(now)
+        visit = self.workbench.acquire(now)
         if visit is None and self._refill_or_gather(now, wall):
-            visit = self._take_ready(now)
+            visit = self.workbench.acquire(now)
         if visit is not None:
             self.in_process[visit.host8] = visit
-            self.partitions[visit.partition].wake(visit)
+            if visit.next_time <= now:  # else its turn is for an errand
+                self.partitions[visit.partition].wake(visit)
         return visit
 
-    def borrow(self, partition: int, host: str, host8: bytes, now: float, wall: float) -> float:
-        """A request to a host outside its own visits (a robots.txt redirect leads there): 0 when it may start now, else seconds to wait.
-
-        Until ``return_borrowed`` no visit of the host begins.
-        """
-        if host8 in self.in_process and host8 not in self._lent:
-            return _BUSY_S
-        until = max(self._borrowed.get(host8, 0.0), self._not_before.get(host, 0.0), self._lent.get(host8, 0.0))
-        visit = self.known(partition, host8)
-        if visit is not None and host8 not in self._lent:
-            until = max(until, visit.next_time, now + visit.record.next_at - wall)
-        if until > now:
-            return min(until - now, _LONGEST_WAIT_S) if until < inf else _BUSY_S
-        self._borrowed[host8] = inf
-        return 0.0
-
-    def return_borrowed(self, partition: int, host8: bytes, next_time: float, wall_next: float) -> None:
-        """The request is over; the host may be fetched from ``next_time``."""
-        self._borrowed[host8] = next_time
-        visit = self.known(partition, host8)
-        if visit is not None:
-            # What it asked for outlives this process.
-            visit.record.next_at = max(visit.record.next_at, wall_next)
-            visit.next_time = max(visit.next_time, next_time)
-            self.partitions[partition].visits.touch(visit)
-        if len(self._borrowed) > _BORROWED:
-            self._borrowed = {host: until for host, until in self._borrowed.items() if until > self._now}
-
-    def lend(self, host8: bytes, next_time: float) -> None:
-        """The visit of this host sends nothing to it for now, so others may borrow it from ``next_time``.
-
-        Without that two hosts whose robots.txt redirect to each other would wait for each other for ever.
-        """
-        self._lent[host8] = next_time
-
-    def end_lending(self, host8: bytes) -> None:
-        """No more; a request that goes on keeps the host from its next visit."""
-        del self._lent[host8]
-
-    def known(self, partition: int, host8: bytes) -> VisitState | None:
-        """The state of a host that was met and is owned here."""
-        return self.partitions[partition].visits.find(host8) if partition in self.partitions else None
-
-    def _take_ready(self, now: float) -> VisitState | None:
-        while (visit := self.workbench.acquire(now)) is not None:
-            until = self._borrowed.get(visit.host8, 0.0)
-            if until <= now:
-                self._borrowed.pop(visit.host8, None)
-                return visit
-            visit.next_time = min(until, now + _BUSY_S) if until == inf else until
-            self.workbench.leave(visit)
-            self.workbench.put(visit)
-        return None
+    def recall(self, visit: VisitState) -> None:
+        """Something came for a host (an errand, or the answer to its own) that may be done before what it waits for."""
+        if visit.in_process:
+            return  # it is looked at when it is given back
+        if visit.benched:
+            self.workbench.move(visit)
+        else:
+            self.partitions[visit.partition].places.recall(visit)
 
     def release(self, visit: VisitState, next_time: float, wall_next: float) -> None:
         """The exchange is over; the host may be fetched again at ``next_time``, which is ``wall_next`` on the wall."""
-        visit.next_time, visit.record.next_at = next_time, wall_next
+        visit.next_time = visit.rest_time = next_time
+        visit.record.next_at = visit.record.rest_at = wall_next
         self.give_back(visit)
 
     def give_back(self, visit: VisitState) -> None:
@@ -189,7 +142,7 @@ class Frontier:
             self._send_to_line(partition, visit)
         elif is_spent and self._has_waiting():
             self._visits.pop(visit.host8, None)
-            partition.rotate(visit)
+            partition.places.rotate(visit)
         else:
             self.workbench.put(visit)
         if is_waited_for:
@@ -198,7 +151,7 @@ class Frontier:
     def _send_to_line(self, partition: Partition, visit: VisitState) -> None:
         """The host waits for room at its address, or for its turn there."""
         self._visits.pop(visit.host8, None)
-        partition.rotate(visit, visit.record.address)
+        partition.places.rotate(visit, visit.record.address)
         self._lines.note(visit.record.address)
 
     def _fill_from_line(self, address: str) -> None:
@@ -215,9 +168,11 @@ class Frontier:
 
     def _sleeps(self, visit: VisitState) -> bool:
         """Whether the host waits for so long that it does so outside of the workbench."""
-        wait = visit.next_time - self._now
+        wait = visit.ready_time - self._now
         if wait > _SLEEP_S:
-            self.partitions[visit.partition].sleep(visit, ceil(self._wall + wait))
+            # What holds a host back after a restart is known in memory alone, and an errand may end its sleep.
+            visit.record.rest_at = max(visit.record.rests_until, self._wall + visit.rest_time - self._now)
+            self.partitions[visit.partition].places.sleep(visit, ceil(self._wall + wait))
         return wait > _SLEEP_S
 
     def recall_strays(self, wall: float) -> int:
@@ -316,14 +271,15 @@ class Frontier:
         if visit is None or visit.benched:
             return False
         visit.pulled = True
-        if not visit.may_wait:
+        if not visit.may_be_visited:
             partition.settle_host(visit)  # it lines up again when it is reopened
             return False
-        if visit.record.next_at > wall + self.longest_wait_s:
+        if max(visit.record.next_at, visit.record.rest_at) > wall + self.longest_wait_s:
             visit.bound_wait(wall, self.longest_wait_s)
             partition.visits.touch(visit)
-        wait = max(visit.record.next_at - wall, 0.0)
-        visit.next_time = max(visit.next_time, now + wait, self._not_before.pop(visit.host, 0.0))
+        held = self._not_before.pop(visit.host, 0.0)
+        visit.next_time = max(visit.next_time, now + max(visit.record.next_at - wall, 0.0), held)
+        visit.rest_time = max(visit.rest_time, now + max(visit.record.rests_until - wall, 0.0), held)
         if self._sleeps(visit):
             return False
         address = visit.record.address

@@ -56,11 +56,11 @@ class Partition:
         self.seen = seen
         self._bands = section.bands
         self.visits = VisitStates(table, number, section.head, max(2 * section.workbench // section.partitions, _LEAST_STATES))
-        self._places = Places(table, section.bands, self.visits)
-        self.front, self.lines = self._places.front, self._places.lines
         self._leased: dict[bytes, Lease] = {}  # by host8 url8
         self.alarms = self._due, self._parked = DueQueue(table, b"D", _DUE_ROW), DueQueue(table, b"P")
         self.counters = counters_of(table)
+        self.places = Places(table, section.bands, self.visits, self._parked, self.counters)
+        self.front, self.lines = self.places.front, self.places.lines
         self.unparsed = UnparsedBodies(table, self.counters, self._due)
         self.bounds = Bounds(max(_BOUNDS // section.partitions, 1000))
         self._discovery = Discovery(seen, self.visits, self.bounds, self._admit, self._meet_again)
@@ -86,11 +86,8 @@ class Partition:
         return self._discovery.take_gathered()
 
     def _admit(self, found: Discovered, now: float) -> None:
-        visit = self.visits.find(found.host8)
-        if visit is None:
-            visit = self.visits.meet(found.host8, host_of(found.url))
-            self.counters.hosts += 1
-        elif found.kind is LinkKind.SEED and visit.record.state is HostState.RETIRED:
+        visit = self.meet(found.host8, found.url)
+        if found.kind is LinkKind.SEED and visit.record.state is HostState.RETIRED:
             self.reopen(visit, now)
         if found.depth > visit.record.deepest or found.importance > visit.record.importance:
             visit.record.deepest = max(visit.record.deepest, found.depth)
@@ -157,29 +154,7 @@ class Partition:
         visit.record.waiting += 1
         if state is HostState.EXHAUSTED:
             visit.record.state = HostState.READY
-        self._places.note_waiting(visit, band)
-        self.visits.touch(visit)
-
-    def rotate(self, visit: VisitState, address: str = "") -> None:
-        """The host leaves the workbench for the end of its front queue, or of the line of an address."""
-        visit.benched = False
-        self._places.line_up(visit, visit.best_band, address)
-
-    def sleep(self, visit: VisitState, until: int) -> None:
-        """The host waits for so long that it gives its place on the workbench to others; it lines up again at wall time ``until``."""
-        visit.benched = False
-        self._places.leave(visit)
-        self.counters.hosts_asleep += not visit.record.asleep_until
-        visit.record.asleep_until = until
-        self._parked.add(until, visit.host8)
-        self.visits.touch(visit)
-
-    def _rouse(self, visit: VisitState) -> None:
-        """A sleeping host's time has come."""
-        visit.record.asleep_until = 0
-        self.counters.hosts_asleep -= 1
-        if visit.record.waiting and visit.may_line_up:
-            self._places.line_up(visit, visit.best_band)
+        self.places.note_waiting(visit, band)
         self.visits.touch(visit)
 
     def _band(self, priority: int) -> int:
@@ -252,18 +227,24 @@ class Partition:
 
     # -- hosts --------------------------------------------------------------------------------------------------
 
+    def meet(self, host8: bytes, url: str) -> VisitState:
+        """The state of a URL's host, made when it is new."""
+        known = self.visits.find(host8)
+        self.counters.hosts += known is None
+        return known or self.visits.meet(host8, host_of(url))
+
     def settle_host(self, visit: VisitState) -> bool:
         """After a visit: whether the host has more to fetch. One that has not leaves its front queue."""
         record = visit.record
         if record.waiting == 0 and record.parked and visit.may_wait:
             self._promote(visit)
-        if record.waiting > visit.queue.open_leases and visit.may_wait:
+        if record.errands or (record.waiting > visit.queue.open_leases and visit.may_wait):
             return True
         visit.benched = False
         if record.waiting == 0 and record.state in (HostState.READY, HostState.SNOOZED):
             record.state = HostState.EXHAUSTED
         if record.waiting == 0 or not visit.may_wait:
-            self._places.leave(visit)
+            self.places.leave(visit)
         self.visits.touch(visit)
         return False
 
@@ -326,7 +307,7 @@ class Partition:
         self._set_aside(visit, HostState.READY if record.waiting else HostState.EXHAUSTED, Reason.NONE, "")
         record.failures = record.dns_failures = 0
         if record.waiting and visit.may_line_up:
-            self._places.line_up(visit, visit.best_band)
+            self.places.line_up(visit, visit.best_band)
 
     # -- time ---------------------------------------------------------------------------------------------------
 
@@ -339,7 +320,7 @@ class Partition:
         for host8 in hosts:
             visit = self.visits.find(host8)
             if visit is not None and 0 < visit.record.asleep_until <= now:
-                self._rouse(visit)
+                self.places.rouse(visit)
             if visit is not None and visit.record.state is HostState.PARKED and visit.record.parked_until <= now:
                 self.reopen(visit, now)
         return len(suffixes) + len(hosts)
@@ -380,7 +361,7 @@ class Partition:
         """All writes since the last commit, counters among them; empty when nothing happened."""
         self.take_gathered()
         self.visits.write_back()
-        self._places.save()
+        self.places.save()
         for queue in self.alarms:
             queue.save()
         if self.table.open_writes == 0:

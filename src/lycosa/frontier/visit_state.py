@@ -15,6 +15,7 @@ from lycosa.frontier.back_queue import BackQueue, Lane
 from lycosa.kv.overlay import Overlay
 from lycosa.kv.records import encode, host_key
 from lycosa.model.completed import UrlState
+from lycosa.model.errand import Errand, Question
 from lycosa.model.pace import Pace
 from lycosa.model.usage import Usage
 from lycosa.reasons import Reason
@@ -51,7 +52,9 @@ class VisitRecord(msgspec.Struct, array_like=True):
     the queued URLs. ``refused`` counts links found on this host's pages and refused by a pure rule. ``asleep_until`` is the whole second
     at which a host that waits for long lines up again, 0 when it does not sleep. ``has_place`` says that it counts towards the hosts
     that its site may have. ``errors`` counts requests that failed. ``line`` is the address in whose line ``front`` is a
-    place; when it is empty, ``front`` is a place in the partition's front queues.
+    place; when it is empty, ``front`` is a place in the partition's front queues. ``rest_at`` is the earliest start of any request, an
+    errand's too, where ``next_at`` may be later because robots.txt or names are out of reach; -1 = it is ``next_at``. ``errands`` are
+    requests that it owes to other hosts, ``questions`` those that others owe to it.
     """
 
     host: str
@@ -79,6 +82,14 @@ class VisitRecord(msgspec.Struct, array_like=True):
     has_place: bool = False
     errors: int = 0
     line: str = ""
+    rest_at: float = -1.0
+    errands: tuple[Errand, ...] = ()
+    questions: tuple[Question, ...] = ()
+
+    @property
+    def rests_until(self) -> float:
+        """The earliest start of any request."""
+        return self.next_at if self.rest_at < 0 else self.rest_at
 
 
 _DECODER = msgspec.msgpack.Decoder(VisitRecord)
@@ -86,16 +97,21 @@ decode_visit = _DECODER.decode
 
 
 class VisitState:
-    """One host in memory. ``next_time`` is monotonic; ``benched`` says that the workbench holds it or a visit goes on."""
+    """One host in memory. ``next_time`` (of its own URLs) and ``rest_time`` (of any request) are monotonic; ``benched`` says that the
+    workbench holds it or a visit goes on."""
 
-    __slots__ = ("benched", "dirty", "group", "host8", "in_process", "next_time", "partition", "pulled", "queue", "record")
+    __slots__ = (
+        "benched", "dirty", "group", "host8", "in_process", "next_time", "partition", "pulled", "queue", "ran_errand", "record",
+        "rest_time",
+    )  # fmt: skip
 
     def __init__(self, partition: int, host8: bytes, record: VisitRecord, head: int) -> None:
         self.partition = partition
         self.host8 = host8
         self.record = record
         self.queue = BackQueue(host8, record.lanes, head)
-        self.next_time = 0.0
+        self.next_time = self.rest_time = 0.0
+        self.ran_errand = False  # in its last turn
         self.benched = False
         self.in_process = False
         self.dirty = False
@@ -122,7 +138,33 @@ class VisitState:
     @property
     def may_line_up(self) -> bool:
         """Whether it belongs into a front queue when URLs wait: nobody has it, and it does not sleep."""
-        return not self.benched and not self.record.asleep_until and self.may_wait
+        return not self.benched and not self.record.asleep_until and self.may_be_visited
+
+    @property
+    def may_be_visited(self) -> bool:
+        """Whether it has a turn: for its URLs, or for errands, which a host that is parked or was given up runs as well."""
+        return self.may_wait or bool(self.record.errands)
+
+    @property
+    def ready_time(self) -> float:
+        """When its next turn may begin (monotonic). An errand waits for the host's rest and for nothing else that its URLs wait for."""
+        return self.rest_time if self.record.errands else self.next_time
+
+    def has_own_turn(self, now: float) -> bool:
+        """Whether one of its own URLs could be fetched now."""
+        return self.may_wait and self.next_time <= now and self.record.waiting > self.queue.open_leases
+
+    def rest(self, until: float, time_until: float, now: float) -> None:
+        """An exchange ended: no request before ``until`` (monotonic; ``time_until`` in crawl time). What its own URLs wait for longer than
+        ``now`` stays."""
+        is_waiting, record = self.next_time > now, self.record
+        self.rest_time, record.rest_at = until, time_until
+        self.next_time = max(self.next_time, until) if is_waiting else until
+        record.next_at = max(record.next_at, time_until) if is_waiting else time_until
+
+    def postpone(self, until: float) -> None:
+        """No turn before ``until`` (monotonic): its address is in use."""
+        self.next_time, self.rest_time = max(self.next_time, until), max(self.rest_time, until)
 
     @property
     def best_band(self) -> int:
@@ -132,7 +174,7 @@ class VisitState:
     def bound_wait(self, now: float, longest_s: float) -> None:
         """Its next request is ``longest_s`` away at most, whatever was stored."""
         record = self.record
-        record.next_at = min(record.next_at, now + longest_s)
+        record.next_at, record.rest_at = min(record.next_at, now + longest_s), min(record.rest_at, now + longest_s)
         backoff_at, retry_at = min(record.pace.backoff_at, now), min(record.pace.retry_at, record.next_at)
         record.pace = msgspec.structs.replace(record.pace, backoff_at=backoff_at, retry_at=retry_at)
 

@@ -49,7 +49,7 @@ class Workbench:
         return f"<Workbench hosts={self._count} groups={len(self._groups)}>"
 
     def put(self, visit: VisitState) -> None:
-        """Adds a host; it is ready at its ``next_time``."""
+        """Adds a host; it is ready at its ``ready_time``."""
         assert not visit.in_process
         visit.benched = True
         visit.group = visit.record.address or f"?{visit.host}"
@@ -57,10 +57,19 @@ class Workbench:
         if group is None:
             group = self._groups[visit.group] = _Group(visit.group)
         self._ticket += 1
-        heapq.heappush(group.hosts, (visit.next_time, self._ticket, visit))
+        heapq.heappush(group.hosts, (visit.ready_time, self._ticket, visit))
         self._count += 1
         if group.hosts[0][2] is visit:
             self._schedule(group)
+
+    def move(self, visit: VisitState) -> None:
+        """A host that waits here became ready at another time."""
+        group = self._groups[visit.group]
+        group.hosts = [entry for entry in group.hosts if entry[2] is not visit]
+        heapq.heapify(group.hosts)
+        self._count -= 1
+        self._schedule(group)
+        self.put(visit)
 
     def acquire(self, now: float) -> VisitState | None:
         """A host that is ready, now in process; or ``None``. Its address's slot is taken until ``leave``."""

@@ -49,18 +49,22 @@ class StateChecks:
         """Checks one partition."""
         states: dict[UrlState, int] = dict.fromkeys(UrlState, 0)
         hosts: dict[HostState, int] = dict.fromkeys(HostState, 0)
+        asking = 0
         for host in _hosts(view):
             _HostCheck(self, view, host, states).run()
             if host.visit is not None:
                 hosts[host.visit.state] += 1
+                asking += sum(not question.is_late for question in host.visit.questions)
         self._ask()
         counters = view.counters()
         recounted = sum(states.values())
         where = f"partition {view.number}"
         self.counters.expect(recounted == counters.discovered, f"{where}: {counters.discovered} discovered, {recounted} records")
         for state, number in states.items():
-            told = counters.of(state)
-            self.counters.expect(number == told, f"{where}: {told} {state.label} by the counters, {number} by the records")
+            counted = counters.of(state)
+            self.counters.expect(number == counted, f"{where}: {counted} {state.label} by the counters, {number} by the records")
+        told = f"{where}: {counters.asking} questions to other hosts are open by the counters, {asking} by the visit states"
+        self.counters.expect(asking == counters.asking, told)
         told_hosts = (counters.hosts, counters.hosts_parked, counters.hosts_retired)
         found_hosts = (sum(hosts.values()), hosts[HostState.PARKED], hosts[HostState.RETIRED])
         self.counters.expect(
@@ -211,12 +215,13 @@ class _HostCheck:
         told = f"{name}: {visit.retrying} wait for a retry by the visit state, {self._retrying} by the records"
         check.expect(visit.retrying == self._retrying, told)
         may_wait = visit.state in (HostState.READY, HostState.SNOOZED, HostState.EXHAUSTED)
-        if queued and may_wait:
+        if (queued and may_wait) or visit.errands:
             is_asleep = visit.asleep_until > 0 and self._view.get(parked_key(visit.asleep_until, self._host.host8)) is not None
             in_front = visit.front is not None and self._view.get(waiting_key(visit.line, *visit.front)) == self._host.host8
             check.expect(
                 in_front or is_asleep,
-                f"{name}: {queued} URLs wait and the host is in no front queue and does not sleep, so nothing would fetch them",
+                f"{name}: {queued} URLs and {len(visit.errands)} errands wait and the host is in no front queue and does not sleep, so "
+                "nothing would fetch them",
             )
         if visit.state is HostState.PARKED:
             check.expect(

@@ -89,7 +89,7 @@ def host_facts(answer: Explanation, visit: VisitRecord, config: Config, now: flo
 
 def why_host(visit: VisitRecord) -> str:
     """Why a host waits or was given up, empty when there is no reason. What is wrong with its robots.txt says all by itself."""
-    if visit.reason is Reason.ROBOTS_UNREACHABLE and visit.detail:
+    if visit.reason in (Reason.ROBOTS_UNREACHABLE, Reason.ROBOTS_ELSEWHERE) and visit.detail:
         return visit.detail
     return f"{visit.reason.meaning}{in_brackets(visit.detail)}" if visit.reason else ""
 

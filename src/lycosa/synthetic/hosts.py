@@ -81,6 +81,11 @@ class Hosts:
         """Whether the name does not resolve. The first host always does, so that there is somewhere to begin."""
         return index > 0 and share(self.plan.seed, "dead", index) < self.plan.dead_hosts
 
+    def hubs(self) -> tuple[int, int]:
+        """Two hosts that keep the robots.txt of others; both are alive, and differ if they can."""
+        alive = [index for index in range(min(len(self), 20)) if not self.is_dead(index)]
+        return alive[0], alive[-1]
+
     def robots_variant(self, index: int) -> str:
         """The name of the host's ``RobotsVariant``."""
         plan = self.plan

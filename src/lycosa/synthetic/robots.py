@@ -31,6 +31,7 @@ class RobotsVariant(Enum):
     EMPTY = "empty"
     REDIRECT = "redirect"
     REDIRECT_LOOP = "redirect-loop"
+    REDIRECT_HUB = "redirect-hub"
     SERVER_ERROR = "server-error"
     FLAKY = "flaky"
     SILENT = "silent"
@@ -62,6 +63,7 @@ _MEANING: dict[RobotsVariant, str] = {
     RobotsVariant.HUGE: "600 KB; /wiki/ disallowed in the first group, comments after it",
     RobotsVariant.EMPTY: "200 without a byte: everything allowed",
     RobotsVariant.REDIRECT: "redirects twice to a file that disallows /help/",
+    RobotsVariant.REDIRECT_HUB: "redirects to a file of its own on another host, at times by way of a third, that disallows /help/",
     RobotsVariant.REDIRECT_LOOP: "redirects for ever: counts as absent (RFC 9309 2.3.1.2)",
     RobotsVariant.SERVER_ERROR: "500 always: nothing may be fetched",
     RobotsVariant.FLAKY: "503 at the first request, then /team/ disallowed",
@@ -83,6 +85,7 @@ _TEXTS: dict[RobotsVariant, str] = {
     RobotsVariant.HUGE: _SECTION.format("wiki") + "# there is nothing to see in this line of sixty bytes or so\n" * 10_000,
     RobotsVariant.EMPTY: "",
     RobotsVariant.REDIRECT: _SECTION.format("help"),
+    RobotsVariant.REDIRECT_HUB: _SECTION.format("help"),
     RobotsVariant.FLAKY: _SECTION.format("team"),
 }
 
@@ -108,6 +111,7 @@ _VERDICTS: dict[RobotsVariant, Callable[[str], bool]] = {
     RobotsVariant.CARRIAGE_RETURNS: _not_in("blog"),
     RobotsVariant.HUGE: _not_in("wiki"),
     RobotsVariant.REDIRECT: _not_in("help"),
+    RobotsVariant.REDIRECT_HUB: _not_in("help"),
     RobotsVariant.SERVER_ERROR: _none,
     RobotsVariant.FLAKY: _not_in("team"),
     RobotsVariant.SILENT: _none,
@@ -123,10 +127,14 @@ def may_fetch(variant: RobotsVariant, path: str) -> bool:
 _STATUS = {RobotsVariant.ABSENT: 404, RobotsVariant.FORBIDDEN: 403, RobotsVariant.SERVER_ERROR: 500}
 _WIRE = {RobotsVariant.SILENT: "never-answers", RobotsVariant.CLOSES: "closes-at-once"}
 _HOPS = re.compile(r"/robots-moved-(\d)\.txt")
+_KEPT = re.compile(r"/robots-(of|by)-(\d+)\.txt")
 
 
-def answer(variant: RobotsVariant, path: str, earlier: int, sitemap: str) -> Response | None:
-    """The answer for ``/robots.txt`` or a place it moved to, ``None`` for other paths; ``earlier`` counts former requests of it."""
+def answer(variant: RobotsVariant, path: str, earlier: int, sitemap: str, elsewhere: str = "") -> Response | None:
+    """The answer for ``/robots.txt`` or a place it moved to, ``None`` for other paths; ``earlier`` counts former requests of it,
+    ``elsewhere`` is where a file on another host is."""
+    if path == "/robots.txt" and variant is RobotsVariant.REDIRECT_HUB and elsewhere:
+        return _redirect(elsewhere)
     moved = _HOPS.fullmatch(path)
     if path != "/robots.txt" and not moved:
         return None
@@ -147,9 +155,20 @@ def answer(variant: RobotsVariant, path: str, earlier: int, sitemap: str) -> Res
     return Response(200, [("Content-Type", kind)], text.encode(), behaviour=_WIRE.get(variant, ""))
 
 
+def kept_for_another(path: str, next_origin: str) -> Response | None:
+    """The answer of a hub for the file of another host, ``None`` for other paths: at ``/robots-of-N.txt`` the file, at ``/robots-by-N.txt``
+    a redirect to the hub ``next_origin``."""
+    kept = _KEPT.fullmatch(path)
+    if kept is None:
+        return None
+    if kept[1] == "by":
+        return _redirect(f"{next_origin}/robots-of-{kept[2]}.txt")
+    return _text(200, _TEXTS[RobotsVariant.REDIRECT_HUB])
+
+
 def has_sitemap_line(variant: RobotsVariant) -> bool:
     """Whether the file can carry a Sitemap line (``HUGE`` has it beyond 500 KiB, which need not be read)."""
-    silent = (RobotsVariant.HTML, RobotsVariant.EMPTY, RobotsVariant.HUGE, RobotsVariant.REDIRECT_LOOP)
+    silent = (RobotsVariant.HTML, RobotsVariant.EMPTY, RobotsVariant.HUGE, RobotsVariant.REDIRECT_LOOP, RobotsVariant.REDIRECT_HUB)
     return variant.is_reachable and variant not in silent and variant not in _STATUS
 
 

@@ -118,7 +118,12 @@ class SyntheticWeb:
             return _text(200, text, "application/rss+xml")
         variant = robots.RobotsVariant(self.hosts.robots_variant(place.host))
         earlier = self._count(url) if variant is robots.RobotsVariant.FLAKY else 0
-        return robots.answer(variant, place.path, earlier, f"{place.origin}/sitemap.xml" if self.plan.sitemaps else "")
+        near, far = (f"http://{host_name(hub)}{place.port}" for hub in self.hosts.hubs())
+        kept = robots.kept_for_another(place.path, far)
+        if kept is not None:
+            return kept
+        elsewhere = f"{far}/robots-of-{place.host}.txt" if place.host % 2 else f"{near}/robots-by-{place.host}.txt"
+        return robots.answer(variant, place.path, earlier, f"{place.origin}/sitemap.xml" if self.plan.sitemaps else "", elsewhere)
 
     def _all_paths(self, host: int) -> list[str]:
         return [self.pages.path(host, page) for page in range(min(50_000, self.hosts.page_count(host)))]

@@ -1,0 +1,64 @@
+"""Errands that wait at a host, and the questions that a host has open: plain functions over the tuples in its visit record."""
+
+from __future__ import annotations
+
+import msgspec
+
+from lycosa.model.errand import Asker, Errand, Question
+
+MOST_WAITING = 100
+"""Askers whose errands wait at one host. Thousands of hosts may redirect to one; what that costs its owner is bounded."""
+
+
+def with_asker(waiting: tuple[Errand, ...], url: str, asker: Asker) -> tuple[Errand, ...] | None:
+    """The queue with one more asker, or ``None`` when it is full. A newer question of an origin takes the place of its older one."""
+    kept = without_origin(waiting, asker)
+    if asker_count(kept) >= MOST_WAITING:
+        return None
+    for at, errand in enumerate(waiting):
+        if errand.url == url:  # also when only this origin asked for it so far: it keeps the place that it has
+            others = tuple(each for each in errand.askers if not _is_same_origin(each, asker))
+            before = without_origin(waiting[:at], asker)
+            return (*before, Errand(url, (*others, asker)), *without_origin(waiting[at + 1 :], asker))
+    return (*kept, Errand(url, (asker,)))
+
+
+def without_origin(waiting: tuple[Errand, ...], asker: Asker) -> tuple[Errand, ...]:
+    """The queue without what an origin asked for; errands that nobody else asked for are dropped."""
+    kept = []
+    for errand in waiting:
+        if any(_is_same_origin(each, asker) for each in errand.askers):
+            others = tuple(each for each in errand.askers if not _is_same_origin(each, asker))
+            errand = msgspec.structs.replace(errand, askers=others)
+        if errand.askers:
+            kept.append(errand)
+    return tuple(kept)
+
+
+def asker_count(waiting: tuple[Errand, ...]) -> int:
+    """All askers of all errands."""
+    return sum(len(errand.askers) for errand in waiting)
+
+
+def find_errand(waiting: tuple[Errand, ...], url: str) -> Errand | None:
+    """The errand for a URL."""
+    return next((errand for errand in waiting if errand.url == url), None)
+
+
+def find_question(questions: tuple[Question, ...], secure: bool) -> Question | None:
+    """The open question of one origin."""
+    return next((question for question in questions if question.secure == secure), None)
+
+
+def with_question(questions: tuple[Question, ...], question: Question) -> tuple[Question, ...]:
+    """The questions with one more; an origin has at most one."""
+    return (*without_question(questions, question.secure), question)
+
+
+def without_question(questions: tuple[Question, ...], secure: bool) -> tuple[Question, ...]:
+    """The questions without that of one origin."""
+    return tuple(each for each in questions if each.secure != secure)
+
+
+def _is_same_origin(one: Asker, other: Asker) -> bool:
+    return (one.partition, one.host8, one.secure) == (other.partition, other.host8, other.secure)
