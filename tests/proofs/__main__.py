@@ -19,6 +19,7 @@ from pathlib import Path
 PROOFS = {
     "completeness": "the pages that wget2 reaches, no more and no less, each once",
     "politeness": "nobody is pressed at full rate, across a kill, and the rate is what politeness allows",
+    "hub": "a host that keeps the robots.txt of many is asked once at a time and after its delay, with 1, 2 and 4 workers",
     "links": "the links of ten thousand pages, and of random tag soup, are what other HTML5 parsers find",
     "readers": "warcio, fastwarc, pywb and DuckDB read what was written",
     "durability": "the order of syncs, and a crawl killed again and again",
