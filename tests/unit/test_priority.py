@@ -133,7 +133,7 @@ def test_the_facts_of_a_url_that_is_queued_again() -> None:
 
 def test_a_record_from_before_its_importance_was_kept_has_its_hosts() -> None:
     record = known()
-    old = encode(msgspec.structs.astuple(record)[:-1])
+    old = encode(msgspec.structs.astuple(record)[:-2])
     assert factors_of_known(decode_url(old), 0.7, NOW).importance == 0.7
 
 
