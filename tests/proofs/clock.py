@@ -32,7 +32,10 @@ def prove(work: Path, short: bool, seeds: int = 0, first: int = 0) -> list[str]:
     """Raises ``AssertionError`` with the histories that broke a promise."""
     seeds = seeds or (_SHORT if short else _SEEDS)
     with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
-        lived = list(pool.map(partial(_live, str(work)), range(first, first + seeds)))
+        lived = []
+        for seed, each in enumerate(pool.map(partial(_live, str(work)), range(first, first + seeds)), first):
+            lived.append(each)
+            print(each[2] or f"seed {seed}: {each[0]:,} requests, the clock set {each[1]} times", flush=True)
     breaches = [breach for _, _, breach in lived if breach]
     assert not breaches, "\n".join([f"{len(breaches)} of {seeds} histories broke a promise", *breaches])
     settings = sum(changed for _, changed, _ in lived)

@@ -13,10 +13,10 @@ hash, the last start and one cell per slot, which names the process that holds i
 * Every open table holds, for as long as it lives, a lock on a row of its own, and its cells carry row and generation. A
   cell whose row is not locked, or has another generation, is dead and is reclaimed; no process id can be mistaken.
 
-Times are on a machine-wide monotonic clock, which starts anew with the machine: a start that lies ahead counts as one of this
-moment. An entry is kept for the longest delay of those who share the file. Two addresses with one hash (2**-64) share an entry. When all
-eight entries of a bucket are in use, the bucket's ninth serves all further addresses together, until it is idle; both errors wait longer,
-never less.
+Times are on a machine-wide monotonic clock, which starts anew with the machine: a start that lies ahead by more than a second counts as
+one of this moment. An entry is kept for the longest delay of those who share the file. Two addresses with one hash (2**-64) share an
+entry. When all eight entries of a bucket are in use, the bucket's ninth serves all further addresses together, until it is idle; both
+errors wait longer, never less.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ _LOCK_TRIES = 20
 _LOCKED_OUT_S = 0.005
 _NO_SLOT_S = 0.05
 _SEEN_SHARE = 0.5
+_STALE_S = 1.0
 _SHARED = _ENTRIES
 _NEVER = 0.0  # no start yet
 _EARLIEST = 1e-9
@@ -194,7 +195,8 @@ class AddressTable:
     def _since(self, time_at: int, now: float) -> float:
         """The last start, infinitely long ago when there was none."""
         last = self._times[time_at]
-        if last > now:
+        # A little ahead: another process started while this one waited for the lock, with a clock that it had read before.
+        if last > now + _STALE_S:
             last = self._times[time_at] = now  # written down, or a time from before a reboot would be one delay away for ever
         return last if last != _NEVER else -inf
 
