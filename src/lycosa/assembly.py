@@ -22,7 +22,7 @@ from lycosa.commit import CommitLog, LastCommit
 from lycosa.committing import Books, Reach
 from lycosa.config import Config, FetchSection
 from lycosa.config import SeenUrls as SeenChoice
-from lycosa.crawl_clock import CrawlClock
+from lycosa.crawl_clock import CrawlClock, ahead_s
 from lycosa.delivery import Delivery
 from lycosa.errands import Ends, Errands
 from lycosa.folder import (
@@ -162,7 +162,7 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
     log = CommitLog(log_folder(folder), job.number, last_commit=LastCommit(last_commit_path(folder, job.number)))
     chance = random.Random(f"{config.seed}:{job.number}:{job.manifest.runs}")
     tables = {number: ports.open_table(table_folder(folder, number)) for number in job.owned}
-    partitions = {number: _partition(job, number, table) for number, table in tables.items()}
+    partitions = {number: _partition(job, number, table, clock) for number, table in tables.items()}
     sites = Sites(suffix_list(folder))
     addresses = _addresses(job)
     crashes = CrashCounts(attempts_folder(folder))
@@ -241,7 +241,7 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
     return Assembled(worker, intake, pipeline, sender, store, delivery, permits, robots, clock, close)
 
 
-def _partition(job: Job, number: int, table: KeyValue) -> Partition:
+def _partition(job: Job, number: int, table: KeyValue, clock: CrawlClock) -> Partition:
     config = job.config
     seen = open_seen(job.folder, number, config.seen, table, job.plan.delta if job.plan else 1 << 18)
     mark = mark_of(table)
@@ -256,7 +256,7 @@ def _partition(job: Job, number: int, table: KeyValue) -> Partition:
         Rules(
             over_discovery=lambda usage: over_discovery(config.budgets, usage) is not None,
             prioritize=lambda factors: priority(factors, config.priority),
-            forward=Forward(config.refetch),
+            forward=Forward(config.refetch, lambda: ahead_s(clock.time(), clock.wall())),
         ),
         lists_known=config.seen.urls is SeenChoice.BLOOM,
     )

@@ -47,6 +47,11 @@ def test_the_wait_is_longer_the_more_often_the_sitemap_was_wrong(known: History,
     assert FORWARD.due_at(record_with(known), FETCHED + 60, late) == late + 1
 
 
+def test_pages_are_due_in_the_crawls_time() -> None:
+    ahead = Forward(SECTION, lambda: 1000.5)
+    assert ahead.due_at(record_with(history()), FETCHED + 60, FETCHED + 100) == FETCHED + DAY_S + 1001
+
+
 def test_a_date_before_the_last_fetch_says_nothing() -> None:
     assert FORWARD.due_at(record_with(history()), FETCHED, FETCHED + 100) == 0
     assert FORWARD.due_at(record_with(None), FETCHED, FETCHED + 100) == 0

@@ -10,6 +10,8 @@ One value of ``lastmod`` has an effect once: the page is fetched after it, and i
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from lycosa.config import RefetchRule, RefetchSection
@@ -19,23 +21,25 @@ _MOST_HALVINGS = 30
 
 
 class Forward:
-    """The rule, for the settings of a crawl."""
+    """The rule, for the settings of a crawl. ``ahead_s`` tells by how many seconds crawl time, in which pages are due, is ahead of the
+    wall clock, in which sitemaps and fetches have their dates."""
 
-    def __init__(self, section: RefetchSection) -> None:
+    def __init__(self, section: RefetchSection, ahead_s: Callable[[], float] = lambda: 0.0) -> None:
         self._section = section
+        self._ahead_s = ahead_s
 
     def is_news(self, lastmod: int, now: float) -> bool:
         """Whether ``lastmod`` could be later than some page's last fetch: all are fetched again within the longest interval."""
         return self._section.rule is not RefetchRule.OFF and now - self._section.max_s < lastmod <= now
 
     def due_at(self, record: UrlRecord, lastmod: int, now: float) -> int:
-        """When a page that changed at ``lastmod`` is due, in whole seconds since 1970; 0 when it was fetched since, when it is not to be
+        """When a page that changed at ``lastmod`` is due, in whole seconds of crawl time; 0 when it was fetched since, when it is not to be
         fetched again, and when it is due no later anyway."""
         history = record.history
         if history is None or not record.due_at or lastmod <= history.fetched_at:
             return 0
         wait_s = max(self._section.min_s, history.interval_s * (1.0 - 0.5 ** min(history.forwards, _MOST_HALVINGS)))
-        due_at = int(max(history.fetched_at + wait_s, now)) + 1
+        due_at = int(max(history.fetched_at + wait_s, now) + self._ahead_s()) + 1
         return due_at if due_at < record.due_at else 0
 
     @staticmethod
