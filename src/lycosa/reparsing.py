@@ -80,7 +80,7 @@ class Reparsing:
         record = await self._read(body)
         parsed = await self._parse(lease, record) if record is not None else None
         # Nothing awaits from here on, so a commit holds all of it or nothing.
-        if partition.unparsed.get(url) != body or partition.is_leased(url[:8], url[8:]):
+        if partition.unparsed.get(url) != body or url in partition.leased:
             return  # fetched meanwhile, or about to be: that parse counts
         if parsed is None:
             partition.unparsed.fetch_again(url, self._clock.time())
@@ -95,7 +95,7 @@ class Reparsing:
         """What links are found by is a lease; this one was not handed out and is not given back."""
         partition, url = key
         record, visit = partition.find(url[:8], url[8:]), partition.visits.find(url[:8])
-        if record is None or visit is None or partition.is_leased(url[:8], url[8:]):
+        if record is None or visit is None or url in partition.leased:
             return None
         return Lease(visit, Entry(0, 0, url[8:], 0), record)
 

@@ -56,7 +56,7 @@ class Partition:
         self.seen = seen
         self._bands = section.bands
         self.visits = VisitStates(table, number, section.head, max(2 * section.workbench // section.partitions, _LEAST_STATES))
-        self._leased: dict[bytes, Lease] = {}  # by host8 url8
+        self.leased: dict[bytes, Lease] = {}  # the open ones, by host8 url8
         self.alarms = self._due, self._parked = DueQueue(table, b"D", _DUE_ROW), DueQueue(table, b"P")
         self.counters = counters_of(table)
         self.places = Places(table, section.bands, self.visits, self._parked, self.counters)
@@ -130,7 +130,7 @@ class Partition:
         if record.state in (UrlState.QUEUED, UrlState.PARKED) and found.depth < record.depth:
             record.depth = found.depth
             self._put(found.host8, found.url8, record)
-            lease = self._leased.get(found.host8 + found.url8)
+            lease = self.leased.get(found.host8 + found.url8)
             if lease is not None:
                 lease.record.depth = found.depth  # or the end of the lease would put the old one back
         elif is_seed and record.state in (UrlState.FAILED, UrlState.REFUSED, UrlState.RETIRED):
@@ -167,7 +167,7 @@ class Partition:
         while (entry := visit.queue.pop(self.table, self._bands)) is not None:
             record = self.find(visit.host8, entry.url8)
             if record is not None and record.state is UrlState.QUEUED:
-                lease = self._leased[visit.host8 + entry.url8] = Lease(visit, entry, record)
+                lease = self.leased[visit.host8 + entry.url8] = Lease(visit, entry, record)
                 return lease
             # The queue disagrees with the record: the record is right.
             visit.queue.finish(entry)
@@ -177,7 +177,7 @@ class Partition:
 
     def restore(self, lease: Lease) -> None:
         """The lease was not used: its URL is first again."""
-        del self._leased[lease.visit.host8 + lease.entry.url8]
+        del self.leased[lease.visit.host8 + lease.entry.url8]
         lease.visit.queue.restore(lease.entry)
 
     def complete(self, lease: Lease, done: Completed) -> bool:
@@ -185,7 +185,7 @@ class Partition:
         if done.number < lease.number:
             return False
         visit, record = lease.visit, lease.record
-        del self._leased[visit.host8 + lease.entry.url8]
+        del self.leased[visit.host8 + lease.entry.url8]
         visit.queue.finish(lease.entry)
         visit.record.waiting -= 1
         self.visits.touch(visit)
@@ -210,9 +210,6 @@ class Partition:
         self._put(visit.host8, lease.entry.url8, record)
         self.unparsed.note(visit.host8 + lease.entry.url8, done)
         return True
-
-    def is_leased(self, host8: bytes, url8: bytes) -> bool:
-        return host8 + url8 in self._leased
 
     def note_capture(self, visit: VisitState, *, body_bytes: int, duration_s: float, is_page: bool, is_capture: bool) -> None:
         """Counts a request against the host. A capture shows that it was within its budgets: parking begins with its first wait again."""
