@@ -91,7 +91,8 @@ def check_crawl(folder: Path, manifest: Manifest, seen: SeenUrls, read_table: Re
     ends = _short_ends(folder, logs, found, range(max([manifest.workers, *(worker + 1 for worker in logs)])))
     findings = [*(lacking | ends).values(), *found.gaps.values(), *_later_seen(folder, found, seen)]
     parcels = disagreements({number: state.parcels for number, state in found.states.items()})
-    findings += [f"{each}{_log_of(found.states[each.loser])}" for each in parcels]
+    # What follows from a log that is known to be short needs no lines of its own.
+    findings += [f"{each}{_log_of(found.states[each.loser])}" for each in parcels if found.states[each.loser].maker not in ends]
     _conclude(folder, findings)
     check(folder, {name: length for end in found.ends.values() for name, length in end.lengths.items()})
 

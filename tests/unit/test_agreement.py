@@ -27,10 +27,10 @@ def test_what_crashes_leave_agrees(made: int, waiting: tuple[int, ...], taken: i
 @pytest.mark.parametrize(
     ("made", "waiting", "taken", "what"),
     [
-        (3, (), 4, "3 made, 3 acknowledged, 4 taken): partition 1 lost the commits that made parcels 4 to 4"),
-        (3, (2, 3), 4, "3 made, 1 acknowledged, 4 taken): partition 1 lost the commits that made parcels 4 to 4"),
+        (3, (), 4, "3 made, 3 acknowledged, 4 taken): partition 1 lost the commits that made parcel 4"),
+        (3, (2, 3), 4, "3 made, 1 acknowledged, 4 taken): partition 1 lost the commits that made parcel 4"),
         (3, (), 1, "3 made, 3 acknowledged, 1 taken): partition 2 lost the commits that took parcels 2 to 3"),
-        (5, (4, 5), 2, "5 made, 3 acknowledged, 2 taken): partition 2 lost the commits that took parcels 3 to 3"),
+        (5, (4, 5), 2, "5 made, 3 acknowledged, 2 taken): partition 2 lost the commits that took parcel 3"),
         (5, (3, 5), 2, "5 made, 2 acknowledged, 2 taken): partition 1 lost parcels that nobody has taken"),
         (5, (3, 4), 2, "5 made, 2 acknowledged, 2 taken): partition 1 lost parcels that nobody has taken"),
     ],

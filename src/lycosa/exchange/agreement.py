@@ -69,11 +69,15 @@ def disagreements(tables: Mapping[int, ParcelNumbers]) -> Iterator[Disagreement]
 def _judge(source: int, destination: int, made: int, waiting: set[int], taken: int) -> Disagreement | None:
     acknowledged = min(waiting) - 1 if waiting else made
     if taken > made:
-        what, loser = f"partition {source} lost the commits that made parcels {made + 1} to {taken}", source
+        what, loser = f"partition {source} lost the commits that made {_span(made + 1, taken)}", source
     elif taken < acknowledged:
-        what, loser = f"partition {destination} lost the commits that took parcels {taken + 1} to {acknowledged}", destination
+        what, loser = f"partition {destination} lost the commits that took {_span(taken + 1, acknowledged)}", destination
     elif waiting and waiting != set(range(acknowledged + 1, made + 1)):
         what, loser = f"partition {source} lost parcels that nobody has taken", source
     else:
         return None
     return Disagreement(source, destination, made, acknowledged, taken, loser, what)
+
+
+def _span(first: int, last: int) -> str:
+    return f"parcel {first}" if first == last else f"parcels {first} to {last}"
