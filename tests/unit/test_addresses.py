@@ -378,3 +378,11 @@ def test_each_address_has_its_own_start_also_in_full_buckets() -> None:
     for number, name in enumerate(taken[:8]):
         assert table.take(name, 100.0 + number / 100) == pytest.approx(0.5)
     table.close()
+
+
+def test_a_start_at_the_first_moment_of_the_clock_counts() -> None:
+    table = AddressTable(None, SECTION)
+    assert table.take("198.18.0.1", 0.0) == 0.0
+    table.started("198.18.0.1", 0.0)
+    assert table.take("198.18.0.1", 0.0) == pytest.approx(SECTION.address_delay_s)
+    table.close()

@@ -197,7 +197,8 @@ class AddressTable:
         last = self._times[time_at]
         # A little ahead: another process started while this one waited for the lock, with a clock that it had read before.
         if last > now + _STALE_S:
-            last = self._times[time_at] = now  # written down, or a time from before a reboot would be one delay away for ever
+            # Written down, or a time from before a reboot would be one delay away for ever.
+            last = self._times[time_at] = max(now, _EARLIEST)
         return last if last != _NEVER else -inf
 
     def _has_slot(self, first: int) -> bool:
