@@ -11,7 +11,7 @@ from lycosa.synthetic import RequestLog, Responder, SyntheticServer
 
 
 @contextmanager
-def served(web: Responder, pace: float = 0.0) -> Iterator[int]:
+def served(web: Responder, pace: float = 0.0, log: RequestLog | None = None) -> Iterator[int]:
     """The web on a loop of its own, because who crawls it blocks; ``pace`` scales its pauses. Gives the port."""
     with served_with_log(web, pace, log) as (port, _):
         yield port
