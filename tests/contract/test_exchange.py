@@ -160,7 +160,7 @@ async def test_a_parcel_beyond_a_gap_is_refused(pair: Pair) -> None:
 async def test_a_parcel_whose_forerunners_were_acknowledged_and_are_lost_is_told_from_one_that_is_early(pair: Pair) -> None:
     receiver = Partition(1)
     pair.register(1, receiver.receive)
-    early = Parcel(0, 1, 4, [found(4)], [], 0)
+    early = parcel(4)
     with pytest.raises(ParcelRefused, match="parcel 4 from partition 0 came after 0"):
         await pair.sending.deliver(early)
     with pytest.raises(ParcelRefused, match="has taken 0 parcels from partition 0, of which 3 were acknowledged: commits of the receiving"):

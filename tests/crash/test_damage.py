@@ -16,18 +16,19 @@ import msgspec
 import pytest
 import xxhash
 
-from damaging import DamagedCrawl, Kind, files_of_folder, record_ends
+from damaging import files_of_folder, record_ends
 from histories import judge_end
 from judging import new_folder, quick_config
 from lycosa import manifest as manifests
 from lycosa.assembly import Assembled
 from lycosa.commit import MARK_KEY, Mark, saved_logs
-from lycosa.config import FrontierSection, StoreSection
+from lycosa.config import FrontierSection, SeenUrls, StoreSection
 from lycosa.exchange import ParcelsLost
 from lycosa.folder import log_folder, table_folder
 from lycosa.kv.port import StoreLocked
+from lycosa.kv.read_only import table_reader
 from lycosa.kv.rocks import RocksKeyValue
-from lycosa.start_check import CommittedDataMissing
+from lycosa.start_check import CommittedDataMissing, check_crawl
 from lycosa.synthetic import Crash, Faults, SyntheticServer, SyntheticWeb, WebPlan
 from lycosa.synthetic.crawl import VirtualCrawl
 from proofs import damage
@@ -275,9 +276,29 @@ def test_the_logs_of_an_earlier_version_are_missed_by_what_is_stored(tmp_path: P
     scene.ends_well()
 
 
-def test_one_record_that_one_worker_of_an_earlier_version_lost_is_told_by_the_parcels_of_the_others(tmp_path: Path) -> None:
-    crawl = DamagedCrawl(11, tmp_path, 4, has_statement=False)
-    assert "parcels from partition 1 to partition 0 disagree (" in crawl.live(Kind.RECORD).refusal
+def test_records_that_one_worker_of_an_earlier_version_lost_are_told_by_the_parcels_of_the_others(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, 4, "commit:logged", 30)
+    make_old(scene.folder)
+    told: list[str] = []
+    for log in saved_logs(log_folder(scene.folder)).values():
+        whole, ends = log.files[0].read_bytes(), record_ends(log.files[0])
+        for end in ends[1:-1]:
+            log.files[0].write_bytes(whole[:end])
+            told += refusal(scene.folder)
+        log.files[0].write_bytes(whole)
+    assert any("lost the commits that made parcel" in each for each in told), told
+    assert any("lost the commits that took parcel" in each for each in told), told
+    assert refusal(scene.folder) == []
+    scene.ends_well()
+
+
+def refusal(folder: Path) -> list[str]:
+    """What the first phase of a start finds missing."""
+    try:
+        check_crawl(folder, manifests.load(folder), SeenUrls.SORTED, table_reader())
+    except CommittedDataMissing as error:
+        return error.findings
+    return []
 
 
 # -- while it runs ----------------------------------------------------------------------------------------------------
