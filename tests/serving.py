@@ -21,7 +21,7 @@ def served(web: Responder, pace: float = 0.0, log: RequestLog | None = None) -> 
 def served_with_log(web: Responder, pace: float = 0.0, log: RequestLog | None = None) -> Iterator[tuple[int, RequestLog]]:
     """The same; gives what the server itself saw, too."""
     loop = asyncio.new_event_loop()
-    server = SyntheticServer(web, pace=pace)
+    server = SyntheticServer(web, pace=pace, log=log)
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:
