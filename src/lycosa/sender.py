@@ -81,14 +81,14 @@ class Sender:
         """
         fetched, delay_s = await self._attempt(request, rest)
         if fetched.reason is Reason.REQUEST_UNANSWERED and delay_s <= _LONGEST_REST_S:
-            await self._clock.sleep(delay_s)
+            await self._sleep(delay_s)
             if self.take(request.address) > 0:
                 return fetched
             return (await self._attempt(request, rest))[0]
         for address in [a for a in others if a != request.address][: _MOST_ADDRESSES - 1]:
             if fetched.reason not in _NEXT_ADDRESS or delay_s > _LONGEST_REST_S:
                 break
-            await self._clock.sleep(delay_s)
+            await self._sleep(delay_s)
             if self.take(address) > 0:
                 break
             fetched, delay_s = await self._attempt(msgspec.structs.replace(request, address=address), rest)
@@ -119,6 +119,12 @@ class Sender:
         delay_s = rest(fetched, now, wall, is_robots)
         self._attempts.end(number, fetched.reason, fetched.status, fetched.duration_s, now, wall, delay_s)
         return fetched, delay_s
+
+    async def _sleep(self, delay_s: float) -> None:
+        """At least ``delay_s``: a loop's timers may fire up to a millisecond early, which would be a pause too short."""
+        until = self._clock.monotonic() + delay_s
+        while (wait := until - self._clock.monotonic()) > 0:
+            await self._clock.sleep(wait)
 
     async def _on_time(self, address: str) -> float:
         """Now, which is when the slot was taken. A process that was held up since then (another thread had the interpreter, the system

@@ -76,3 +76,32 @@ async def test_a_worker_that_was_held_up_does_not_send_just_before_another(held_
     for table, log in zip(tables, logs, strict=True):
         table.close()
         log.close(clock.wall(), clock.monotonic())
+
+
+class EarlyClock(Clock):
+    """Wakes sleepers a little early, as event loops do whose timers have a resolution of a millisecond."""
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += max(seconds - 0.0004, 1e-6)
+
+
+class Closing(Server):
+    """Answers the second request only."""
+
+    async def fetch(self, request: FetchRequest) -> Fetched:
+        answered = await super().fetch(request)
+        return answered if len(self.starts) > 1 else Fetched(request.url, Reason.REQUEST_UNANSWERED, "closed", address=request.address)
+
+
+async def test_a_second_attempt_is_never_early(tmp_path: Path) -> None:
+    clock = EarlyClock()
+    server = Closing(clock)
+    section = msgspec.structs.replace(PolitenessSection(), address_delay_s=0.0)
+    log = AttemptLog(tmp_path, 0, clock.wall(), clock.monotonic())
+    sender = Sender(server, server, AddressTable(tmp_path / "addresses", section), log, clock, Limits())
+    assert sender.take(ADDRESS) == 0.0
+    fetched = await sender.send(FetchRequest("http://a.example/", ADDRESS), lambda *_: 1.5)
+    assert fetched.status == 200
+    first, second = server.starts
+    assert second - first >= 1.5
+    log.close(clock.wall(), clock.monotonic())
