@@ -3,8 +3,9 @@
 They are loaded when first asked for: the command line and the parse child import parts of the package and should not pay for all of it.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from lycosa.late_names import late_names
 
 if TYPE_CHECKING:
     from lycosa.admit.refusal import Refusal
@@ -15,25 +16,19 @@ if TYPE_CHECKING:
     from lycosa.model.page import Page
     from lycosa.reasons import Reason
     from lycosa.seed_sources import SeedSource
+else:
+    __getattr__ = late_names(
+        __name__,
+        {
+            "admit.refusal": "Refusal",
+            "config": "Config",
+            "config_sources": "SettingsError settings",
+            "crawl": "Crawl Report",
+            "model.discovered": "Discovered LinkKind",
+            "model.page": "Page",
+            "reasons": "Reason",
+            "seed_sources": "SeedSource",
+        },
+    )
 
 __all__ = ["Config", "Crawl", "Discovered", "LinkKind", "Page", "Reason", "Refusal", "Report", "SeedSource", "SettingsError", "settings"]
-
-_HOMES = {
-    "Config": "lycosa.config",
-    "Crawl": "lycosa.crawl",
-    "Discovered": "lycosa.model.discovered",
-    "LinkKind": "lycosa.model.discovered",
-    "Page": "lycosa.model.page",
-    "Reason": "lycosa.reasons",
-    "Refusal": "lycosa.admit.refusal",
-    "Report": "lycosa.crawl",
-    "SeedSource": "lycosa.seed_sources",
-    "SettingsError": "lycosa.config_sources",
-    "settings": "lycosa.config_sources",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'lycosa' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping
 
 import msgspec
 
-from lycosa.admission import Admission, Rule
+from lycosa.admission import Admission
 from lycosa.admit.budgets import over_discovery
 from lycosa.admit.scope import Scope
 from lycosa.admit.traps import Traps
 from lycosa.attempts import Attempt, AttemptLog, CrashCounts, Settling, Since, boot_id, last_contacts
-from lycosa.capturing import Capturing, PageSink
+from lycosa.capturing import Capturing
 from lycosa.commit import CommitLog, LastCommit
 from lycosa.committing import Books, Reach
-from lycosa.config import Config, FetchSection
+from lycosa.config import FetchSection
 from lycosa.config import SeenUrls as SeenChoice
 from lycosa.crawl_clock import CrawlClock, ahead_s
 from lycosa.delivery import Delivery
@@ -31,7 +30,6 @@ from lycosa.folder import (
     last_commit_path,
     log_folder,
     mark_of,
-    open_seen,
     stamp_of,
     suffix_list,
     table_folder,
@@ -42,13 +40,14 @@ from lycosa.frontier.partition import Partition
 from lycosa.frontier.rules import Rules
 from lycosa.frontier.workbench import Workbench
 from lycosa.intake import Addressing, Intake
+from lycosa.job import Job
 from lycosa.kv.overlay import Overlay
 from lycosa.kv.port import KeyValue, Opener
 from lycosa.kv.records import prefix_end
 from lycosa.leasing import Leasing
 from lycosa.machine_table import open_machine_table
-from lycosa.manifest import Identity, Manifest
 from lycosa.memory_plan import MemoryPlan
+from lycosa.model.end import End
 from lycosa.model.fetched import Limits
 from lycosa.pacing import Pacing
 from lycosa.permits import GrantedPermits, LocalPermits
@@ -68,10 +67,10 @@ from lycosa.slicing import Slices
 from lycosa.stages import Stages
 from lycosa.store.records import CrawlInfo
 from lycosa.store.segments import SegmentStore
-from lycosa.store.suffixes import by_list
 from lycosa.suspects import suspects
-from lycosa.url import CANONICAL_VERSION, Canonicalizer, Sites, partition_of, surt
-from lycosa.worker import End, Worker
+from lycosa.url import Canonicalizer, Sites, partition_of, surt
+from lycosa.url_seen import open_seen
+from lycosa.worker import Worker
 
 _COMMIT_MARGIN_S = 60.0
 
@@ -89,27 +88,6 @@ class Ports(msgspec.Struct, frozen=True):
     free_bytes: Callable[[], int] = lambda: sys.maxsize
 
 
-class Job(msgspec.Struct, frozen=True):
-    """What one worker is to do: which of a crawl's partitions it owns in this run, URLs whose places are in scope, the user's own rules,
-    its part of the memory where that is bounded (``config`` is fitted to it), crawl time minus monotonic time (see
-    ``CrawlClock``), the address table of the machine if it is to be used."""
-
-    folder: Path
-    config: Config
-    manifest: Manifest
-    number: int
-    owned: Sequence[int]
-    software: str
-    user_agent: str
-    last_commit: float = 0.0
-    places: Sequence[str] = ()
-    rules: tuple[Rule, ...] = ()
-    sinks: tuple[PageSink, ...] = ()
-    plan: MemoryPlan | None = None
-    time_base: float | None = None
-    machine_table: Path | None = None
-
-
 class Assembled(msgspec.Struct, frozen=True):
     """A worker and what its host talks to."""
 
@@ -123,19 +101,6 @@ class Assembled(msgspec.Struct, frozen=True):
     robots: Robots
     clock: CrawlClock
     close: Callable[[], None]
-
-
-def identity_of(config: Config, sites: Sites) -> Identity:
-    """What a crawl is frozen to."""
-    canonical = {name: getattr(config.canonical, name) for name in config.canonical.__struct_fields__}
-    return Identity(
-        partitions=config.frontier.partitions,
-        bands=config.frontier.bands,
-        canonical=canonical,
-        canonical_version=CANONICAL_VERSION,
-        suffixes=sites.version,
-        seen_urls=config.seen.urls.value,
-    )
 
 
 def limits_of(section: FetchSection) -> Limits:
@@ -182,11 +147,10 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
     intake = _intake(job, partitions, addressing, tables, clock, delivery)
     # Ids must differ between crawls, runs and restarts, and be the same when the same history is replayed.
     ids = random.Random(f"{config.seed}:{job.manifest.crawl}:{job.number}:{job.manifest.runs}:{log.next_sequence}")
-    suffixes = by_list(suffix_list(folder))
-    store = SegmentStore(folder, config.store, _crawl_info(job), job.number, ids, surt, suffixes)
-    # Each reads the list at its first use, which takes 50 ms: now, and not in a step of the loop.
+    store = SegmentStore(folder, config.store, _crawl_info(job), job.number, ids, surt, sites.public_suffixes)
+    # The list is read at the first use of each, which takes 50 ms: now, and not in a step of the loop.
     sites.site_of("www.example.org")
-    suffixes("www.example.org")
+    sites.public_suffixes("www.example.org")
     robots = Robots(RobotsReader(config.robots, config.agent.product, ports.offload), sender, clock)
     pacing, slices = Pacing(config.politeness, clock, chance), Slices(clock, settling)
     errands = Errands(robots, intake, store, pacing, slices, clock, Ends(frontier, delivery.post_errand))

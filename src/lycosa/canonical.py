@@ -13,7 +13,6 @@ Tests hold both ways against each other.
 from __future__ import annotations
 
 import re
-from importlib.metadata import version
 
 import ada_url
 import msgspec
@@ -81,6 +80,8 @@ class Canonicalizer:
 
     def identity(self) -> dict[str, object]:
         """What the form depends on, for the crawl's manifest: our version, ada's, and the options."""
+        from importlib.metadata import version  # once in a crawl, and not in each process
+
         options = msgspec.to_builtins(self._options)
         return {"version": CANONICAL_VERSION, "ada_url": version("ada-url"), "options": options}
 

@@ -7,10 +7,8 @@ wrong with it.
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import cache
@@ -22,6 +20,7 @@ from msgspec import inspect
 from lycosa.config import Config
 from lycosa.config_checks import CHECKS
 from lycosa.config_units import read_bytes, read_seconds, show_bytes, show_seconds
+from lycosa.near_names import near_name
 
 
 class Kind(Enum):
@@ -256,6 +255,8 @@ def _list(field: Field, value: object) -> tuple[str, ...]:
 def _split(text: str) -> tuple[str, ...]:
     """A comma list; what is written as a TOML array is read as one, for entries that hold commas."""
     if text.lstrip().startswith("["):
+        import tomllib  # only few settings are written so
+
         try:
             found = tomllib.loads(f"x = {text}")["x"]
         except tomllib.TOMLDecodeError:
@@ -278,8 +279,8 @@ def _choice(field: Field, value: object) -> Enum:
     names = {str(each.value): each for each in field.choices}
     if isinstance(value, str) and value.strip().lower() in names:
         return names[value.strip().lower()]
-    near = difflib.get_close_matches(str(value), names, 1)
-    raise ValueError(f"{_said(value)} is none of {', '.join(names)}" + (f"; did you mean {near[0]}?" if near else ""))
+    near = near_name(str(value), names)
+    raise ValueError(f"{_said(value)} is none of {', '.join(names)}" + (f"; did you mean {near}?" if near else ""))
 
 
 def _said(value: object) -> str:

@@ -6,9 +6,7 @@ guessed: an unknown key stops the start and is answered with the nearest right n
 
 from __future__ import annotations
 
-import difflib
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ import msgspec
 
 from lycosa.config import Config
 from lycosa.config_fields import Field, Kind, build, fields, sections, value_of
+from lycosa.near_names import near_name
 
 PREFIX = "LYCOSA_"
 _IGNORED = (f"{PREFIX}TEST_", f"{PREFIX}RUNTIME_DIR")  # of the tests; where the machine's address table is
@@ -202,6 +201,8 @@ def from_dict(data: Mapping[str, Any]) -> Config:
 def _from_file(file: Path | None, problems: list[str]) -> Iterator[_Given]:
     if file is None:
         return
+    import tomllib  # most crawls have no file of settings
+
     try:
         text = file.read_bytes().decode("utf-8")
         tree = tomllib.loads(text)
@@ -280,12 +281,12 @@ def _dotted(name: str) -> str:
     return ".".join(part.strip().strip("\"'") for part in name.split("."))
 
 
-def _error_line(error: tomllib.TOMLDecodeError, text: str) -> int:
+def _error_line(error: ValueError, text: str) -> int:
     found = re.search(r"\(at line (\d+)", str(error))
     return int(found[1]) if found else max(text.count("\n") + (not text.endswith("\n")), 1)
 
 
-def _error_text(error: tomllib.TOMLDecodeError) -> str:
+def _error_text(error: ValueError) -> str:
     """The parser's own words without the place, which stands in front already."""
     text = re.sub(r"\s*\(at (?:line \d+, column \d+|end of document)\)", "", str(error))
     return text[:1].lower() + text[1:]
@@ -312,13 +313,12 @@ def _unknown(key: str) -> str:
 
 def meant(key: str) -> str:
     """The setting or the section that was probably meant, or empty."""
-    near = [] if "." in key else difflib.get_close_matches(key, sections(), 1, 0.75)
-    if near:
-        return f"section {near[0]}"
+    if "." not in key and (near := near_name(key, sections(), 0.75)):
+        return f"section {near}"
     if found := nearest(key):
         return found
-    near = difflib.get_close_matches(key.partition(".")[0], sections(), 1, 0.6)
-    return f"a setting of section {near[0]}" if near else ""
+    near = near_name(key.partition(".")[0], sections())
+    return f"a setting of section {near}" if near else ""
 
 
 def nearest(key: str) -> str:
@@ -328,11 +328,11 @@ def nearest(key: str) -> str:
     same_leaf = [name for name in names if name.rpartition(".")[2] in (leaf, f"{leaf}_s", f"{leaf}_bytes")]
     if len(same_leaf) == 1:
         return same_leaf[0]
-    if near := difflib.get_close_matches(key, same_leaf or names, 1, 0.6):
-        return near[0]
+    if near := near_name(key, same_leaf or names):
+        return near
     leaves = {name.rpartition(".")[2]: name for name in reversed(names)}
-    near = difflib.get_close_matches(leaf, leaves, 1, 0.7)
-    return leaves[near[0]] if near else ""
+    near = near_name(leaf, leaves, 0.7)
+    return leaves[near] if near else ""
 
 
 def _disorder(values: Mapping[str, Any], origins: Mapping[str, str]) -> Iterator[str]:

@@ -28,13 +28,14 @@ from lycosa.kv.rocks import opener_within, rocks_opener
 from lycosa.manifest import exists
 from lycosa.memory_plan import RECOVERY_BYTES, MemoryPlan, fitted
 from lycosa.messages import Progress
+from lycosa.model.end import End
 from lycosa.model.page import Page
 from lycosa.progress import ProgressReport
 from lycosa.real_ports import cache_of, real_ports
 from lycosa.seed_check import SeedCheck
 from lycosa.seed_sources import SeedSource, SourceKind, load_sources, merged_sources, save_sources, unread
 from lycosa.session import Session, memory_plan
-from lycosa.worker import End, Worker
+from lycosa.worker import Worker
 
 _QUEUED_PAGES = 100
 _SEED_BATCH = 10_000

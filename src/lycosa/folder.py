@@ -1,25 +1,15 @@
-"""Names inside a crawl folder, and how a partition's table and URL-seen are opened there."""
+"""Names inside a crawl folder, and the marks that its tables and URL-seen files bear."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np
-
 from lycosa.commit import MARK_KEY, Mark
-from lycosa.config import SeenSection
 from lycosa.config import SeenUrls as SeenChoice
 from lycosa.kv.port import KeyValue
-from lycosa.kv.records import known_key, prefix_end
 from lycosa.manifest import DamagedFile
-from lycosa.seen.port import Hashes, Mask, SeenUrls, hashes_of
-from lycosa.seen.urls_bloom import BloomSeenUrls
-from lycosa.seen.urls_sorted import SortedSeenUrls
 from lycosa.url import BUNDLED_LIST, Sites
-
-_REBUILD_BATCH = 100_000
 
 
 def log_folder(folder: Path) -> Path:
@@ -114,36 +104,3 @@ def seen_file(folder: Path, partition: int, choice: SeenChoice) -> Path:
     """The file of the chosen implementation of URL-seen."""
     path = seen_path(folder, partition)
     return path if choice is SeenChoice.SORTED else path.with_suffix(".bloom")
-
-
-def open_seen(folder: Path, partition: int, section: SeenSection, table: KeyValue, most_delta: int = 1 << 18) -> SeenUrls:
-    """The chosen implementation of URL-seen; ``table`` confirms what a Bloom filter claims. ``most_delta`` is how many hashes are in
-    memory before they are written to its file."""
-    path = seen_file(folder, partition, section.urls)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if section.urls is SeenChoice.SORTED:
-        return SortedSeenUrls(path, most_delta)
-    confirm = _confirming(table) if section.bloom_confirm else None
-    return BloomSeenUrls(path, section.bloom_urls, section.bloom_error, confirm, most_delta)
-
-
-def known_hashes(table: KeyValue) -> Iterator[Hashes]:
-    """The hashes of all URLs in a partition's table, in batches: what URL-seen is rebuilt from."""
-    batch: list[bytes] = []
-    for key, _ in table.scan(b"U", prefix_end(b"U")):
-        batch.append(key[9:])
-        if len(batch) == _REBUILD_BATCH:
-            yield hashes_of(batch)
-            batch = []
-    if batch:
-        yield hashes_of(batch)
-
-
-def _confirming(table: KeyValue) -> Callable[[Hashes], Mask]:
-    """Asks an index from URL hash to host in the table, because a record's key begins with its host."""
-
-    def confirm(hashes: Hashes) -> Mask:
-        keys = [known_key(url8.tobytes()) for url8 in hashes.astype(">u8")]
-        return np.array([value is not None for value in table.get_many(keys)], dtype=np.bool_)
-
-    return confirm

@@ -17,7 +17,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from lycosa.config import Config
 from lycosa.durable import replace_file
+from lycosa.url import CANONICAL_VERSION, Sites
 from lycosa.wire import UNREADABLE
 
 NAME = "crawl.json"
@@ -42,6 +44,19 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     suffixes: str
     split_sites: tuple[str, ...] = ()
     seen_urls: str = "sorted"
+
+
+def identity_of(config: Config, sites: Sites) -> Identity:
+    """What a crawl is frozen to."""
+    canonical = {name: getattr(config.canonical, name) for name in config.canonical.__struct_fields__}
+    return Identity(
+        partitions=config.frontier.partitions,
+        bands=config.frontier.bands,
+        canonical=canonical,
+        canonical_version=CANONICAL_VERSION,
+        suffixes=sites.version,
+        seen_urls=config.seen.urls.value,
+    )
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):

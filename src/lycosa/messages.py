@@ -11,6 +11,7 @@ from lycosa.config import Config
 from lycosa.manifest import Manifest
 from lycosa.memory_plan import MemoryPlan
 from lycosa.model.parsed import ParserHealth
+from lycosa.plugins import Plugins
 
 
 class Start(msgspec.Struct, frozen=True, tag=True):
@@ -31,6 +32,7 @@ class Start(msgspec.Struct, frozen=True, tag=True):
     plan: MemoryPlan
     time_base: float
     machine_table: str
+    plugins: Plugins
 
 
 class Seeds(msgspec.Struct, frozen=True, tag=True):
@@ -44,7 +46,7 @@ class Seeds(msgspec.Struct, frozen=True, tag=True):
 
 
 class Stop(msgspec.Struct, frozen=True, tag=True):
-    """Finish what is in flight, commit, end. ``end`` is the reason (``worker.End``). With ``at_once`` what is in flight is broken off."""
+    """Finish what is in flight, commit, end. ``end`` is the reason (see ``End``). With ``at_once`` what is in flight is broken off."""
 
     end: str
     at_once: bool = False

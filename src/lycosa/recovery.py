@@ -17,29 +17,14 @@ import msgspec
 
 from lycosa.commit import CommitLog, Mark, all_logs, marked, merged_by_worker
 from lycosa.config import Config
-from lycosa.folder import known_hashes, log_folder, mark_of, open_seen, stamp_of, table_folder
+from lycosa.folder import log_folder, mark_of, stamp_of, table_folder
 from lycosa.frontier.counters import counters_of
 from lycosa.kv.port import KeyValue, Opener, pairs_of
 from lycosa.kv.records import prefix_end
+from lycosa.model.recovered import Recovered
 from lycosa.seen.port import SeenUrls, hashes_of
 from lycosa.store.recovery import Recovery, recover
-
-
-class Recovered(msgspec.Struct, frozen=True):
-    """What a start found.
-
-    ``replayed`` batches that tables lacked, ``rebuilt`` URL-seen files, what happened to the output files, when the last commit was
-    (wall seconds, 0 = never), captures by partition, the URLs whose places belong to the scope, and the latest crawl time that a
-    commit has, with the wall time of that commit.
-    """
-
-    replayed: int
-    rebuilt: int
-    store: Recovery
-    last_commit: float
-    captures: dict[int, int]
-    places: list[str]
-    latest: tuple[float, float] = (0.0, 0.0)
+from lycosa.url_seen import known_hashes, open_seen
 
 
 class _Opened(msgspec.Struct):
@@ -97,7 +82,7 @@ def _recover(
             log.drop_until(log.last.sequence if log.last else 0)
         last = max((log.last.wall for log in logs if log.last), default=0.0)
         latest = max(((log.last.time or log.last.wall, log.last.wall) for log in logs if log.last), default=(0.0, 0.0))
-        return Recovered(replayed, rebuilt, report, last, captures, places, latest)
+        return Recovered(replayed, rebuilt, report.unbuildable, last, captures, places, latest)
     finally:
         for log in logs:
             log.close()

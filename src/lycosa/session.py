@@ -18,7 +18,6 @@ import msgspec
 
 from lycosa import machine
 from lycosa import manifest as manifests
-from lycosa.assembly import Job, identity_of
 from lycosa.commit import CommitLog
 from lycosa.config import AddressTables, Config
 from lycosa.config_sources import SettingsError
@@ -26,16 +25,16 @@ from lycosa.crawl_clock import ahead_s, time_at_start
 from lycosa.durable import replace_file
 from lycosa.fetch.headers import build_user_agent
 from lycosa.folder import crawl_sites, log_folder, settings_path, spool_folder, status_path, suffix_list
+from lycosa.job import Job
 from lycosa.kv.port import Opener, Reader
 from lycosa.kv.read_only import table_reader
 from lycosa.lock import CrawlLock
 from lycosa.machine_table import NoMachineTable, machine_table
-from lycosa.manifest import Manifest
+from lycosa.manifest import Manifest, identity_of
 from lycosa.memory_plan import MemoryPlan, TooLittleMemory, plan_memory
+from lycosa.model.recovered import Recovered
 from lycosa.ports import Clock
-from lycosa.recovery import Recovered, recover_crawl, recover_worker
 from lycosa.seed_sources import load_sources
-from lycosa.start_check import check_crawl, check_worker
 from lycosa.url import BUNDLED_LIST
 from lycosa.wire import UNREADABLE
 
@@ -140,6 +139,9 @@ class Session:
 
     def recover_worker(self, number: int, owned: Sequence[int]) -> Recovered:
         """Brings one worker's part to its last commit, after it died. Blocks."""
+        from lycosa.recovery import recover_worker  # here, because it imports stages: few workers die
+        from lycosa.start_check import check_worker
+
         check_worker(self.folder, number, owned, self.manifest.runs, self._read_table)
         return recover_worker(self.folder, self.config, self._open_table, number, owned)
 
@@ -157,7 +159,7 @@ class Session:
         else:
             manifest = manifests.load(self.folder)
             manifests.check_identity(manifest, identity)
-            check_crawl(self.folder, manifest, self.config.seen.urls, self._read_table)
+            self._check(manifest)
             self._lock.sign(self._clock.wall())
             self.on_locked()  # not before: a start that is refused changes no file
         taken = sum(source.seeds for source in load_sources(self.folder))
@@ -165,12 +167,25 @@ class Session:
         shutil.rmtree(spool_folder(self.folder), ignore_errors=True)
         spool_folder(self.folder).mkdir()
         workers = worker_count(self.config)
-        self.recovered: Recovered = recover_crawl(self.folder, self.config, self._open_table, workers)
+        self.recovered = Recovered() if self.is_new else self._recover(workers)
         self._set_clock()
         for worker in range(max(workers, manifest.workers)):
             _begin_log(self.folder, worker)
         new_seeds = max(taken - manifest.seeds, 0)
         self.manifest: Manifest = manifests.begin_run(self.folder, manifest, SOFTWARE, self._clock.wall(), new_seeds, workers=workers)
+
+    # Both are imported when there is something to look through. They bring numpy and the stages, a fifth of a second of work for a new
+    # crawl, whose folder was made a moment ago (``manifests.prepare`` lets none pass that has more than a lock, a list and seeds).
+
+    def _check(self, manifest: Manifest) -> None:
+        from lycosa.start_check import check_crawl
+
+        check_crawl(self.folder, manifest, self.config.seen.urls, self._read_table)
+
+    def _recover(self, workers: int) -> Recovered:
+        from lycosa.recovery import recover_crawl
+
+        return recover_crawl(self.folder, self.config, self._open_table, workers)
 
     def _set_clock(self) -> None:
         """Crawl time continues after the last commit, whatever the wall clock says by now."""

@@ -17,6 +17,7 @@ from lycosa.url_parts import is_address, name_of
 
 BUNDLED_LIST = Path(publicsuffixlist.PSLFILE)
 _REMEMBERED = 65_536
+_REMEMBERED_SUFFIXES = 20_000
 
 
 class Sites:
@@ -29,11 +30,25 @@ class Sites:
         data = (list_path or BUNDLED_LIST).read_bytes()
         self._lines = data.decode().splitlines()
         self._look_up = lru_cache(maxsize=_REMEMBERED)(self._site_of)
+        self._look_up_suffixes = lru_cache(maxsize=_REMEMBERED_SUFFIXES)(self._public_suffixes)
         self.version = _version(data)
 
     def site_of(self, host: str) -> str:
         """Registrable domain of a ``host_of``; a name without one and an IP address are their own site. The port does not count."""
         return self._look_up(host)
+
+    def public_suffixes(self, name: str) -> tuple[str, str]:
+        """Public suffixes of a host name without port: without and with the list's private section; both empty for an IP address."""
+        return self._look_up_suffixes(name)
+
+    def _public_suffixes(self, name: str) -> tuple[str, str]:
+        if ":" in name or name[-1:].isdigit():
+            return "", ""
+        return self._registry_suffixes.publicsuffix(name) or "", self._suffixes.publicsuffix(name) or ""
+
+    @cached_property
+    def _registry_suffixes(self) -> publicsuffixlist.PublicSuffixList:
+        return publicsuffixlist.PublicSuffixList(self._lines, only_icann=True)
 
     @cached_property
     def _suffixes(self) -> publicsuffixlist.PublicSuffixList:

@@ -44,12 +44,13 @@ from lycosa.messages import (
     is_over,
     total,
 )
+from lycosa.model.end import End
 from lycosa.parser_notes import ParserNotes
+from lycosa.plugins import registered
 from lycosa.run_cost import RunCost, append_cost, cpu_s, ended_children_cpu_s
 from lycosa.session import Session
 from lycosa.shortage import in_thread, pause_s
 from lycosa.status_file import StatusFile
-from lycosa.worker import End
 from lycosa.worker_handle import WorkerFailed, WorkerHandle, WorkerNotStarted
 
 _MOST_DEATHS = 10  # in a row, without a commit in between
@@ -108,6 +109,7 @@ class Supervisor:
         self._sockets = Path(tempfile.mkdtemp(prefix="lycosa-")) if count > 1 else None
         self._places = dict.fromkeys(session.recovered.places)
         self._grants = Grants(session.config.limits, session.recovered.captures, count)
+        self._plugins = registered()
         self._status = StatusFile(session.folder)
         self._refused: list[tuple[str, str]] = []
         self._batch: list[str] = []  # the seeds given last, and who has not yet acknowledged them
@@ -255,6 +257,7 @@ class Supervisor:
             self._plan,
             self._session.time_base,
             str(job.machine_table or ""),
+            self._plugins,
         )
 
     def _greeting(self, handle: WorkerHandle) -> tuple[ToWorker, ...]:

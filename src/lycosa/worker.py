@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from enum import Enum
 from typing import Any
 
 from lycosa.attempts import Suspicion
@@ -17,6 +16,7 @@ from lycosa.config import Config
 from lycosa.crawl_clock import CrawlClock
 from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.visit_state import VisitState
+from lycosa.model.end import End
 from lycosa.model.parsed import ParserHealth
 from lycosa.pipeline import Pipeline
 from lycosa.ports import Offload
@@ -26,14 +26,6 @@ from lycosa.schedule.outcome import is_unreached
 _IDLE_S = 1.0
 _STARTED_AT_ONCE = 32  # visits in one turn of the loop
 _DISK_S = 1.0  # between looks at the room that the disk has
-
-
-class End(Enum):
-    """Why a worker's run ended."""
-
-    FINISHED = "finished"  # nothing is due within finish_wait
-    LIMIT = "limit"  # a limit was reached
-    STOPPED = "stopped"  # asked to stop
 
 
 class Worker:

@@ -12,9 +12,10 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 
+from lycosa.frame_stream import FrameStream
 from lycosa.messages import Ended, Failed, Progress, Start, ToSupervisor, ToWorker, decode_to_supervisor, encode
 from lycosa.shortage import is_shortage
-from lycosa.wire import FrameError, FrameStream
+from lycosa.wire import FrameError
 
 _LOOK_S = 1.0
 _SILENT_LOOKS = 60  # in a row; it reports twice a second as long as its loop turns

@@ -17,18 +17,18 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from importlib.metadata import entry_points
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import uvloop
 
-from lycosa.assembly import Assembled, Job, Ports, assemble
+from lycosa.assembly import Assembled, Ports, assemble
 from lycosa.config import Config
 from lycosa.durable import FULL, DiskFull
 from lycosa.exchange import SocketExchange
+from lycosa.frame_stream import FrameStream
+from lycosa.job import Job
 from lycosa.kv.rocks import opener_within
 from lycosa.loop_meter import LoopMeter
 from lycosa.memory import give_back, use_few_arenas
@@ -51,26 +51,22 @@ from lycosa.messages import (
     decode_to_worker,
     encode,
 )
+from lycosa.model.end import End
 from lycosa.model.page import Page
 from lycosa.parse.parent import ChildParser
 from lycosa.permits import GrantedPermits
+from lycosa.plugins import loaded
 from lycosa.progress import ProgressReport
 from lycosa.real_ports import cache_of, real_ports
 from lycosa.relieving import Reliever
 from lycosa.shortage import is_shortage
-from lycosa.wire import FrameError, FrameStream
-from lycosa.worker import End
+from lycosa.wire import FrameError
 
 _PROGRESS_S = 0.5
 _SEEDS_AT_ONCE = 50  # in one step of the loop: 10 ms
 _TRIM_REPORTS = 20  # reports after which free memory is given back to the system
 _HOOKS_VARIABLE = "LYCOSA_TEST_HOOKS"
 _HOARD_BYTES, _HOARD_S = 25_000_000, 10.0
-
-
-def plugged_in(group: str) -> tuple[Any, ...]:
-    """What installed packages registered for an extension point, in the order of their names."""
-    return tuple(point.load() for point in sorted(entry_points(group=group), key=lambda point: point.name))
 
 
 class WorkerProcess:
@@ -195,8 +191,8 @@ def _job(start: Start, config: Config) -> Job:
         start.user_agent,
         start.last_commit,
         start.places,
-        rules=plugged_in("lycosa.scope_rules"),
-        sinks=(*plugged_in("lycosa.page_sinks"), *([_misbehave_at_hook] if os.environ.get(_HOOKS_VARIABLE) == "1" else [])),
+        rules=loaded(start.plugins.rules),
+        sinks=(*loaded(start.plugins.sinks), *([_misbehave_at_hook] if os.environ.get(_HOOKS_VARIABLE) == "1" else [])),
         plan=start.plan,
         time_base=start.time_base,
         machine_table=Path(start.machine_table) if start.machine_table else None,

@@ -13,10 +13,10 @@ from lycosa.config import BudgetSection, RetrySection
 from lycosa.inspect.audit import audit
 from lycosa.kv.memory import MemoryStores
 from lycosa.model.completed import UrlState
+from lycosa.model.end import End
 from lycosa.synthetic import Crash, Faults, SyntheticWeb, WebPlan
 from lycosa.synthetic.clock import EPOCH
 from lycosa.synthetic.crawl import VirtualCrawl, in_memory
-from lycosa.worker import End
 from scripted import error, first, page, robots, scripted_crawl
 
 DAY = 86400.0

@@ -12,13 +12,13 @@ from judging import are_balanced, asked, host_states, is_polite, outcomes, quick
 from lycosa.config import LimitSection
 from lycosa.frontier.visit_state import HostState
 from lycosa.model.completed import UrlState
+from lycosa.model.end import End
 from lycosa.model.fetched import Fetched, FetchRequest
 from lycosa.model.page import Page
 from lycosa.ports import Fetcher
 from lycosa.reasons import Reason
 from lycosa.synthetic import Crash
 from lycosa.synthetic.crawl import VirtualCrawl
-from lycosa.worker import End
 from scripted import page, robots, scripted_crawl
 
 A, B = "http://a.example/", "http://b.test/"

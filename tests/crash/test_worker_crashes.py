@@ -36,9 +36,9 @@ from lycosa.kv.memory import MemoryStores
 from lycosa.kv.port import KeyValue
 from lycosa.kv.rocks import RocksKeyValue, SharedCache
 from lycosa.model.completed import UrlState
+from lycosa.model.end import End
 from lycosa.synthetic import Crash, Faults, Misbehaviour, Outcome, SyntheticWeb, WebPlan
 from lycosa.synthetic.crawl import VirtualCrawl
-from lycosa.worker import End
 
 SEEDS = range(int(os.environ.get("LYCOSA_SEEDS", "20")))
 POINTS = {  # how often each is reached in a run, about

@@ -11,10 +11,10 @@ from lycosa.config import FrontierSection, RetrySection, ScopeRule, ScopeSection
 from lycosa.frontier.visit_state import HostState
 from lycosa.model.capture import Original
 from lycosa.model.completed import UrlState
+from lycosa.model.end import End
 from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
 from lycosa.synthetic import Response
-from lycosa.worker import End
 from scripted import HTML, Names, error, first, moved, page, robots, scripted_crawl
 
 A, B, C = "http://a.example/", "http://b.example/", "http://c.test/"

@@ -20,12 +20,12 @@ from lycosa.inspect.explain_facts import why_host
 from lycosa.kv.memory import MemoryStores
 from lycosa.kv.rocks import RocksKeyValue, SharedCache
 from lycosa.model.completed import UrlState
+from lycosa.model.end import End
 from lycosa.model.errand import Answer
 from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
 from lycosa.synthetic import Crash, Faults
 from lycosa.synthetic.crawl import VirtualCrawl, in_memory
-from lycosa.worker import End
 from scripted import Answer as WebAnswer
 from scripted import Names, error, first, moved, page, robots, scripted_crawl
 from several_workers import SlowExchange, run_workers

@@ -21,11 +21,11 @@ from lycosa.config import (
 )
 from lycosa.frontier.visit_state import HostState
 from lycosa.model.completed import UrlState
+from lycosa.model.end import End
 from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
 from lycosa.synthetic import Misbehaviour, Outcome, Rules, SyntheticWeb, WebPlan
 from lycosa.synthetic.crawl import VirtualCrawl
-from lycosa.worker import End
 from scripted import Names, error, first, page, robots, scripted_crawl
 
 A, B = "http://a.example/", "http://b.test/"

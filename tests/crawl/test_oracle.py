@@ -11,11 +11,11 @@ from judging import are_balanced, asked, host_states, is_polite, new_folder, no_
 from lycosa.config import PolitenessSection, ScopeRule, ScopeSection
 from lycosa.frontier.visit_state import HostState
 from lycosa.model.completed import UrlState
+from lycosa.model.end import End
 from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
 from lycosa.synthetic import Rules, SyntheticWeb, WebPlan
 from lycosa.synthetic.crawl import VirtualCrawl, virtual_crawl
-from lycosa.worker import End
 
 PLANS: dict[str, dict[str, Any]] = {
     "plain": {},

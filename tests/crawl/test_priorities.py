@@ -10,9 +10,9 @@ import pytest
 from judging import are_balanced, asked, quick_config, tables, urls_of
 from lycosa.config import Config, PrioritySection, RefetchSection
 from lycosa.kv.records import UrlRecord
+from lycosa.model.end import End
 from lycosa.synthetic import Response
 from lycosa.synthetic.crawl import VirtualCrawl
-from lycosa.worker import End
 from scripted import Answer, page, robots, scripted_crawl
 
 A = "http://a.example/"

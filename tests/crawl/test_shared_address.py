@@ -13,9 +13,9 @@ import pytest
 from judging import are_balanced, is_polite, new_folder, quick_config, tables
 from lycosa.config import FrontierSection, PolitenessSection
 from lycosa.kv.records import prefix_end
+from lycosa.model.end import End
 from lycosa.synthetic import Response, SyntheticWeb, WebPlan
 from lycosa.synthetic.crawl import VirtualCrawl
-from lycosa.worker import End
 from scripted import page
 
 ROOT = Path(__file__).parents[2]

@@ -14,12 +14,12 @@ from lycosa.inspect.explain_facts import why_host
 from lycosa.inspect.top_lists import host_line
 from lycosa.kv.records import prefix_end
 from lycosa.model.completed import UrlState
+from lycosa.model.end import End
 from lycosa.politeness.robots_cache import RobotsRecord
 from lycosa.ports import ResolveError
 from lycosa.reasons import Reason
 from lycosa.synthetic.crawl import VirtualCrawl
 from lycosa.synthetic.fetcher import SyntheticFetcher
-from lycosa.worker import End
 from scripted import Names, ScriptedWeb, error, page, scripted_crawl
 
 A, B = "http://a.example/", "http://b.example/"

@@ -8,6 +8,8 @@ A module may import from its own layer and from those below it. Stages do not kn
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,8 +18,8 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "lycosa"
 
 VALUES = ["reasons", "model", "ports", "config", "config_checks", "config_fields", "config_sources", "config_units", "clock", "crawl_clock"]
-VALUES += ["url", "canonical", "url_parts", "surt", "sites", "session_ids", "query_charset"]
-TOOLS = ["durable", "memory", "wire", "decode", "lock", "manifest", "commit", "attempts", "kv", "exchange"]
+VALUES += ["late_names", "near_names", "url", "canonical", "url_parts", "surt", "sites", "session_ids", "query_charset"]
+TOOLS = ["durable", "memory", "wire", "frame_stream", "decode", "lock", "manifest", "commit", "attempts", "kv", "exchange"]
 TOOLS += ["machine", "memory_plan", "memory_relief", "run_cost", "shortage", "seed_sources", "loop_meter"]
 STAGES = ["admit", "frontier", "politeness", "fetch", "parse", "seen", "store", "schedule"]
 JOINTS = [
@@ -34,14 +36,15 @@ JOINTS = [
     "suspects",
     "seed_check",
 ]
-JOINTS += ["reopening", "machine_table", "admission", "robots_reading", "slicing", "reaching", "errands"]
-ASSEMBLY = ["assembly", "real_ports", "messages", "progress", "session", "delivery", "status_file", "grants", "relieving", "parser_notes"]
+JOINTS += ["url_seen", "reopening", "machine_table", "admission", "robots_reading", "slicing", "reaching", "errands"]
+ASSEMBLY = ["assembly", "job", "plugins", "real_ports", "messages", "progress", "session", "delivery", "status_file"]
+ASSEMBLY += ["grants", "relieving", "parser_notes"]
 PROCESSES = ["supervisor", "worker_process", "worker_handle", "crawl", "reparse_run"]
 LOOP = [["capturing", "leasing", "parsing", "reparsing"], ["stages"], ["robots_turns"], ["pipeline"], ["committing"], ["worker"]]
 LAYERS = [VALUES, TOOLS, STAGES, JOINTS, ["inspect", "simulate"], *LOOP, ASSEMBLY, PROCESSES, ["cli", "__main__"]]
 
 # What a stage may import beside values and itself: memory in front of the disk, and shapes of bytes.
-STAGE_TOOLS = {"kv.port", "kv.overlay", "kv.records", "decode", "wire", "durable"}
+STAGE_TOOLS = {"kv.port", "kv.overlay", "kv.records", "decode", "wire", "frame_stream", "durable"}
 STAGE_PORTS = {"seen.port"}
 
 # Stages, or parts of them, that only decide: no loop, no files, no threads, no clock of their own.
@@ -167,6 +170,30 @@ def test_what_decides_does_no_io(part: str) -> None:
     assert members
     for name in members:
         assert {full.partition(".")[0] for full in _imported(MODULES[name])} & IMPURE_MODULES == set(), name
+
+
+_ALWAYS_HEAVY = {"numpy", "pyarrow", "duckdb", "lxml", "rich", "py3langid", "importlib.metadata", "difflib", "tomllib"}
+_STAGES_HEAVY = {"turbohtml", "pycurl", "aiodns", "pycares", "uvloop", "brotli", "isal.igzip_lib"}
+
+
+@pytest.mark.parametrize(
+    ("entry", "heavy"),
+    [
+        ("lycosa.cli.main", {"msgspec", "asyncio", *_ALWAYS_HEAVY, *_STAGES_HEAVY}),
+        # It finds the versions and plug-ins that are installed, once for all workers.
+        ("lycosa.cli.crawl, lycosa.supervisor, lycosa.cli.crawl_display", {*_ALWAYS_HEAVY - {"importlib.metadata"}, *_STAGES_HEAVY}),
+        ("lycosa.cli.crawl_summary", {*_ALWAYS_HEAVY - {"importlib.metadata"}, *_STAGES_HEAVY - {"isal.igzip_lib"}}),
+        ("lycosa.worker_process", {*_ALWAYS_HEAVY - {"numpy"}, "turbohtml", "email"}),
+        (
+            "lycosa.parse.child",
+            {*_ALWAYS_HEAVY - {"numpy"}, *_STAGES_HEAVY - {"turbohtml", "brotli", "isal.igzip_lib"}, "asyncio", "email"},
+        ),
+    ],
+)
+def test_a_process_starts_without_the_libraries_that_it_may_never_need(entry: str, heavy: set[str]) -> None:
+    code = f"import sys, {entry}; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert heavy.intersection(run.stdout.split()) == set()
 
 
 def test_values_are_made_without_the_libraries_of_stages() -> None:

@@ -101,7 +101,7 @@ def test_no_cut_of_a_feed_makes_a_link_that_the_feed_does_not_have() -> None:
 
 
 async def test_a_page_that_memory_has_no_room_for_is_parsed_as_far_as_it_has() -> None:
-    section = ParseSection(language=False, memory_bytes=400_000_000)
+    section = ParseSection(language=False, memory_bytes=370_000_000)
     parser = ChildParser(ParserConfig(section, CanonicalSection(), "lycosa"), SystemClock())
     try:
         body = b"".join(b'<li><a href="/p/%d"><b>x</b></a><i>y</i>' % number for number in range(350_000))

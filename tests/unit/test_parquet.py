@@ -16,7 +16,7 @@ from lycosa.store.links import LinksBuilder
 from lycosa.store.pages import COLUMNS, PagesBuilder, View, is_address, values
 from lycosa.store.parquet import GROUP_ROWS, TableWriter
 from lycosa.store.rows import Links
-from lycosa.store.suffixes import by_list
+from lycosa.url import Sites
 
 NAMES = [column[0] for column in COLUMNS]
 
@@ -58,7 +58,7 @@ def test_names_of_columns_are_unique() -> None:
     ],
 )
 def test_domains_stand_one_label_below_their_suffix(host: str, registered: str | None, private: str | None) -> None:
-    registry_suffix, private_suffix = by_list()(host.strip("[]"))
+    registry_suffix, private_suffix = Sites().public_suffixes(host.strip("[]"))
     found = row(f"http://{host}/", host=host, registry_suffix=registry_suffix, private_suffix=private_suffix)
     assert column(found, "url_host_registered_domain") == registered
     assert column(found, "url_host_private_domain") == private

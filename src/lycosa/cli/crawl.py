@@ -95,7 +95,7 @@ def run(seeds: Seeds, folder: Path, options: dict[str, Any], as_json: bool) -> E
     with session:
         display = Display(session.folder, session.config, is_new=session.is_new)
         seeds.tell = display.note
-        for file, reason in list(session.recovered.store.unbuildable.items())[:_MOST_TOLD]:
+        for file, reason in list(session.recovered.unbuildable.items())[:_MOST_TOLD]:
             display.note(f"{file} is missing and cannot be built: {reason}")
         if unshared := session.share_addresses():
             display.note(unshared)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import time
@@ -9,11 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-
-from rich.console import Console
-from rich.live import Live
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING
 
 from lycosa.cli.output import clean, counted, human_bytes, human_count, human_duration
 from lycosa.config import Config
@@ -22,6 +19,10 @@ from lycosa.messages import Progress
 from lycosa.reasons import Reason
 from lycosa.status_file import waiting_for
 
+if TYPE_CHECKING:
+    from lycosa.cli.live_lines import LiveLines
+
+_FORCING = ("FORCE_COLOR", "TTY_COMPATIBLE")  # variables by which rich takes a pipe for a terminal
 _LINE_S = 10.0
 _RATE_S = 30.0
 _LONG_S = 600.0  # a host that needs longer than this is named
@@ -33,8 +34,7 @@ class Display:
     def __init__(self, folder: Path, config: Config, is_new: bool) -> None:
         self._folder = folder
         self._config = config
-        self._console = Console(stderr=True)
-        self._live = Live(console=self._console, auto_refresh=False, transient=True) if self._console.is_terminal else None
+        self._live = _live_lines()
         self._rates: deque[tuple[float, int, int]] = deque()
         self._next_line = 0.0
         self._began = time.monotonic()
@@ -60,8 +60,10 @@ class Display:
         self._say(f"lycosa: {text}")
 
     def _say(self, text: str, style: str = "") -> None:
-        # What is said is not markup, and a line stays one where nobody looks at it.
-        self._console.print(clean(text), style=style or None, highlight=False, markup=False, soft_wrap=True)
+        if self._live is not None:
+            self._live.say(clean(text), style)
+        else:
+            print(clean(text), file=sys.stderr, flush=True)
 
     def stopping(self) -> None:
         """Ctrl-C was pressed."""
@@ -78,7 +80,7 @@ class Display:
         while len(self._rates) > 2 and now - self._rates[0][0] > _RATE_S:
             self._rates.popleft()
         if self._live is not None:
-            self._live.update(self._table(progress, now), refresh=True)
+            self._live.show(self._rows(progress, now))
         elif now >= self._next_line:
             if self._next_line:
                 print(self._line(progress, now), file=sys.stderr, flush=True)
@@ -106,9 +108,8 @@ class Display:
         ]
         return "  ".join(parts)
 
-    def _table(self, progress: Progress, now: float) -> Table:
+    def _rows(self, progress: Progress, now: float) -> list[tuple[str, str]]:
         pages_per_s, bytes_per_s = self._rate()
-        table = Table.grid(padding=(0, 2))
         states = progress.states
         errors = [(name, number) for name, number in progress.reasons.items() if 80 <= Reason[name.upper()] < 140]
         links = sum(progress.rule_refusals.values())
@@ -125,9 +126,17 @@ class Display:
         ]
         if estimate := estimate_of(progress):
             rows.append(("estimate", estimate))
-        for name, value in rows:
-            table.add_row(Text(name, style="bold"), Text(clean(value)))
-        return table
+        return rows
+
+
+def _live_lines() -> LiveLines | None:
+    """What shows a terminal's lines, when standard error is one, or is to be taken for one."""
+    if not sys.stderr.isatty() and not any(os.environ.get(name) for name in _FORCING):
+        return None
+    from lycosa.cli.live_lines import LiveLines  # rich costs as much as a hundred pages: only when somebody looks
+
+    lines = LiveLines()
+    return lines if lines.is_terminal else None
 
 
 def estimate_of(progress: Progress) -> str:

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 import click
 
 from lycosa.cli.output import ExitCode, clean
+from lycosa.near_names import near_name
 
 _COMMANDS = {
     "crawl": "Crawl from seeds; the same folder again resumes.",
@@ -241,7 +242,5 @@ def _tell(text: str, code: ExitCode) -> ExitCode:
 
 
 def _near(name: str) -> str:
-    import difflib
-
-    near = difflib.get_close_matches(name, _COMMANDS, 1)
-    return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(_COMMANDS)}"
+    near = near_name(name, _COMMANDS)
+    return f"; did you mean {near}?" if near else f"; there are {', '.join(_COMMANDS)}"

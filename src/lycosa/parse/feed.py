@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC
-from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING
 from urllib.parse import urljoin
-
-from lxml import etree
 
 from lycosa.parse.sitemap import parse_w3c_date
 from lycosa.parse.xml_stream import ended_elements, local_name, release, text_of, url_of
+
+if TYPE_CHECKING:
+    from lxml import etree
 
 MAX_ENTRIES = 50_000
 _ENTRY = frozenset({"item", "entry"})
@@ -124,6 +125,8 @@ def parse_feed_date(text: str) -> int:
     text = text[:_MAX_DATE]
     if moment := parse_w3c_date(text):
         return moment
+    from email.utils import parsedate_to_datetime  # at the first feed: the library costs as much as ten pages
+
     try:
         parsed = parsedate_to_datetime(text)
         return max(0, int((parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()))

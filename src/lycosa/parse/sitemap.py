@@ -10,11 +10,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import msgspec
-from lxml import etree
 
 from lycosa.parse.xml_stream import ended_elements, local_name, release, text_of, url_of
+
+if TYPE_CHECKING:
+    from lxml import etree
 
 MAX_URLS = 50_000
 _ENTRY = frozenset({"url", "sitemap"})

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from lxml import etree
+if TYPE_CHECKING:
+    from lxml import etree
 
 _STEP = 65_536
 
@@ -20,6 +22,8 @@ def ended_elements(body: bytes, charset: str | None = None) -> Iterator[etree._E
 
     ``charset`` overrules the document's own declaration; a name that libxml2 does not know is passed over.
     """
+    from lxml import etree  # at the first feed or sitemap: most crawls' children see HTML alone
+
     try:
         parser = _parser(charset)
     except LookupError:
@@ -96,6 +100,8 @@ def _repaired(body: bytes) -> bytes:
 
 
 def _parser(charset: str | None) -> etree.XMLPullParser:
+    from lxml import etree
+
     return etree.XMLPullParser(
         events=("end",),
         encoding=charset,

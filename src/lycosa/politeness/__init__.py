@@ -1,10 +1,26 @@
 """Who may be fetched, and when: robots.txt, the delay of a host, the table of addresses."""
 
-from lycosa.politeness.addresses import AddressTable
-from lycosa.politeness.delay import Delay, after_exchange, clamp, delay_s, longest_delay, parse_retry_after
-from lycosa.politeness.robots_cache import RobotsAnswer, RobotsRecord, RobotsState, after_fetch, answer_of, decision, robots_state
-from lycosa.politeness.robots_file import judge_for, parse_robots
-from lycosa.politeness.robots_rules import Matcher, RobotsRules, Verdict, judge, target_of
+from typing import TYPE_CHECKING
+
+from lycosa.late_names import late_names
+
+if TYPE_CHECKING:
+    from lycosa.politeness.addresses import AddressTable
+    from lycosa.politeness.delay import Delay, after_exchange, clamp, delay_s, longest_delay, parse_retry_after
+    from lycosa.politeness.robots_cache import RobotsAnswer, RobotsRecord, RobotsState, after_fetch, answer_of, decision, robots_state
+    from lycosa.politeness.robots_file import judge_for, parse_robots
+    from lycosa.politeness.robots_rules import Matcher, RobotsRules, Verdict, judge, target_of
+else:
+    __getattr__ = late_names(
+        __name__,
+        {
+            "addresses": "AddressTable",
+            "delay": "Delay after_exchange clamp delay_s longest_delay parse_retry_after",
+            "robots_cache": "RobotsAnswer RobotsRecord RobotsState after_fetch answer_of decision robots_state",
+            "robots_file": "judge_for parse_robots",
+            "robots_rules": "Matcher RobotsRules Verdict judge target_of",
+        },
+    )
 
 __all__ = [
     "AddressTable",

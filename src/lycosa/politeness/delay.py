@@ -24,7 +24,6 @@ from __future__ import annotations
 import random
 import re
 from datetime import UTC
-from email.utils import parsedate_to_datetime
 from math import inf
 from typing import Literal
 
@@ -88,6 +87,8 @@ def parse_retry_after(value: str, now_wall: float) -> float | None:
         return 0.0 if number[1] == "-" else min(float(number[2]), LONGEST_RETRY_AFTER_S)
     if len(value) > _LONGEST_DATE:
         return None
+    from email.utils import parsedate_to_datetime  # at the first date: few servers send one
+
     try:
         moment = parsedate_to_datetime(value)
         if moment.tzinfo is None:

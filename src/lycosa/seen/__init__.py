@@ -1,12 +1,30 @@
 """URL-seen and content-seen: have we ever met this URL, this body, or a text much like it?"""
 
-from lycosa.seen.content import SeenContent
-from lycosa.seen.duplicates import Duplicates
-from lycosa.seen.port import Confirm, Hashes, Mask, SeenSnapshot, SeenUrls, Table, hashes_of
-from lycosa.seen.recent import RecentHashes
-from lycosa.seen.simhash import NearIndex
-from lycosa.seen.urls_bloom import BloomSeenUrls
-from lycosa.seen.urls_sorted import SortedSeenUrls
+from typing import TYPE_CHECKING
+
+from lycosa.late_names import late_names
+
+if TYPE_CHECKING:
+    from lycosa.seen.content import SeenContent
+    from lycosa.seen.duplicates import Duplicates
+    from lycosa.seen.port import Confirm, Hashes, Mask, SeenSnapshot, SeenUrls, Table, hashes_of
+    from lycosa.seen.recent import RecentHashes
+    from lycosa.seen.simhash import NearIndex
+    from lycosa.seen.urls_bloom import BloomSeenUrls
+    from lycosa.seen.urls_sorted import SortedSeenUrls
+else:
+    __getattr__ = late_names(
+        __name__,
+        {
+            "content": "SeenContent",
+            "duplicates": "Duplicates",
+            "port": "Confirm Hashes Mask SeenSnapshot SeenUrls Table hashes_of",
+            "recent": "RecentHashes",
+            "simhash": "NearIndex",
+            "urls_bloom": "BloomSeenUrls",
+            "urls_sorted": "SortedSeenUrls",
+        },
+    )
 
 __all__ = [
     "BloomSeenUrls",

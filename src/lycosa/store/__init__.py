@@ -1,14 +1,34 @@
 """Store: captures to WARC and row journal, and the files derived from them."""
 
-from lycosa.store.closing import ClosedSegment, build_derived
-from lycosa.store.damage import StoreDamaged
-from lycosa.store.journal import JournalError, read_header, read_rows
-from lycosa.store.pending import PendingWrite
-from lycosa.store.reading import RecordError, StoredRecord, crawl_rows, location_of, read_record
-from lycosa.store.records import CrawlInfo
-from lycosa.store.recovery import Recovery, rebuild, recover
-from lycosa.store.rows import Links, Row, SegmentHeader, Suffixes
-from lycosa.store.segments import SegmentStore, StoreSnapshot
+from typing import TYPE_CHECKING
+
+from lycosa.late_names import late_names
+
+if TYPE_CHECKING:
+    from lycosa.store.closing import ClosedSegment, build_derived
+    from lycosa.store.damage import StoreDamaged
+    from lycosa.store.journal import JournalError, read_header, read_rows
+    from lycosa.store.pending import PendingWrite
+    from lycosa.store.reading import RecordError, StoredRecord, crawl_rows, location_of, read_record
+    from lycosa.store.records import CrawlInfo
+    from lycosa.store.recovery import Recovery, rebuild, recover
+    from lycosa.store.rows import Links, Row, SegmentHeader, Suffixes
+    from lycosa.store.segments import SegmentStore, StoreSnapshot
+else:
+    __getattr__ = late_names(
+        __name__,
+        {
+            "closing": "ClosedSegment build_derived",
+            "damage": "StoreDamaged",
+            "journal": "JournalError read_header read_rows",
+            "pending": "PendingWrite",
+            "reading": "RecordError StoredRecord crawl_rows location_of read_record",
+            "records": "CrawlInfo",
+            "recovery": "Recovery rebuild recover",
+            "rows": "Links Row SegmentHeader Suffixes",
+            "segments": "SegmentStore StoreSnapshot",
+        },
+    )
 
 __all__ = [
     "ClosedSegment",

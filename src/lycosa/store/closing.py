@@ -13,13 +13,10 @@ from pathlib import Path
 from typing import Protocol
 
 import msgspec
-import pyarrow as pa
 
 from lycosa.durable import FULL, named, sync_data, sync_folder
 from lycosa.store import journal, layout
 from lycosa.store.cdxj import CdxjBuilder
-from lycosa.store.links import LinksBuilder
-from lycosa.store.pages import PagesBuilder
 from lycosa.store.rows import Row, SegmentHeader
 from lycosa.store.wet import WetBuilder
 
@@ -122,7 +119,7 @@ def build_derived(folder: Path, name: str) -> list[str]:
         finally:
             for builder in builders:
                 builder.close()
-            pa.default_memory_pool().release_unused()  # Arrow keeps what row groups took, 80 MB of it, until the next segment is closed
+            _release_memory()
         for path in missing.values():
             _publish(path)
     except BaseException as error:
@@ -135,13 +132,25 @@ def build_derived(folder: Path, name: str) -> list[str]:
 
 
 def _builder(kind: str, path: Path, header: SegmentHeader) -> Builder:
+    # Arrow is imported when a table is written: whoever only asks which files are missing should not pay for it.
     if kind == layout.CDXJ:
         return CdxjBuilder(path)
     if kind == layout.PAGES:
+        from lycosa.store.pages import PagesBuilder
+
         return PagesBuilder(path, header.crawl)
     if kind == layout.LINKS:
+        from lycosa.store.links import LinksBuilder
+
         return LinksBuilder(path, header.segment)
     return WetBuilder(path, header)
+
+
+def _release_memory() -> None:
+    """Arrow keeps what row groups took, 80 MB of it, until the next segment is closed."""
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
 
 
 def _publish(path: Path) -> None:

@@ -22,6 +22,7 @@ from lycosa.frontier.counters import Counters, count
 from lycosa.kv.memory import MemoryStores
 from lycosa.kv.port import KeyValue, Opener, SavedTable
 from lycosa.kv.read_only import table_reader
+from lycosa.model.end import End
 from lycosa.parse.inline import InlineParser
 from lycosa.parse.parser_config import ParserConfig
 from lycosa.ports import Fetcher, Resolver
@@ -32,7 +33,6 @@ from lycosa.synthetic.fetcher import SyntheticFetcher
 from lycosa.synthetic.request_log import RequestLog
 from lycosa.synthetic.resolver import SyntheticResolver
 from lycosa.synthetic.web import Responder, SyntheticWeb
-from lycosa.worker import End
 
 Meanwhile = Callable[[Assembled], None]
 

@@ -1,0 +1,43 @@
+"""A table at the foot of a terminal that is drawn anew, with lines above it that stay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from lycosa.cli.output import clean
+
+
+class LiveLines:
+    """Writes to standard error, from ``start`` to ``stop``."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True)
+        self._live = Live(console=self._console, auto_refresh=False, transient=True)
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether standard error is a terminal."""
+        return self._console.is_terminal
+
+    def start(self) -> None:
+        self._live.start()
+
+    def stop(self) -> None:
+        """Takes the table away."""
+        self._live.stop()
+
+    def say(self, text: str, style: str = "") -> None:
+        """A line that stays. It is not markup."""
+        self._console.print(text, style=style or None, highlight=False, markup=False, soft_wrap=True)
+
+    def show(self, rows: Iterable[tuple[str, str]]) -> None:
+        """The table: names and values."""
+        table = Table.grid(padding=(0, 2))
+        for name, value in rows:
+            table.add_row(Text(name, style="bold"), Text(clean(value)))
+        self._live.update(table, refresh=True)
