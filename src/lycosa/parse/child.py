@@ -108,4 +108,5 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    # Nothing is left to write, and taking the interpreter and its libraries down costs as much as ten pages.
+    os._exit(main(sys.argv[1:]))
