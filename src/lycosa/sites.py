@@ -28,7 +28,7 @@ class Sites:
 
     def __init__(self, list_path: Path | None = None) -> None:
         data = (list_path or BUNDLED_LIST).read_bytes()
-        self._lines = data.decode().splitlines()
+        self._lines = _with_encoded(data.decode().splitlines())
         self._look_up = lru_cache(maxsize=_REMEMBERED)(self._site_of)
         self._look_up_suffixes = lru_cache(maxsize=_REMEMBERED_SUFFIXES)(self._public_suffixes)
         self.version = _version(data)
@@ -48,12 +48,12 @@ class Sites:
 
     @cached_property
     def _registry_suffixes(self) -> publicsuffixlist.PublicSuffixList:
-        return publicsuffixlist.PublicSuffixList(self._lines, only_icann=True)
+        return publicsuffixlist.PublicSuffixList(self._lines, accept_encoded_idn=False, only_icann=True)
 
     @cached_property
     def _suffixes(self) -> publicsuffixlist.PublicSuffixList:
-        # Only when the first name is looked up: it takes 0.05 s, and a supervisor wants to know the version alone.
-        return publicsuffixlist.PublicSuffixList(self._lines)
+        # Only when the first name is looked up: a supervisor wants to know the version alone.
+        return publicsuffixlist.PublicSuffixList(self._lines, accept_encoded_idn=False)
 
     def _site_of(self, host: str) -> str:
         name = name_of(host)
@@ -68,6 +68,18 @@ class Sites:
 
     def __repr__(self) -> str:
         return f"<Sites {self.version} {self.snapshot()}>"
+
+
+def _with_encoded(lines: list[str]) -> list[str]:
+    """The list with the encoded form (IDNA) of each rule that has one behind the rule. The library would encode all rules, which takes
+    five times as long as reading them, although all but some hundred are ASCII and their own encoded form."""
+    found = []
+    for line in lines:
+        found.append(line)
+        rule = "" if line.isascii() or line.startswith("//") else line.lower().split(" ")[0].rstrip()
+        if rule:
+            found.append("!" * rule.startswith("!") + publicsuffixlist.encode_idn(rule.lstrip("!")))
+    return found
 
 
 def _version(data: bytes) -> str:
