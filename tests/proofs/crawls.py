@@ -118,7 +118,7 @@ class RunningCrawl:
 
 def environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
     """Ours without settings of the crawler, and with the changes."""
-    plain = {name: value for name, value in os.environ.items() if not name.startswith("LYCOSA_")}
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("LYCOSA_") or name == "LYCOSA_RUNTIME_DIR"}
     return {**plain, "COLUMNS": "200", **(changes or {})}
 
 
