@@ -12,7 +12,7 @@ import argparse
 import random
 from collections.abc import Callable
 
-from lycosa.config import PolitenessSection
+from lycosa.config.sections import PolitenessSection
 from lycosa.model.pace import Pace
 from lycosa.politeness.delay import after_exchange, delay_s
 

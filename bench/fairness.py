@@ -29,7 +29,7 @@ from bench.frontier import NOW, PARTITIONS, Crawl
 from bench.interpreter import described
 from numpy.typing import NDArray
 
-from lycosa.config import PolitenessSection
+from lycosa.config.sections import PolitenessSection
 from lycosa.frontier.frontier import QUANTUM
 from lycosa.frontier.lease import Lease
 from lycosa.frontier.partition import Partition
@@ -37,7 +37,7 @@ from lycosa.frontier.visit_state import VisitState
 from lycosa.model.completed import Completed, UrlState
 from lycosa.model.discovered import Discovered, LinkKind
 from lycosa.politeness.delay import after_exchange, delay_s
-from lycosa.url import hash8
+from lycosa.urls.identity import hash8
 
 _CACHE_BYTES = 256 << 20
 _BATCH = 20_000

@@ -30,16 +30,14 @@ from bench.frontier_load import NOW, SECTION, history, load, seen_path, table_fo
 from bench.frontier_web import Web, pages
 from bench.interpreter import described
 
-from lycosa.admission import Admission
 from lycosa.admit.scope import Scope
 from lycosa.admit.traps import Traps
 from lycosa.commit import CommitLog, CommitRecord, PartitionBatch, marked
-from lycosa.config import CanonicalSection, PrioritySection, ScopeSection, TrapSection
+from lycosa.config.sections import CanonicalSection, PrioritySection, ScopeSection, TrapSection
 from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.partition import Partition
 from lycosa.frontier.rules import Rules
 from lycosa.frontier.workbench import Workbench
-from lycosa.intake import Addressing, Intake
 from lycosa.kv.overlay import Overlay
 from lycosa.kv.rocks import rocks_opener
 from lycosa.model.completed import Completed, UrlState
@@ -49,7 +47,9 @@ from lycosa.model.parsed import Link
 from lycosa.schedule.priority import link_importance, priority
 from lycosa.seen.recent import RecentHashes
 from lycosa.seen.urls_sorted import SortedSeenUrls
-from lycosa.url import Canonicalizer, Sites, hash8, hash8_all, hosts_of
+from lycosa.urls.identity import Canonicalizer, Sites, hash8, hash8_all, hosts_of
+from lycosa.worker.admission import Admission
+from lycosa.worker.intake import Addressing, Intake
 
 PARTITIONS = 16
 PAGE_LINKS = 100

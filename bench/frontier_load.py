@@ -20,7 +20,7 @@ import numpy as np
 from bench.frontier_web import Web, host_name, target
 from rocksdict import SstFileWriter
 
-from lycosa.config import FrontierSection
+from lycosa.config.sections import FrontierSection
 from lycosa.frontier.back_queue import Lane
 from lycosa.frontier.counters import COUNTERS_KEY, Counters
 from lycosa.frontier.visit_state import HostState, VisitRecord
@@ -30,7 +30,7 @@ from lycosa.model.completed import History, UrlState
 from lycosa.model.discovered import LinkKind
 from lycosa.model.usage import Usage
 from lycosa.seen.urls_sorted import SortedSeenUrls
-from lycosa.url import Sites, hash8, partition_of
+from lycosa.urls.identity import Sites, hash8, partition_of
 
 NOW = 1_750_000_000
 SECTION = FrontierSection()

@@ -25,9 +25,9 @@ from bench.frontier_web import host_name
 
 from lycosa.commit import CommitRecord
 from lycosa.frontier.visit_state import VisitState
-from lycosa.memory import give_back, use_few_arenas
 from lycosa.model.discovered import Discovered, LinkKind
-from lycosa.url import Sites, hash8, partition_of
+from lycosa.system.memory import give_back, use_few_arenas
+from lycosa.urls.identity import Sites, hash8, partition_of
 
 _CACHE_BYTES = 64 << 20
 _COMMIT = 40_000

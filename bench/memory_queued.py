@@ -20,18 +20,18 @@ from tempfile import TemporaryDirectory
 
 import uvloop
 
-from lycosa.assembly import Assembled, assemble
-from lycosa.clock import SystemClock
-from lycosa.config import BudgetSection, Config, ScopeRule, ScopeSection
+from lycosa.config.sections import BudgetSection, Config, ScopeRule, ScopeSection
 from lycosa.frontier.visit_state import VisitState
 from lycosa.kv.rocks import rocks_opener
-from lycosa.memory import give_back, use_few_arenas
 from lycosa.model.completed import UrlState
 from lycosa.model.discovered import LinkKind
 from lycosa.model.parsed import Link, Parsed
-from lycosa.real_ports import real_ports
-from lycosa.session import Session
-from lycosa.url import hash8
+from lycosa.processes.session import Session
+from lycosa.system.clock import SystemClock
+from lycosa.system.memory import give_back, use_few_arenas
+from lycosa.urls.identity import hash8
+from lycosa.worker.assembly import Assembled, assemble
+from lycosa.worker.real_ports import real_ports
 
 _PAGE_LINKS = 190
 _COMMIT_LINKS = 10_000  # about what a quick crawl finds in the second between two commits

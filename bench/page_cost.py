@@ -213,7 +213,13 @@ def make_site(root: Path, pages: int, size_kb: int, docs: str) -> None:
 def write_bytecode(runners: Iterable[Contestant]) -> None:
     """Installed packages come with their bytecode, a fresh environment may not: compiling must not count as a start."""
     os.environ["PYTHONDONTWRITEBYTECODE"] = ""
-    modules = ["lycosa.cli.crawl", "lycosa.supervisor", "lycosa.worker_process", "lycosa.parse.child", "py3langid.langid"]
+    modules = [
+        "lycosa.cli.crawl",
+        "lycosa.processes.supervisor",
+        "lycosa.processes.worker_process",
+        "lycosa.parse.child",
+        "py3langid.langid",
+    ]
     modules += [f"bench.crawlers.{each.name}_links" for each in runners if each.name in _NEEDS]
     modules += ["scrapy.crawler", "twisted.internet.asyncioreactor"] if any(each.name == "scrapy" for each in runners) else []
     subprocess.run([sys.executable, "-c", f"import {', '.join(modules)}"], check=True)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.config import Config, FrontierSection
+from lycosa.config.sections import Config, FrontierSection
 from lycosa.simulate.drive import Drive
 from lycosa.simulate.means import Means, Meters
 from lycosa.simulate.sample import Host, Sample

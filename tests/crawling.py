@@ -8,17 +8,17 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from lycosa.assembly import Ports, assemble
-from lycosa.config import Config, FrontierSection, ParseSection
-from lycosa.folder import spool_folder, suffix_list
+from lycosa.config.sections import Config, FrontierSection, ParseSection
+from lycosa.folder.names import spool_folder, suffix_list
 from lycosa.kv.rocks import rocks_opener
 from lycosa.model.end import End
 from lycosa.parse.child import ParserConfig
 from lycosa.parse.inline import InlineParser
 from lycosa.ports import Parser, ResolveError, Resolver
+from lycosa.processes.session import Session
 from lycosa.reasons import Reason
-from lycosa.session import Session
 from lycosa.synthetic import Crash, Faults, Responder, Response, SyntheticFetcher, VirtualClock, VirtualOffload, run_virtual
+from lycosa.worker.assembly import Ports, assemble
 
 # Identifying languages is left out: the model takes half a second to load.
 QUICK = Config(frontier=FrontierSection(partitions=3), parse=ParseSection(language=False))

@@ -15,11 +15,11 @@ from typing import NamedTuple
 from histories import Disk, judge_end
 from judging import new_folder, quick_config
 from lycosa.commit import LogDamaged, SavedLog, saved_logs
-from lycosa.config import FrontierSection, PolitenessSection, StoreSection
-from lycosa.folder import log_folder
+from lycosa.config.sections import FrontierSection, PolitenessSection, StoreSection
+from lycosa.folder.names import log_folder
+from lycosa.folder.start_check import CommittedDataMissing
 from lycosa.kv.port import KeyValue
 from lycosa.kv.rocks import RocksKeyValue, SharedCache
-from lycosa.start_check import CommittedDataMissing
 from lycosa.store import StoreDamaged
 from lycosa.synthetic import Crash, Faults, SyntheticWeb, WebPlan
 from lycosa.synthetic.crawl import VirtualCrawl

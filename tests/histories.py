@@ -35,20 +35,29 @@ from judging import (
     quick_config,
     stored_rows,
 )
-from lycosa.assembly import Assembled
-from lycosa.config import Config, FrontierSection, PolitenessSection, RefetchRule, RefetchSection, RetrySection, RobotsSection, StoreSection
+from lycosa.config.sections import (
+    Config,
+    FrontierSection,
+    PolitenessSection,
+    RefetchRule,
+    RefetchSection,
+    RetrySection,
+    RobotsSection,
+    StoreSection,
+)
 from lycosa.exchange import ExchangeError, Parcel
-from lycosa.inspect.audit import audit
+from lycosa.inspect.audit.run import audit
 from lycosa.kv.port import KeyValue
 from lycosa.kv.rocks import RocksKeyValue, SharedCache
 from lycosa.model.completed import UrlState
 from lycosa.model.fetched import FetchKind
-from lycosa.pacing import Rest
 from lycosa.ports import ResolveError
 from lycosa.reasons import Reason
 from lycosa.synthetic import Crash, FaultRates, Faults, Response, SyntheticResolver, SyntheticWeb, WebPlan
 from lycosa.synthetic.clock import EPOCH
 from lycosa.synthetic.crawl import VirtualCrawl
+from lycosa.worker.assembly import Assembled
+from lycosa.worker.pacing import Rest
 from several_workers import SlowExchange, run_workers
 
 LONGEST_END_S = 7200.0
@@ -439,8 +448,8 @@ def _bug(plant: str) -> tuple[object, str, Callable[[Callable[..., object]], Cal
 
         return VisitState, "ready_time", lambda right: property(lambda self: 0.0 if self.record.errands else self.next_time)  # type: ignore[arg-type,return-value]
     if plant == "mute":
-        from lycosa.delivery import Delivery
         from lycosa.model.errand import Answer
+        from lycosa.worker.delivery import Delivery
 
         def hold_back(right: Callable[..., object]) -> Callable[..., object]:
             held: dict[int, list[tuple[int, Answer]]] = {}

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lycosa.clock import SystemClock
-from lycosa.config import FetchSection
+from lycosa.config.sections import FetchSection
 from lycosa.fetch.client import CurlFetcher
 from lycosa.fetch.guard import Guard
 from lycosa.model.fetched import Fetched, FetchRequest, Limits
+from lycosa.system.clock import SystemClock
 
 Verdict = tuple[int, bytes] | None
 

@@ -12,9 +12,9 @@ import msgspec
 import pyarrow.parquet as pq
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
-from lycosa.config import Config, FrontierSection, ParseSection, PolitenessSection, ScopeRule, ScopeSection
+from lycosa.config.sections import Config, FrontierSection, ParseSection, PolitenessSection, ScopeRule, ScopeSection
 from lycosa.exchange import Outbox
-from lycosa.folder import table_folder
+from lycosa.folder.names import table_folder
 from lycosa.frontier.counters import Counters
 from lycosa.frontier.visit_state import HostState, VisitRecord, decode_visit
 from lycosa.kv.port import KeyValue
@@ -27,7 +27,7 @@ from lycosa.store.reading import crawl_rows
 from lycosa.store.rows import Row
 from lycosa.synthetic import RequestLog, SyntheticWeb, Verdict
 from lycosa.synthetic.crawl import VirtualCrawl, sum_of
-from lycosa.url import hash8, join_url
+from lycosa.urls.identity import hash8, join_url
 
 SUFFIXES = "com\nexample\ntest\n"
 

@@ -8,12 +8,12 @@ import ssl
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from lycosa.clock import SystemClock
-from lycosa.config import FetchSection
+from lycosa.config.sections import FetchSection
 from lycosa.fetch.client import CurlFetcher
 from lycosa.fetch.guard import Guard
 from lycosa.fetch.headers import build_user_agent
 from lycosa.model.fetched import Fetched, FetchRequest, Limits
+from lycosa.system.clock import SystemClock
 
 Talk = Callable[["RawServer", asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 SHORT = Limits(connect_s=0.3, first_byte_s=0.2, total_s=0.6, min_bytes_per_s=0)

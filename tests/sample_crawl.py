@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lycosa import manifest as manifests
 from lycosa.commit import CommitLog, CommitRecord, PartitionBatch, marked
+from lycosa.folder import manifest as manifests
 from lycosa.frontier.visit_state import HostState, VisitRecord
 from lycosa.kv.records import UrlRecord, encode, host_key, robots_key, url_key
 from lycosa.kv.rocks import RocksKeyValue
@@ -15,7 +15,7 @@ from lycosa.politeness.robots_cache import RobotsRecord
 from lycosa.politeness.robots_file import parse_robots
 from lycosa.reasons import Reason
 from lycosa.store import CrawlInfo
-from lycosa.url import Sites, hash8, host_of, partition_of, scheme_of, target_of
+from lycosa.urls.identity import Sites, hash8, host_of, partition_of, scheme_of, target_of
 from store_samples import START, close_all, numbered, open_store
 
 HOST = "www.example.org"

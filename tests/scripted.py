@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from judging import new_folder, quick_config
-from lycosa.config import Config
+from lycosa.config.sections import Config
 from lycosa.ports import ResolveError
 from lycosa.reasons import Reason
 from lycosa.synthetic import Response, SyntheticWeb, WebPlan

@@ -8,15 +8,15 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from lycosa.assembly import Assembled, Ports, assemble
 from lycosa.exchange import InProcessExchange, Key
 from lycosa.model.end import End
 from lycosa.parse.inline import InlineParser
 from lycosa.parse.parser_config import ParserConfig
-from lycosa.permits import GrantedPermits
 from lycosa.synthetic import Faults, SyntheticFetcher, VirtualOffload, run_virtual
 from lycosa.synthetic.crawl import VirtualCrawl
 from lycosa.synthetic.faults import FaultyFetcher, FaultyOffload
+from lycosa.worker.assembly import Assembled, Ports, assemble
+from lycosa.worker.permits import GrantedPermits
 
 
 class SlowExchange(InProcessExchange):

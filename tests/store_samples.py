@@ -8,14 +8,14 @@ import hashlib
 from pathlib import Path
 from random import Random
 
-from lycosa.config import StoreSection
+from lycosa.config.sections import StoreSection
 from lycosa.model.capture import Capture, Original, RobotsDecision
 from lycosa.model.discovered import LinkKind
 from lycosa.model.fetched import Fetched, FetchKind
 from lycosa.model.parsed import Link, Parsed
 from lycosa.reasons import Reason
 from lycosa.store import ClosedSegment, CrawlInfo, SegmentStore
-from lycosa.surt import surt
+from lycosa.urls.surt import surt
 
 SITE = "https://www.example.org"
 START = 1_790_000_000.25

@@ -5,29 +5,29 @@ They are loaded when first asked for: the command line and the parse child impor
 
 from typing import TYPE_CHECKING
 
-from lycosa.late_names import late_names
+from lycosa.system.late_names import late_names
 
 if TYPE_CHECKING:
     from lycosa.admit.refusal import Refusal
-    from lycosa.config import Config
-    from lycosa.config_sources import SettingsError, settings
+    from lycosa.config.sections import Config
+    from lycosa.config.sources import SettingsError, settings
     from lycosa.crawl import Crawl, Report
+    from lycosa.folder.seed_sources import SeedSource
     from lycosa.model.discovered import Discovered, LinkKind
     from lycosa.model.page import Page
     from lycosa.reasons import Reason
-    from lycosa.seed_sources import SeedSource
 else:
     __getattr__ = late_names(
         __name__,
         {
             "admit.refusal": "Refusal",
-            "config": "Config",
-            "config_sources": "SettingsError settings",
+            "config.sections": "Config",
+            "config.sources": "SettingsError settings",
             "crawl": "Crawl Report",
             "model.discovered": "Discovered LinkKind",
             "model.page": "Page",
             "reasons": "Reason",
-            "seed_sources": "SeedSource",
+            "folder.seed_sources": "SeedSource",
         },
     )
 

@@ -18,24 +18,24 @@ from pathlib import Path
 import msgspec
 import uvloop
 
-from lycosa.admission import Rule
-from lycosa.assembly import Assembled, assemble
-from lycosa.capturing import PageSink
-from lycosa.clock import SystemClock
-from lycosa.config import Config
-from lycosa.config_sources import check
+from lycosa.config.sections import Config
+from lycosa.config.sources import check
+from lycosa.folder.manifest import exists
+from lycosa.folder.seed_check import SeedCheck
+from lycosa.folder.seed_sources import SeedSource, SourceKind, load_sources, merged_sources, save_sources, unread
 from lycosa.kv.rocks import opener_within, rocks_opener
-from lycosa.manifest import exists
-from lycosa.memory_plan import RECOVERY_BYTES, MemoryPlan, fitted
-from lycosa.messages import Progress
 from lycosa.model.end import End
 from lycosa.model.page import Page
-from lycosa.progress import ProgressReport
-from lycosa.real_ports import cache_of, real_ports
-from lycosa.seed_check import SeedCheck
-from lycosa.seed_sources import SeedSource, SourceKind, load_sources, merged_sources, save_sources, unread
-from lycosa.session import Session, memory_plan
-from lycosa.worker import Worker
+from lycosa.processes.session import Session, memory_plan
+from lycosa.system.clock import SystemClock
+from lycosa.system.memory_plan import RECOVERY_BYTES, MemoryPlan, fitted
+from lycosa.worker.admission import Rule
+from lycosa.worker.assembly import Assembled, assemble
+from lycosa.worker.capturing import PageSink
+from lycosa.worker.messages import Progress
+from lycosa.worker.progress import ProgressReport
+from lycosa.worker.real_ports import cache_of, real_ports
+from lycosa.worker.worker import Worker
 
 _QUEUED_PAGES = 100
 _SEED_BATCH = 10_000

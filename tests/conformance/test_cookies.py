@@ -14,11 +14,11 @@ from urllib.parse import urljoin
 
 import pytest
 
-from lycosa.clock import SystemClock
-from lycosa.config import FetchSection
+from lycosa.config.sections import FetchSection
 from lycosa.fetch import CookieJars, CurlFetcher, Guard
 from lycosa.model.fetched import FetchRequest
-from lycosa.url import Sites
+from lycosa.system.clock import SystemClock
+from lycosa.urls.identity import Sites
 
 CASES = Path(__file__).parents[2].parent / "shared" / "data" / "http" / "http-state-cookies.jsonl"
 _PAST = "the case was written when 2019 was the future: the cookie has expired"

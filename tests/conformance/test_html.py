@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lycosa.config import CanonicalSection, ParseSection
+from lycosa.config.sections import CanonicalSection, ParseSection
 from lycosa.model.discovered import LinkKind
 from lycosa.model.parsed import Document, Parsed
 from lycosa.parse.charset import decode_text
@@ -21,7 +21,7 @@ from lycosa.parse.media_type import media_type_of, parse_media_type
 from lycosa.parse.outlinks import base_of, with_encoded_query
 from lycosa.parse.refresh import parse_refresh
 from lycosa.parse.srcset import srcset_urls
-from lycosa.url import Canonicalizer, resolve
+from lycosa.urls.identity import Canonicalizer, resolve
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "html"
 pytestmark = [pytest.mark.shared_data, pytest.mark.skipif(not DATA.is_dir(), reason="no conformance vectors beside the checkout")]

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from http_answers import fetch_all
-from lycosa.decode import decode
 from lycosa.model.fetched import Fetched
 from lycosa.reasons import Reason
+from lycosa.system.decode import decode
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "http"
 COMPRESSED = DATA / "compressed"

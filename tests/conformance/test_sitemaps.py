@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from lycosa.admit.submission import may_list
-from lycosa.config import CanonicalSection, ParseSection
+from lycosa.config.sections import CanonicalSection, ParseSection
 from lycosa.model.discovered import LinkKind
 from lycosa.model.parsed import Document
 from lycosa.parse.document import DocumentParser
-from lycosa.url import Canonicalizer, InvalidUrl
+from lycosa.urls.identity import Canonicalizer, InvalidUrl
 
 FILE = Path(__file__).parents[2].parent / "shared" / "data" / "sitemaps" / "crawler-commons-sitemaps.jsonl"
 pytestmark = [pytest.mark.shared_data, pytest.mark.skipif(not FILE.is_file(), reason="no conformance vectors beside the checkout")]

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from lycosa.config import CanonicalSection
-from lycosa.url import Canonicalizer, InvalidUrl, Sites, resolve
+from lycosa.config.sections import CanonicalSection
+from lycosa.urls.identity import Canonicalizer, InvalidUrl, Sites, resolve
 
 pytestmark = pytest.mark.shared_data
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "urls"

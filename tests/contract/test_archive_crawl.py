@@ -23,7 +23,7 @@ from warcio.archiveiterator import ArchiveIterator
 
 from archive_site import BODY_LIMIT, ArchiveSite, Exchange, archive_site
 from lycosa import Crawl
-from lycosa.config import Config, FetchSection, LimitSection, PolitenessSection, RefetchSection
+from lycosa.config.sections import Config, FetchSection, LimitSection, PolitenessSection, RefetchSection
 from proofs.outputs import Outputs
 
 QUICK = PolitenessSection(delay_s=0, address_delay_s=0, adaptive_factor=0)

@@ -38,7 +38,7 @@ from lycosa.kv.overlay import Overlay
 from lycosa.kv.port import pairs_of
 from lycosa.model.discovered import Discovered, LinkKind
 from lycosa.synthetic import run_virtual
-from lycosa.wire import encode_frame
+from lycosa.system.wire import encode_frame
 
 
 def found(number: int) -> Discovered:

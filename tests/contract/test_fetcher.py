@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lycosa.config import RetrySection
+from lycosa.config.sections import RetrySection
 from lycosa.model.fetched import FetchRequest
 from lycosa.reasons import Reason
 from lycosa.schedule.outcome import Meaning, judge

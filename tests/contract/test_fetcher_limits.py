@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.clock import SystemClock
-from lycosa.config import FetchSection
+from lycosa.config.sections import FetchSection
 from lycosa.fetch.body import FREE_CHUNKS
 from lycosa.fetch.client import CurlFetcher
 from lycosa.fetch.guard import Guard
 from lycosa.model.fetched import FetchRequest, Limits
 from lycosa.reasons import Reason
+from lycosa.system.clock import SystemClock
 from raw_server import OK, RawServer, World, always, dripping, flooding, saying, to
 
 

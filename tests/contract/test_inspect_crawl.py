@@ -15,17 +15,17 @@ import pytest
 from crawling import QUICK, Names, Pages, crawl_folder, html, moved, page, robots
 from judging import file_bytes
 from lycosa.cli.main import main
-from lycosa.config import PolitenessSection
-from lycosa.inspect.audit import AuditOptions, audit
+from lycosa.config.sections import PolitenessSection
+from lycosa.folder.lock import CrawlLock
+from lycosa.inspect.audit.run import AuditOptions, audit
 from lycosa.inspect.reader import CrawlReader
 from lycosa.inspect.saved import load_saved
 from lycosa.inspect.status import crawl_status, estimate
 from lycosa.kv.records import url_key
 from lycosa.kv.rocks import RocksKeyValue
-from lycosa.lock import CrawlLock
 from lycosa.reasons import Reason
 from lycosa.synthetic import EPOCH, Faults
-from lycosa.url import hash8
+from lycosa.urls.identity import hash8
 
 SITE = "http://www.example.org"
 PAGES = {

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.clock import SystemClock
-from lycosa.config import CanonicalSection, ParseSection
+from lycosa.config.sections import CanonicalSection, ParseSection
 from lycosa.model.discovered import LinkKind
 from lycosa.model.parsed import Document, Parsed
 from lycosa.parse.inline import InlineParser
@@ -17,6 +16,7 @@ from lycosa.parse.parent import ChildParser
 from lycosa.parse.parser_config import ParserConfig
 from lycosa.ports import Parser
 from lycosa.reasons import Reason
+from lycosa.system.clock import SystemClock
 
 PAGE = b"""<!DOCTYPE html><html lang=en><title>Wolves &amp; spiders</title><meta name=robots content=noarchive>
 <link rel=canonical href=/wolf><p>Spiders hunt at night. <a href="../b#x" rel=nofollow>The  next</a>

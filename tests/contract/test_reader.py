@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa import manifest as manifests
 from lycosa.commit import CommitLog, CommitRecord, Mark, PartitionBatch, marked
+from lycosa.folder import manifest as manifests
 from lycosa.frontier.visit_state import HostState, VisitRecord
 from lycosa.inspect.reader import CrawlReader, TableView
 from lycosa.kv.port import StoreDamaged
@@ -19,7 +19,7 @@ from lycosa.kv.records import UrlRecord, encode, host_key, url_key
 from lycosa.kv.rocks import RocksKeyValue
 from lycosa.model.completed import UrlState
 from lycosa.model.discovered import LinkKind
-from lycosa.url import Sites, hash8, partition_of
+from lycosa.urls.identity import Sites, hash8, partition_of
 
 HOST = "example.org"
 

@@ -9,7 +9,7 @@ from threading import Thread
 
 import pytest
 
-from lycosa.config_sources import load
+from lycosa.config.sources import load
 from lycosa.inspect.check import check_robots
 from lycosa.inspect.robots_source import NoRobots, of_server
 from lycosa.politeness.robots_cache import RobotsRecord

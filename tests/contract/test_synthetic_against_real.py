@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.config import FetchSection
+from lycosa.config.sections import FetchSection
 from lycosa.fetch.client import CurlFetcher
 from lycosa.fetch.guard import Guard
 from lycosa.model.fetched import Fetched, FetchRequest, Limits

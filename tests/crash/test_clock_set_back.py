@@ -9,8 +9,8 @@ import pytest
 
 from judging import are_balanced, asked, host_states, is_polite, new_folder, quick_config
 from lycosa.commit import CommitLog, CommitRecord
-from lycosa.config import BudgetSection, RetrySection
-from lycosa.inspect.audit import audit
+from lycosa.config.sections import BudgetSection, RetrySection
+from lycosa.inspect.audit.run import audit
 from lycosa.kv.memory import MemoryStores
 from lycosa.model.completed import UrlState
 from lycosa.model.end import End

@@ -12,15 +12,15 @@ import pytest
 
 from lycosa.attempts import read_attempts, unfinished
 from lycosa.commit import CommitLog, CommitRecord, Mark, PartitionBatch, all_logs, marked, merged, missing
-from lycosa.durable import cut_back
 from lycosa.kv.memory import MemoryKeyValue, MemoryStores
+from lycosa.system.durable import cut_back
 
 # Commits in the order of the design: output file synced, then the log; says on stdout what it acknowledged.
 COMMITTER = """
 import os, sys
 from pathlib import Path
 from lycosa.commit import CommitLog, CommitRecord, PartitionBatch
-from lycosa.durable import cut_back
+from lycosa.system.durable import cut_back
 folder, size = Path(sys.argv[1]), int(sys.argv[2])
 log = CommitLog(folder / "log", 0, file_bytes=20 * size)
 output = folder / "out.bin"

@@ -19,18 +19,18 @@ import xxhash
 from damaging import files_of_folder, record_ends
 from histories import judge_end
 from judging import new_folder, quick_config
-from lycosa import manifest as manifests
-from lycosa.assembly import Assembled
 from lycosa.commit import MARK_KEY, Mark, saved_logs
-from lycosa.config import FrontierSection, SeenUrls, StoreSection
+from lycosa.config.sections import FrontierSection, SeenUrls, StoreSection
 from lycosa.exchange import ParcelsLost
-from lycosa.folder import log_folder, table_folder
+from lycosa.folder import manifest as manifests
+from lycosa.folder.names import log_folder, table_folder
+from lycosa.folder.start_check import CommittedDataMissing, check_crawl
 from lycosa.kv.port import StoreLocked
 from lycosa.kv.read_only import table_reader
 from lycosa.kv.rocks import RocksKeyValue
-from lycosa.start_check import CommittedDataMissing, check_crawl
 from lycosa.synthetic import Crash, Faults, SyntheticServer, SyntheticWeb, WebPlan
 from lycosa.synthetic.crawl import VirtualCrawl
+from lycosa.worker.assembly import Assembled
 from proofs import damage
 from proofs.crawls import FAST, RunningCrawl, Whom, crawl
 from several_workers import run_workers

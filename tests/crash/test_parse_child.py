@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from lycosa.clock import SystemClock
-from lycosa.config import CanonicalSection, ParseSection
+from lycosa.config.sections import CanonicalSection, ParseSection
 from lycosa.model.parsed import Document
 from lycosa.parse.parent import ChildParser
 from lycosa.parse.parser_config import ParserConfig
 from lycosa.reasons import Reason
+from lycosa.system.clock import SystemClock
 
 
 def document(name: str, body: bytes = b"<a href=x>y</a>") -> Document:

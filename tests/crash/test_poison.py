@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from judging import are_balanced, asked, host_states, is_polite, outcomes, quick_config, stored_rows
-from lycosa.config import LimitSection
+from lycosa.config.sections import LimitSection
 from lycosa.frontier.visit_state import HostState
 from lycosa.model.completed import UrlState
 from lycosa.model.end import End

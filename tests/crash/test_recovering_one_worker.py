@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from lycosa.commit import CommitLog, CommitRecord, PartitionBatch
-from lycosa.config import Config
-from lycosa.folder import log_folder, table_folder
+from lycosa.config.sections import Config
+from lycosa.folder.names import log_folder, table_folder
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.kv.port import KeyValue, StoreLocked
-from lycosa.recovery import recover_worker
+from lycosa.worker.recovery import recover_worker
 
 
 def test_a_partition_that_the_worker_owned_in_an_earlier_run_is_left_to_its_owner(tmp_path: Path) -> None:

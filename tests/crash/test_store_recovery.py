@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from warcio.archiveiterator import ArchiveIterator
 
 from judging import file_bytes
-from lycosa.config import StoreSection
+from lycosa.config.sections import StoreSection
 from lycosa.store import ClosedSegment, JournalError, StoreDamaged, crawl_rows, layout, read_record, recover
 from lycosa.store.closing import build_derived, give_final_names, lacking_files
 from lycosa.store.layout import stem_of
@@ -326,7 +326,7 @@ CHILD = """
 import json, sys, threading
 from pathlib import Path
 from store_samples import START, commit, numbered, open_store
-from lycosa.config import StoreSection
+from lycosa.config.sections import StoreSection
 folder, first = Path(sys.argv[1]), int(sys.argv[2])
 store = open_store(folder, seed=first, section=StoreSection(segment_bytes=100_000))
 for number in range(first, first + 4000):

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from lycosa.cli.output import ExitCode
-from lycosa.inspect.audit import audit
+from lycosa.inspect.audit.run import audit
 from lycosa.inspect.reader import CrawlReader
 from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
 from lycosa.store.reading import crawl_rows
 from lycosa.synthetic import Response, SyntheticServer
-from lycosa.url import partition_of
+from lycosa.urls.identity import partition_of
 from proofs.crawls import FAST, RunningCrawl, Whom, crawl
 
 PAGES = 30

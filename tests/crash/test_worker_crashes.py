@@ -29,9 +29,8 @@ from judging import (
     quick_config,
     stored_rows,
 )
-from lycosa.assembly import Assembled
-from lycosa.config import Config, FrontierSection, PolitenessSection, StoreSection
-from lycosa.inspect.audit import audit
+from lycosa.config.sections import Config, FrontierSection, PolitenessSection, StoreSection
+from lycosa.inspect.audit.run import audit
 from lycosa.kv.memory import MemoryStores
 from lycosa.kv.port import KeyValue
 from lycosa.kv.rocks import RocksKeyValue, SharedCache
@@ -39,6 +38,7 @@ from lycosa.model.completed import UrlState
 from lycosa.model.end import End
 from lycosa.synthetic import Crash, Faults, Misbehaviour, Outcome, SyntheticWeb, WebPlan
 from lycosa.synthetic.crawl import VirtualCrawl
+from lycosa.worker.assembly import Assembled
 
 SEEDS = range(int(os.environ.get("LYCOSA_SEEDS", "20")))
 POINTS = {  # how often each is reached in a run, about

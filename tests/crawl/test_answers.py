@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from judging import are_balanced, asked, host_states, is_polite, outcomes, quick_config, stored_rows
-from lycosa.config import FrontierSection, RetrySection, ScopeRule, ScopeSection
+from lycosa.config.sections import FrontierSection, RetrySection, ScopeRule, ScopeSection
 from lycosa.frontier.visit_state import HostState
 from lycosa.model.capture import Original
 from lycosa.model.completed import UrlState

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from judging import is_polite, new_folder, quick_config
-from lycosa.config import FrontierSection, PolitenessSection
+from lycosa.config.sections import FrontierSection, PolitenessSection
 from lycosa.synthetic import Response, SyntheticWeb, WebPlan
 from lycosa.synthetic.crawl import VirtualCrawl
 from scripted import Names, error, page

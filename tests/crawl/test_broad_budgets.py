@@ -10,8 +10,8 @@ import pytest
 import crawling
 from judging import are_balanced, asked, host_states, hosts_of, is_balanced, is_polite, outcomes, quick_config, tables
 from lycosa.admit.linking import linking_sites
-from lycosa.config import BudgetSection
-from lycosa.folder import table_folder
+from lycosa.config.sections import BudgetSection
+from lycosa.folder.names import table_folder
 from lycosa.frontier.visit_state import HostState
 from lycosa.kv.records import linking_key
 from lycosa.kv.rocks import rocks_opener

@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 
 from judging import are_balanced, asked, host_states, hosts_of, is_polite, outcomes, quick_config, stored_rows, tables
-from lycosa.assembly import Assembled
-from lycosa.config import Config, FrontierSection, PolitenessSection, RobotsSection
+from lycosa.config.sections import Config, FrontierSection, PolitenessSection, RobotsSection
 from lycosa.exchange import ExchangeError, Parcel
 from lycosa.frontier.errand_queue import MOST_WAITING
 from lycosa.frontier.visit_state import HostState
-from lycosa.inspect.audit import audit
-from lycosa.inspect.explain_facts import why_host
+from lycosa.inspect.audit.run import audit
+from lycosa.inspect.explain.facts import why_host
 from lycosa.kv.memory import MemoryStores
 from lycosa.kv.rocks import RocksKeyValue, SharedCache
 from lycosa.model.completed import UrlState
@@ -26,6 +25,7 @@ from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
 from lycosa.synthetic import Crash, Faults
 from lycosa.synthetic.crawl import VirtualCrawl, in_memory
+from lycosa.worker.assembly import Assembled
 from scripted import Answer as WebAnswer
 from scripted import Names, error, first, moved, page, robots, scripted_crawl
 from several_workers import SlowExchange, run_workers

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from judging import are_balanced, asked, host_states, is_polite, new_folder, outcomes, quick_config, stored_rows
-from lycosa.assembly import Assembled
-from lycosa.config import (
+from lycosa.config.sections import (
     BudgetSection,
     FetchSection,
     FrontierSection,
@@ -26,6 +25,7 @@ from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
 from lycosa.synthetic import Misbehaviour, Outcome, Rules, SyntheticWeb, WebPlan
 from lycosa.synthetic.crawl import VirtualCrawl
+from lycosa.worker.assembly import Assembled
 from scripted import Names, error, first, page, robots, scripted_crawl
 
 A, B = "http://a.example/", "http://b.test/"

@@ -7,7 +7,7 @@ from itertools import islice, permutations
 from pathlib import Path
 
 from judging import quick_config
-from lycosa.inspect.explain import explain
+from lycosa.inspect.explain.run import explain
 from lycosa.inspect.reader import CrawlReader
 from lycosa.inspect.saved import load_saved
 from scripted import page, robots, scripted_crawl

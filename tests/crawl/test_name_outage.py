@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from judging import asked, host_states, quick_config
-from lycosa.config import DnsSection, RetrySection
+from lycosa.config.sections import DnsSection, RetrySection
 from lycosa.fetch.dns import CachingResolver
 from lycosa.ports import Clock, ResolveError
 from lycosa.reasons import Reason

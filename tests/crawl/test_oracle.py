@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from judging import are_balanced, asked, host_states, is_polite, new_folder, no_disallowed, outcomes, quick_config, stored_rows
-from lycosa.config import PolitenessSection, ScopeRule, ScopeSection
+from lycosa.config.sections import PolitenessSection, ScopeRule, ScopeSection
 from lycosa.frontier.visit_state import HostState
 from lycosa.model.completed import UrlState
 from lycosa.model.end import End

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from judging import are_balanced, asked, quick_config, tables, urls_of
-from lycosa.config import Config, PrioritySection, RefetchSection
+from lycosa.config.sections import Config, PrioritySection, RefetchSection
 from lycosa.kv.records import UrlRecord
 from lycosa.model.end import End
 from lycosa.synthetic import Response

@@ -11,8 +11,8 @@ import pytest
 
 from crawling import QUICK, Pages, crawl_folder, page
 from lycosa.cli import main
-from lycosa.folder import table_folder
-from lycosa.inspect.audit import audit
+from lycosa.folder.names import table_folder
+from lycosa.inspect.audit.run import audit
 from lycosa.inspect.reader import CrawlReader
 from lycosa.kv.records import prefix_end
 from lycosa.kv.rocks import rocks_opener

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from judging import are_balanced, asked, host_states, is_polite, outcomes, quick_config, stored_rows, tables
-from lycosa.config import BudgetSection, FrontierSection
+from lycosa.config.sections import BudgetSection, FrontierSection
 from lycosa.kv.memory import MemoryStores
 from lycosa.model.completed import UrlState
 from lycosa.model.fetched import FetchKind

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from judging import are_balanced, is_polite, new_folder, quick_config, tables
-from lycosa.config import FrontierSection, PolitenessSection
+from lycosa.config.sections import FrontierSection, PolitenessSection
 from lycosa.kv.records import prefix_end
 from lycosa.model.end import End
 from lycosa.synthetic import Response, SyntheticWeb, WebPlan

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from judging import are_balanced, asked, outcomes, quick_config, stored_rows, tables, urls_of
-from lycosa.config import Config, FetchSection, LimitSection, RefetchSection, ScopeRule, ScopeSection, SitemapSection
+from lycosa.config.sections import Config, FetchSection, LimitSection, RefetchSection, ScopeRule, ScopeSection, SitemapSection
 from lycosa.model.discovered import LinkKind
 from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from judging import are_balanced, outcomes, quick_config, stored_rows
-from lycosa.config import FrontierSection
+from lycosa.config.sections import FrontierSection
 from lycosa.kv.records import UrlRecord, decode_url, encode_url
 from lycosa.model.completed import History, UrlState
 from lycosa.model.discovered import Discovered, LinkKind

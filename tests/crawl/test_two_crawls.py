@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.config import PolitenessSection
-from lycosa.machine_table import NAME, NoMachineTable, machine_folder, machine_table, open_machine_table
+from lycosa.config.sections import PolitenessSection
 from lycosa.synthetic import RequestLog, SyntheticWeb, WebPlan
+from lycosa.worker.machine_table import NAME, NoMachineTable, machine_folder, machine_table, open_machine_table
 from serving import served_with_log
 
 DELAY_S, LATE_S = 0.6, 0.15

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from judging import are_balanced, asked, host_states, outcomes, quick_config, tables
-from lycosa.config import Config, FetchSection, RetrySection, RobotsSection
-from lycosa.inspect.explain_facts import why_host
+from lycosa.config.sections import Config, FetchSection, RetrySection, RobotsSection
+from lycosa.inspect.explain.facts import why_host
 from lycosa.inspect.top_lists import host_line
 from lycosa.kv.records import prefix_end
 from lycosa.model.completed import UrlState

@@ -16,7 +16,7 @@ import pytest
 
 import lycosa
 from lycosa.cli.output import ExitCode
-from lycosa.seed_sources import SeedSource, SourceKind, load_sources, sources_path, unread
+from lycosa.folder.seed_sources import SeedSource, SourceKind, load_sources, sources_path, unread
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from serving import served
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from judging import quick_config
-from lycosa.assembly import Assembled
-from lycosa.config import RetrySection
-from lycosa.messages import HostNote, Progress
-from lycosa.progress import ProgressReport
-from lycosa.status_file import waiting_for
-from lycosa.url import hash8, host_of
+from lycosa.config.sections import RetrySection
+from lycosa.processes.status_file import waiting_for
+from lycosa.urls.identity import hash8, host_of
+from lycosa.worker.assembly import Assembled
+from lycosa.worker.messages import HostNote, Progress
+from lycosa.worker.progress import ProgressReport
 from scripted import error, page, robots, scripted_crawl
 
 A = "http://a.example/"

@@ -88,7 +88,7 @@ class RunningCrawl:
 
     def workers(self) -> list[int]:
         """The process ids of the workers that there are, in the order of their start."""
-        return [pid for pid in sorted(children(self.process.pid)) if "lycosa.worker_process" in command_of(pid)]
+        return [pid for pid in sorted(children(self.process.pid)) if "lycosa.processes.worker_process" in command_of(pid)]
 
     def kill(self, whom: Whom, which: int = 0) -> None:
         """Kills that part at once, by id; of the workers that there are the one at place ``which``, counted round. When the supervisor is

@@ -17,16 +17,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lycosa.attempts.read import read_attempts
-from lycosa.config import CanonicalSection
-from lycosa.folder import attempts_folder
-from lycosa.inspect.explain import explain
+from lycosa.config.sections import CanonicalSection
+from lycosa.folder.names import attempts_folder
+from lycosa.folder.run_cost import read_costs
+from lycosa.inspect.explain.run import explain
 from lycosa.inspect.reader import CrawlReader
 from lycosa.inspect.saved import load_saved
-from lycosa.run_cost import read_costs
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from lycosa.synthetic.hostile import DOMAIN, QUEUED_URLS, HostileWeb, names
 from lycosa.synthetic.hostile_documents import QUEUED, ROBOTS, SITEMAPS, SPELLINGS
-from lycosa.url import Canonicalizer, host_of
+from lycosa.urls.identity import Canonicalizer, host_of
 from proofs.crawls import FAST, LOOPBACK, LYCOSA, Done, environment
 from proofs.hostile_cost import Peak, Watcher
 from proofs.hostile_expected import expected

@@ -38,7 +38,7 @@ class Watcher:
         while not self._is_over.wait(_SAMPLE_S):
             for pid in _descendants(self._pid):
                 command = _read(pid, "cmdline")
-                kind = "child" if "lycosa.parse.child" in command else "worker" if "lycosa.worker_process" in command else ""
+                kind = "child" if "lycosa.parse.child" in command else "worker" if "lycosa.processes.worker_process" in command else ""
                 if kind:
                     self._most[kind] = max(self._most[kind], _peak_mb(_read(pid, "status")))
 

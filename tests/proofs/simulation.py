@@ -30,8 +30,8 @@ from pathlib import Path
 from typing import Any
 
 from lycosa.attempts import Attempt, read_attempts
+from lycosa.folder.run_cost import read_costs
 from lycosa.model.fetched import FetchKind
-from lycosa.run_cost import read_costs
 from lycosa.simulate.past import past_means
 from nginx_site import NginxSite, write_tree
 from proofs.crawls import FAST, LOOPBACK, LYCOSA, children, environment, lycosa

@@ -23,7 +23,7 @@ class Sample(NamedTuple):
 def look(supervisor: int) -> dict[str, Sample]:
     """All processes of a crawl by their part: ``supervisor``, ``worker 0``, ``worker 0's child``; workers in the order of their start."""
     found = {"supervisor": _sample(supervisor)}
-    workers = sorted(pid for pid in children(supervisor) if "lycosa.worker_process" in command_of(pid))
+    workers = sorted(pid for pid in children(supervisor) if "lycosa.processes.worker_process" in command_of(pid))
     for number, worker in enumerate(workers):
         found[f"worker {number}"] = _sample(worker)
         for child in children(worker):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from test_partition import START, commit, done, found, open_partition
 
-from lycosa.config import PolitenessSection
+from lycosa.config.sections import PolitenessSection
 from lycosa.frontier.frontier import QUANTUM, Frontier
 from lycosa.frontier.partition import Partition
 from lycosa.frontier.visit_state import HostState, VisitState
@@ -15,7 +15,7 @@ from lycosa.kv.memory import MemoryKeyValue
 from lycosa.kv.records import line_key, place_of, prefix_end, waiting_key
 from lycosa.model.completed import UrlState
 from lycosa.politeness.delay import hosts_of_address
-from lycosa.url import hash8
+from lycosa.urls.identity import hash8
 
 SHARED = "198.18.0.1"
 SLOTS, MOST = 1, 4

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.config import PolitenessSection
+from lycosa.config.sections import PolitenessSection
 from lycosa.politeness.addresses import STRIPE_LOCKS, STRIPES, AddressTable
 from lycosa.politeness.byte_locks import ByteLocks
 
@@ -34,7 +34,7 @@ class Other:
     PROGRAM = """
 import json, sys
 from pathlib import Path
-from lycosa.config import PolitenessSection
+from lycosa.config.sections import PolitenessSection
 from lycosa.politeness.addresses import AddressTable
 path, delay_s, slots = sys.argv[1:]
 table = AddressTable(Path(path), PolitenessSection(address_delay_s=float(delay_s), address_slots=int(slots)), 1024)
@@ -278,7 +278,7 @@ def test_no_history_presses_an_address(steps: list[tuple[bool, int, float]]) -> 
 HAMMER = """
 import os, select, sys, time
 from pathlib import Path
-from lycosa.config import PolitenessSection
+from lycosa.config.sections import PolitenessSection
 from lycosa.politeness.addresses import AddressTable
 folder, name = Path(sys.argv[1]), sys.argv[2]
 table = AddressTable(folder / "addresses", PolitenessSection(address_delay_s=0.01, address_slots=2), 1024)

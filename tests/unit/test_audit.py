@@ -17,11 +17,11 @@ from crawling import QUICK, crawl_folder
 from lycosa.attempts import Attempt, Gap
 from lycosa.attempts.files import files_of, open_file, zstd
 from lycosa.attempts.read import _Reader
-from lycosa.config import PolitenessSection, ScopeRule, ScopeSection
-from lycosa.inspect.audit import AuditOptions, audit
-from lycosa.inspect.audit_politeness import PolitenessChecks
-from lycosa.inspect.audit_report import Check, Report
-from lycosa.inspect.audit_segments import segments
+from lycosa.config.sections import PolitenessSection, ScopeRule, ScopeSection
+from lycosa.inspect.audit.politeness import PolitenessChecks
+from lycosa.inspect.audit.report import Check, Report
+from lycosa.inspect.audit.run import AuditOptions, audit
+from lycosa.inspect.audit.segments import segments
 from lycosa.inspect.reader import CrawlReader, UrlEntry
 from lycosa.kv.records import due_key, due_urls, encode, front_key, host_key, meta_key, prefix_end, row_urls, url_key
 from lycosa.kv.rocks import RocksKeyValue

@@ -16,7 +16,7 @@ from lycosa.kv.records import encode, robots_key
 from lycosa.model.fetched import FetchKind
 from lycosa.politeness.robots_cache import RobotsRecord
 from lycosa.reasons import Reason
-from lycosa.url import hash8
+from lycosa.urls.identity import hash8
 from sample_crawl import HOST, SampleCrawl
 from store_samples import capture, fetched, head
 

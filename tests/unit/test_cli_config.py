@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from lycosa import manifest as manifests
 from lycosa.cli.config import markdown
 from lycosa.cli.main import main
-from lycosa.config import Config
-from lycosa.config_fields import fields
-from lycosa.config_sources import load, to_dict
+from lycosa.config.fields import fields
+from lycosa.config.sections import Config
+from lycosa.config.sources import load, to_dict
+from lycosa.folder import manifest as manifests
 
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 

@@ -19,15 +19,15 @@ from lycosa.cli import main as exported_main
 from lycosa.cli.main import _COMMANDS, _EXPECTED, _explain, cli, main
 from lycosa.cli.output import ExitCode, clean, emit_pairs, emit_table, human_bytes, human_count, human_duration, human_time
 from lycosa.commit import LogDamaged
-from lycosa.config_sources import SettingsError
-from lycosa.durable import DiskFull
+from lycosa.config.sources import SettingsError
+from lycosa.folder.lock import CrawlInUse, CrawlLock
+from lycosa.folder.manifest import DamagedFile, DamagedManifest, IdentityChanged, NewerFormat, NotACrawl
 from lycosa.kv.port import StoreDamaged, StoreError, StoreLocked
-from lycosa.lock import CrawlInUse, CrawlLock
-from lycosa.manifest import DamagedFile, DamagedManifest, IdentityChanged, NewerFormat, NotACrawl
+from lycosa.processes.worker_handle import WorkerFailed
 from lycosa.reasons import Reason
 from lycosa.store.damage import StoreDamaged as FilesDamaged
-from lycosa.url import InvalidUrl
-from lycosa.worker_handle import WorkerFailed
+from lycosa.system.durable import DiskFull
+from lycosa.urls.identity import InvalidUrl
 
 HEAVY = {"pycurl", "duckdb", "pyarrow", "numpy", "rocksdict", "rich", "uvloop", "turbohtml", "lxml", "msgspec", "asyncio"}
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from lycosa.clock import InlineOffload, SystemClock, ThreadOffload
+from lycosa.system.clock import InlineOffload, SystemClock, ThreadOffload
 
 
 async def test_sleeping_is_never_shorter_than_asked() -> None:

@@ -29,8 +29,8 @@ from lycosa.commit import (
     missing,
     read_logs,
 )
-from lycosa.durable import DiskFull, FileTooShort, cut_back, replace_file
 from lycosa.kv.memory import MemoryKeyValue
+from lycosa.system.durable import DiskFull, FileTooShort, cut_back, replace_file
 
 
 def record(sequence: int, epoch: int = 1, partition: int = 0, size: int = 10) -> CommitRecord:

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from lycosa.config import Config, FetchSection, LimitSection, RefetchRule, ScopeRule
-from lycosa.config_fields import Kind, fields, sections, value_of
-from lycosa.config_sources import OPTIONS, SettingsError, check, describe, from_dict, load, nearest, settings, to_dict
-from lycosa.config_units import read_bytes, read_seconds, show_bytes, show_seconds
+from lycosa.config.fields import Kind, fields, sections, value_of
+from lycosa.config.sections import Config, FetchSection, LimitSection, RefetchRule, ScopeRule
+from lycosa.config.sources import OPTIONS, SettingsError, check, describe, from_dict, load, nearest, settings, to_dict
+from lycosa.config.units import read_bytes, read_seconds, show_bytes, show_seconds
 from lycosa.fetch import Guard
 from lycosa.fetch.dns import parse_pins
 from lycosa.fetch.headers import build_user_agent

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.config import PolitenessSection
+from lycosa.config.sections import PolitenessSection
 from lycosa.model.pace import Pace
 from lycosa.politeness.delay import Delay, after_exchange, clamp, delay_s, in_seconds, longest_delay, parse_retry_after
 

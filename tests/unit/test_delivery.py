@@ -5,11 +5,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from lycosa.delivery import Delivery
 from lycosa.exchange import PARCEL_URLS, Outbox
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.kv.overlay import Overlay
 from lycosa.model.discovered import Discovered, LinkKind
+from lycosa.worker.delivery import Delivery
 
 
 class Sending:

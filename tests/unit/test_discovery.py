@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.config import FrontierSection
+from lycosa.config.sections import FrontierSection
 from lycosa.frontier.discovery import Origin
 from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.partition import Partition
@@ -23,8 +23,8 @@ from lycosa.model.completed import History, UrlState
 from lycosa.model.discovered import LinkKind
 from lycosa.model.parsed import Link
 from lycosa.seen.port import Hashes, Mask
-from lycosa.url import hash8, host_of
-from lycosa.wire import UNREADABLE
+from lycosa.system.wire import UNREADABLE
+from lycosa.urls.identity import hash8, host_of
 
 NOW = 1_750_000_000.0
 SECTION = FrontierSection(bands=3, head=2)

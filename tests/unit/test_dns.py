@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from lycosa.config import DnsSection
+from lycosa.config.sections import DnsSection
 from lycosa.fetch.dns import FAILURE_S, STALE_RETRY_S, STALE_S, CachingResolver
 from lycosa.ports import ResolveError
 from lycosa.reasons import Reason

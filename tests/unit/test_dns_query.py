@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from dnslib import AAAA, CNAME, QTYPE, RCODE, RR, SOA, A, DNSRecord
 
-from lycosa.clock import SystemClock
-from lycosa.config import DnsSection
+from lycosa.config.sections import DnsSection
 from lycosa.fetch.dns import CachingResolver
 from lycosa.fetch.dns_query import AiodnsQuery
 from lycosa.ports import ResolveError
 from lycosa.reasons import Reason
+from lycosa.system.clock import SystemClock
 
 Respond = Callable[[DNSRecord], DNSRecord | None]
 
@@ -141,7 +141,7 @@ async def test_names_are_asked_for_when_freed_memory_is_overwritten(server: Name
     """Settings of a channel that are freed too early work by luck until something else lies there."""
     program = (
         "import asyncio, sys\n"
-        "from lycosa.config import DnsSection\n"
+        "from lycosa.config.sections import DnsSection\n"
         "from lycosa.fetch.dns_query import AiodnsQuery\n"
         "async def main():\n"
         "    query = AiodnsQuery(DnsSection(servers=(sys.argv[1],), timeout_s=20.0))\n"

@@ -14,15 +14,15 @@ import pytest
 from crawling import QUICK, Names, Pages, crawl_folder, html, moved, page, robots
 from lycosa.admit import traps
 from lycosa.admit.refusal import Refusal
-from lycosa.config import BudgetSection, ScopeRule, ScopeSection, SitemapSection
-from lycosa.inspect.explain import explain
-from lycosa.inspect.explain_facts import Explanation, span
-from lycosa.inspect.explain_unknown import stage_of
+from lycosa.config.sections import BudgetSection, ScopeRule, ScopeSection, SitemapSection
+from lycosa.inspect.explain.facts import Explanation, span
+from lycosa.inspect.explain.run import explain
+from lycosa.inspect.explain.unknown import stage_of
 from lycosa.inspect.reader import CrawlReader
 from lycosa.inspect.saved import SettingsUnreadable, load_saved
 from lycosa.reasons import Reason
 from lycosa.synthetic import EPOCH, Response
-from lycosa.url import hash8
+from lycosa.urls.identity import hash8
 
 A = "http://a.test"
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lycosa.config import FetchSection
+from lycosa.config.sections import FetchSection
 from lycosa.fetch.headers import HeaderBlock, build_user_agent, common_lines, email_of, protocol_of, target_of
 from lycosa.fetch.libcurl import default_ca_file, pycurl
 from lycosa.fetch.outcome import reason_of

@@ -13,7 +13,7 @@ from lycosa.kv.memory import MemoryKeyValue
 from lycosa.model.completed import UrlState
 from lycosa.model.errand import Asker, Errand
 from lycosa.reasons import Reason
-from lycosa.url import hash8
+from lycosa.urls.identity import hash8
 
 A, B = "a.example", "b.example"
 

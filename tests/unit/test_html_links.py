@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from lycosa.config import CanonicalSection, ParseSection
+from lycosa.config.sections import CanonicalSection, ParseSection
 from lycosa.model.discovered import LinkKind
 from lycosa.model.parsed import Document, Parsed
 from lycosa.parse.document import DocumentParser
 from lycosa.reasons import Reason
-from lycosa.url import Canonicalizer, hash8
+from lycosa.urls.identity import Canonicalizer, hash8
 
 URL = "http://example.org/d/p.html"
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.config import CanonicalSection, ParseSection
+from lycosa.config.sections import CanonicalSection, ParseSection
 from lycosa.model.parsed import Directives, Document, Parsed
 from lycosa.parse.document import DocumentParser
 from lycosa.parse.language import LanguageGuesser, primary_subtag
 from lycosa.reasons import Reason
-from lycosa.url import Canonicalizer
+from lycosa.urls.identity import Canonicalizer
 
 URL = "http://example.org/"
 PARSER = DocumentParser(ParseSection(language=False), Canonicalizer(CanonicalSection()), "lycosa")

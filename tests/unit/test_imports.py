@@ -1,8 +1,9 @@
 """The direction of imports, read from the source: what docs/architecture.md says about it is checked here.
 
-    cli -> processes -> assembly -> worker -> pipeline -> joints -> stages -> tools -> values
+    cli -> processes -> worker -> folder -> stages -> tools -> values
 
-A module may import from its own layer and from those below it. Stages do not know each other, apart from a few ports.
+The lists are of packages; a module beside them counts as one. A package may import from its own layer and from those below it, and no
+package reaches itself. Stages do not know each other, apart from a few ports.
 """
 
 from __future__ import annotations
@@ -10,41 +11,20 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "lycosa"
 
-VALUES = ["reasons", "model", "ports", "config", "config_checks", "config_fields", "config_sources", "config_units", "clock", "crawl_clock"]
-VALUES += ["late_names", "near_names", "url", "canonical", "url_parts", "surt", "sites", "session_ids", "query_charset"]
-TOOLS = ["durable", "memory", "wire", "frame_stream", "decode", "lock", "manifest", "commit", "attempts", "kv", "exchange"]
-TOOLS += ["machine", "memory_plan", "memory_relief", "run_cost", "shortage", "seed_sources", "loop_meter"]
+VALUES = ["reasons", "config", "urls", "model", "ports", "crawl_clock"]
+TOOLS = ["system", "commit", "attempts", "kv", "exchange"]
 STAGES = ["admit", "frontier", "politeness", "fetch", "parse", "seen", "store", "schedule"]
-JOINTS = [
-    "intake",
-    "sitemaps",
-    "robots",
-    "sender",
-    "pacing",
-    "permits",
-    "standing",
-    "folder",
-    "recovery",
-    "start_check",
-    "suspects",
-    "seed_check",
-]
-JOINTS += ["url_seen", "reopening", "machine_table", "admission", "robots_reading", "slicing", "reaching", "errands"]
-ASSEMBLY = ["assembly", "job", "plugins", "real_ports", "messages", "progress", "session", "delivery", "status_file"]
-ASSEMBLY += ["grants", "relieving", "parser_notes"]
-PROCESSES = ["supervisor", "worker_process", "worker_handle", "crawl", "reparse_run"]
-LOOP = [["capturing", "leasing", "parsing", "reparsing"], ["stages"], ["robots_turns"], ["pipeline"], ["committing"], ["worker"]]
-LAYERS = [VALUES, TOOLS, STAGES, JOINTS, ["inspect", "simulate"], *LOOP, ASSEMBLY, PROCESSES, ["cli", "__main__"]]
+LAYERS = [VALUES, TOOLS, STAGES, ["folder"], ["worker", "inspect"], ["processes", "simulate"], ["crawl", "cli"], ["__main__"]]
 
-# What a stage may import beside values and itself: memory in front of the disk, and shapes of bytes.
-STAGE_TOOLS = {"kv.port", "kv.overlay", "kv.records", "decode", "wire", "frame_stream", "durable"}
+# What a stage may import beside values and itself: memory in front of the disk, and what the system gives.
+STAGE_TOOLS = {"kv", "system"}
 STAGE_PORTS = {"seen.port"}
 
 # Stages, or parts of them, that only decide: no loop, no files, no threads, no clock of their own.
@@ -110,7 +90,7 @@ def _edges() -> list[tuple[str, str]]:
     return [(name, target) for name, targets in GRAPH.items() for target in sorted(targets) if name]
 
 
-def test_every_module_belongs_to_a_layer() -> None:
+def test_every_package_belongs_to_a_layer() -> None:
     known = {"", "synthetic"}.union(*LAYERS)
     assert {_part(name) for name in MODULES} - known == set()
     assert known - {_part(name) for name in MODULES} == set()
@@ -128,26 +108,42 @@ def test_imports_point_downwards() -> None:
 def test_stages_do_not_know_each_other() -> None:
     wrong = []
     for name, target in _edges():
-        if _part(name) in STAGES and _part(target) != _part(name):
-            is_tool = _part(target) in TOOLS and target in STAGE_TOOLS
-            if not (_part(target) in VALUES or is_tool or target in STAGE_PORTS):
-                wrong.append(f"{name} imports {target}")
+        is_shared = _part(target) in {*VALUES, *STAGE_TOOLS, _part(name)} or target in STAGE_PORTS
+        if _part(name) in STAGES and not is_shared:
+            wrong.append(f"{name} imports {target}")
     assert wrong == []
 
 
-def test_no_module_reaches_itself_by_its_imports() -> None:
+def _circle(graph: Mapping[str, set[str]]) -> list[str]:
+    """Names of which each imports the next, and the last the first; none when there are no such."""
     done: set[str] = set()
 
-    def visit(name: str, path: tuple[str, ...]) -> None:
-        assert name not in path, " -> ".join((*path, name))
-        if name not in done:
-            for target in GRAPH[name]:
-                visit(target, (*path, name))
-            done.add(name)
+    def visit(name: str, path: list[str]) -> list[str]:
+        if name in path:
+            return path[path.index(name) :]
+        if name in done:
+            return []
+        found = next(filter(None, (visit(target, [*path, name]) for target in sorted(graph.get(name, ())))), [])
+        done.add(name)
+        return found
 
-    for name in GRAPH:
-        if name:  # the package's own imports are for type checkers alone
-            visit(name, ())
+    return next(filter(None, (visit(name, []) for name in graph)), [])
+
+
+def test_no_module_reaches_itself_by_its_imports() -> None:
+    assert _circle({name: targets for name, targets in GRAPH.items() if name}) == []  # the package's own are for type checkers alone
+
+
+def test_no_package_reaches_itself_by_its_imports() -> None:
+    packages: dict[str, set[str]] = {}
+    for name, target in _edges():
+        if _part(name) != _part(target):
+            packages.setdefault(_part(name), set()).add(_part(target))
+    assert _circle(packages) == []
+
+
+def test_a_circle_of_imports_is_found() -> None:
+    assert _circle({"a": {"b"}, "b": {"c", "d"}, "c": set(), "d": {"b"}}) == ["b", "d"]
 
 
 def test_the_command_line_is_imported_by_nothing() -> None:
@@ -181,9 +177,12 @@ _STAGES_HEAVY = {"turbohtml", "pycurl", "aiodns", "pycares", "uvloop", "brotli",
     [
         ("lycosa.cli.main", {"msgspec", "asyncio", *_ALWAYS_HEAVY, *_STAGES_HEAVY}),
         # It finds the versions and plug-ins that are installed, once for all workers.
-        ("lycosa.cli.crawl, lycosa.supervisor, lycosa.cli.crawl_display", {*_ALWAYS_HEAVY - {"importlib.metadata"}, *_STAGES_HEAVY}),
+        (
+            "lycosa.cli.crawl, lycosa.processes.supervisor, lycosa.cli.crawl_display",
+            {*_ALWAYS_HEAVY - {"importlib.metadata"}, *_STAGES_HEAVY},
+        ),
         ("lycosa.cli.crawl_summary", {*_ALWAYS_HEAVY - {"importlib.metadata"}, *_STAGES_HEAVY - {"isal.igzip_lib"}}),
-        ("lycosa.worker_process", {*_ALWAYS_HEAVY - {"numpy"}, "turbohtml", "email"}),
+        ("lycosa.processes.worker_process", {*_ALWAYS_HEAVY - {"numpy"}, "turbohtml", "email"}),
         (
             "lycosa.parse.child",
             {*_ALWAYS_HEAVY - {"numpy"}, *_STAGES_HEAVY - {"turbohtml", "brotli", "isal.igzip_lib"}, "asyncio", "email"},

@@ -7,16 +7,14 @@ from typing import Any
 import pytest
 from test_partition import START, open_partition
 
-from lycosa.admission import Admission, Rule
 from lycosa.admit.refusal import Refusal
 from lycosa.admit.scope import Scope
 from lycosa.admit.traps import Traps
-from lycosa.config import CanonicalSection, FrontierSection, ScopeRule, ScopeSection, TrapSection
+from lycosa.config.sections import CanonicalSection, FrontierSection, ScopeRule, ScopeSection, TrapSection
 from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.lease import Lease
 from lycosa.frontier.partition import Partition
 from lycosa.frontier.workbench import Workbench
-from lycosa.intake import Addressing, Intake
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.kv.records import UrlRecord, joined_key
 from lycosa.model.discovered import Discovered, LinkKind
@@ -24,7 +22,9 @@ from lycosa.model.fetched import Fetched
 from lycosa.model.parsed import Directives, Link, Parsed
 from lycosa.reasons import Reason
 from lycosa.seen.recent import RecentHashes
-from lycosa.url import Canonicalizer, InvalidUrl, Sites, hash8, host_of, partition_of
+from lycosa.urls.identity import Canonicalizer, InvalidUrl, Sites, hash8, host_of, partition_of
+from lycosa.worker.admission import Admission, Rule
+from lycosa.worker.intake import Addressing, Intake
 
 PARTITIONS = 4
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.config import StoreSection
+from lycosa.config.sections import StoreSection
 from lycosa.model.capture import Location, Original
 from lycosa.model.discovered import LinkKind
 from lycosa.store import JournalError, RecordError, Row, crawl_rows, journal, layout, location_of, read_header, read_record, read_rows

@@ -12,9 +12,8 @@ import msgspec
 import pytest
 
 from crawling import HTML, QUICK, Pages, crawl_folder, page
-from lycosa.clock import SystemClock
-from lycosa.config import CanonicalSection, ParseSection
-from lycosa.inspect.audit import audit
+from lycosa.config.sections import CanonicalSection, ParseSection
+from lycosa.inspect.audit.run import audit
 from lycosa.model.parsed import Document, Parsed
 from lycosa.parse.feed import read_feed
 from lycosa.parse.html import read_html
@@ -24,6 +23,7 @@ from lycosa.parse.parser_config import ParserConfig
 from lycosa.reasons import Reason
 from lycosa.store.journal import read_rows
 from lycosa.synthetic import Response
+from lycosa.system.clock import SystemClock
 
 URL = "http://example.org/"
 LIMIT = 100_000

@@ -12,12 +12,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from lycosa.lock import CrawlInUse, CrawlLock, LockHolder
+from lycosa.folder.lock import CrawlInUse, CrawlLock, LockHolder
 
 HOLD = """
 import sys
 from pathlib import Path
-from lycosa.lock import CrawlLock
+from lycosa.folder.lock import CrawlLock
 lock = CrawlLock(Path(sys.argv[1])).acquire(1.7e9)
 print("held", flush=True)
 sys.stdin.read()

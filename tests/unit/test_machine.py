@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.machine import cores, memory_bytes
+from lycosa.system.machine import cores, memory_bytes
 
 _MACHINE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 

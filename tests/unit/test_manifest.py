@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from lycosa.lock import CrawlLock
-from lycosa.manifest import (
+from lycosa.folder.lock import CrawlLock
+from lycosa.folder.manifest import (
     DamagedManifest,
     FolderUnusable,
     Identity,

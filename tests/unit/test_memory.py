@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.memory import give_back
+from lycosa.system.memory import give_back
 
 
 def _own_kb() -> int:

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lycosa.config import Config, SeenSection, SeenUrls
-from lycosa.config_fields import fields, value_of
-from lycosa.config_sources import settings
-from lycosa.config_units import read_bytes
-from lycosa.memory_plan import MB, MemoryPlan, TooLittleMemory, fitted, plan_memory
+from lycosa.config.fields import fields, value_of
+from lycosa.config.sections import Config, SeenSection, SeenUrls
+from lycosa.config.sources import settings
+from lycosa.config.units import read_bytes
+from lycosa.system.memory_plan import MB, MemoryPlan, TooLittleMemory, fitted, plan_memory
 
 _MACHINE = 64_000 * MB
 _OF_WORKER = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lycosa.memory_relief import CLOSE, FAR, NEAR, MemoryGuard, Relief
+from lycosa.system.memory_relief import CLOSE, FAR, NEAR, MemoryGuard, Relief
 
 _BOUND, _SHARE = 1000, 400
 

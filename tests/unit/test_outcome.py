@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.config import RetrySection
+from lycosa.config.sections import RetrySection
 from lycosa.model.fetched import Fetched
 from lycosa.reasons import Reason
 from lycosa.schedule.outcome import Meaning, is_connection_failure, judge, wait_s

@@ -16,7 +16,7 @@ from lycosa.store.links import LinksBuilder
 from lycosa.store.pages import COLUMNS, PagesBuilder, View, is_address, values
 from lycosa.store.parquet import GROUP_ROWS, TableWriter
 from lycosa.store.rows import Links
-from lycosa.url import Sites
+from lycosa.urls.identity import Sites
 
 NAMES = [column[0] for column in COLUMNS]
 

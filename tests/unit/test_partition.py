@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from judging import is_balanced, state_of, urls_of
-from lycosa.config import FrontierSection
+from lycosa.config.sections import FrontierSection
 from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.lease import Lease
 from lycosa.frontier.partition import Partition
@@ -27,7 +27,7 @@ from lycosa.model.discovered import Discovered, LinkKind
 from lycosa.model.usage import Usage
 from lycosa.reasons import Reason
 from lycosa.seen.port import Hashes, Mask
-from lycosa.url import hash8, host_of, join_url
+from lycosa.urls.identity import hash8, host_of, join_url
 
 START = 1_750_000_000.0
 SECTION = FrontierSection(bands=3, head=2, workbench=3)

@@ -9,7 +9,7 @@ import msgspec
 from lycosa.model.discovered import LinkKind
 from lycosa.model.parsed import Link, Parsed
 from lycosa.parse.parts import PART_LINKS, in_parts, put_together
-from lycosa.url import hash8
+from lycosa.urls.identity import hash8
 
 
 def _parsed(count: int) -> Parsed:

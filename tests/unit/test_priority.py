@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.config import PrioritySection
+from lycosa.config.sections import PrioritySection
 from lycosa.frontier.discovery import record_of
 from lycosa.frontier.ranking import factors_of_found, factors_of_known
 from lycosa.kv.records import UrlRecord, decode_url, encode
@@ -18,7 +18,7 @@ from lycosa.model.completed import History
 from lycosa.model.discovered import Discovered, LinkKind
 from lycosa.model.factors import Factors
 from lycosa.schedule.priority import link_importance, priority
-from lycosa.url import hash8
+from lycosa.urls.identity import hash8
 
 shares = st.floats(0, 1)
 weights = st.builds(PrioritySection, **dict.fromkeys(PrioritySection.__struct_fields__, st.floats(0, 10)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from test_partition import START, SetSeen, found
 
-from lycosa.config import FrontierSection, PrioritySection
+from lycosa.config.sections import FrontierSection, PrioritySection
 from lycosa.frontier.partition import Partition
 from lycosa.frontier.rules import Rules
 from lycosa.frontier.visit_state import VisitState
@@ -13,7 +13,7 @@ from lycosa.kv.overlay import Overlay
 from lycosa.kv.records import UrlRecord
 from lycosa.model.completed import Completed, History, UrlState
 from lycosa.schedule.priority import priority
-from lycosa.url import hash8, host_of
+from lycosa.urls.identity import hash8, host_of
 
 DAY = 86_400
 SECTION = FrontierSection(bands=8)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.config import RefetchRule, RefetchSection
+from lycosa.config.sections import RefetchRule, RefetchSection
 from lycosa.schedule.refetch import next_interval
 
 SECTION = RefetchSection()

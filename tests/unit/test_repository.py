@@ -25,9 +25,9 @@ MOST_PARAMETERS = 7
 # What is larger, with the reason; an entry that is not needed any more fails.
 LARGE_MODULES: dict[str, str] = {}
 LARGE_FUNCTIONS = {
-    "lycosa/capturing.py:capture": "one record and one history, field by field; taking it apart would only hand the same ten values around",
+    "lycosa/worker/capturing.py:capture": "one record and one history, field by field; in parts it would only hand ten values around",
     "lycosa/store/rows.py:row": "one journal line, field by field",
-    "lycosa/assembly.py:assemble": "the one place where everything meets; a list of constructions without a branch",
+    "lycosa/worker/assembly.py:assemble": "the one place where everything meets; a list of constructions without a branch",
 }
 MANY_PARAMETERS: dict[str, str] = {}
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.config import RobotsSection
+from lycosa.config.sections import RobotsSection
 from lycosa.model.capture import RobotsDecision
 from lycosa.model.fetched import Fetched
 from lycosa.politeness.robots_cache import (

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from lycosa.admit.scope import Scope
-from lycosa.config import ScopeRule, ScopeSection
+from lycosa.config.sections import ScopeRule, ScopeSection
 from lycosa.model.discovered import LinkKind
 from lycosa.reasons import Reason
-from lycosa.url import Sites
+from lycosa.urls.identity import Sites
 
 SITES = Sites()
 SEED = "https://www.example.co.uk/docs/start.html"

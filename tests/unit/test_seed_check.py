@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import lycosa
-from lycosa.seed_check import SeedCheck
+from lycosa.folder.seed_check import SeedCheck
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from lycosa.attempts import AttemptLog
-from lycosa.config import PolitenessSection
+from lycosa.config.sections import PolitenessSection
 from lycosa.model.fetched import Fetched, FetchRequest, Limits
 from lycosa.politeness.addresses import AddressTable
 from lycosa.reasons import Reason
-from lycosa.sender import Sender
+from lycosa.worker.sender import Sender
 
 ADDRESS, DELAY_S = "192.0.2.1", 0.2
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lycosa.config_sources import SettingsError
-from lycosa.run_cost import RunCost, append_cost, read_costs
+from lycosa.config.sources import SettingsError
+from lycosa.folder.run_cost import RunCost, append_cost, read_costs
 from lycosa.simulate.given import model_fields, read_count, read_model
 from lycosa.simulate.hosts_file import errors_of, host_row, read_hosts
 from lycosa.simulate.means import Means

@@ -7,7 +7,7 @@ import math
 import msgspec
 import pytest
 
-from lycosa.config import Config, FetchSection, FrontierSection, PolitenessSection, RefetchSection
+from lycosa.config.sections import Config, FetchSection, FrontierSection, PolitenessSection, RefetchSection
 from lycosa.simulate.means import CPU, HOSTS, NETWORK, POLITENESS, SLOTS, WORKBENCH, Means
 from lycosa.simulate.report import Report, most_cores, report
 from lycosa.simulate.run import Model, run_part, simulate

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from lycosa.attempts import Settling
-from lycosa.slicing import Slices
 from lycosa.synthetic import VirtualClock, run_virtual
+from lycosa.worker.slicing import Slices
 
 
 def steps(done: list[str], name: str, count: int) -> Iterator[None]:

@@ -11,9 +11,9 @@ import pytest
 from crawling import Names, Pages, crawl_folder, page
 from judging import quick_config
 from lycosa.cli import status as status_command
-from lycosa.config import BudgetSection
-from lycosa.inspect.explain import explain
-from lycosa.inspect.explain_facts import Explanation
+from lycosa.config.sections import BudgetSection
+from lycosa.inspect.explain.facts import Explanation
+from lycosa.inspect.explain.run import explain
 from lycosa.inspect.reader import CrawlReader
 from lycosa.inspect.saved import load_saved
 from lycosa.inspect.status import crawl_status

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lycosa.admit.traps import Traps
-from lycosa.config import TrapSection
+from lycosa.config.sections import TrapSection
 from lycosa.reasons import Reason
 
 HOST = "http://example.org"

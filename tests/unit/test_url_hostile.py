@@ -7,8 +7,8 @@ import time
 import pytest
 
 from lycosa.admit.traps import Traps
-from lycosa.config import CanonicalSection, TrapSection
-from lycosa.url import Canonicalizer, InvalidUrl, surt
+from lycosa.config.sections import CanonicalSection, TrapSection
+from lycosa.urls.identity import Canonicalizer, InvalidUrl, surt
 
 LONGEST = 65_000
 START = "http://example.org/"

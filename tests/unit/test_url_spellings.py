@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.config import CanonicalSection
-from lycosa.url import Canonicalizer, hash8, host_of, surt
+from lycosa.config.sections import CanonicalSection
+from lycosa.urls.identity import Canonicalizer, hash8, host_of, surt
 from spellings import SPELLINGS, Spelling, respelled
 
 DEFAULT = Canonicalizer(CanonicalSection())

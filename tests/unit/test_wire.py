@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.frame_stream import FrameStream
-from lycosa.wire import FrameError, FrameReader, encode_frame, recv_frame, send_frame
+from lycosa.system.frame_stream import FrameStream
+from lycosa.system.wire import FrameError, FrameReader, encode_frame, recv_frame, send_frame
 
 
 @settings(deadline=None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from lycosa.admit.linking import is_exact, linking_sites
 from lycosa.admit.refusal import Refusal
-from lycosa.config import BudgetSection
+from lycosa.config.sections import BudgetSection
 from lycosa.model.usage import Usage
 from lycosa.reasons import Reason
 

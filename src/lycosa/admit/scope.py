@@ -12,10 +12,10 @@ import re
 from collections.abc import Callable
 
 from lycosa.admit.refusal import Refusal
-from lycosa.config import ScopeRule, ScopeSection
+from lycosa.config.sections import ScopeRule, ScopeSection
 from lycosa.model.discovered import LinkKind
 from lycosa.reasons import Reason
-from lycosa.url import host_of, target_of
+from lycosa.urls.identity import host_of, target_of
 
 _NEVER = frozenset({LinkKind.FORM, LinkKind.OTHER})
 _WORDS = {

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from lycosa.url import host_of, target_of
+from lycosa.urls.identity import host_of, target_of
 
 
 def may_list(sitemap: str, url: str, vouching: Collection[str]) -> bool:

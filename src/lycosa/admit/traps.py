@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 
 from lycosa.admit.refusal import Refusal
-from lycosa.config import TrapSection
+from lycosa.config.sections import TrapSection
 from lycosa.reasons import Reason
-from lycosa.url import find_session, may_have_session, target_of
+from lycosa.urls.identity import find_session, may_have_session, target_of
 
 _YEAR = re.compile(r"[0-9]{4}").search
 _CALENDAR_WORD = re.compile(r"(?<![a-z])(?:calend(?:ar|ario|rier)|kalend(?:er|ar)|cal|ical|minical)(?![a-z])", re.IGNORECASE).search

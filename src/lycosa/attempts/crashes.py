@@ -18,8 +18,8 @@ from typing import Annotated
 import msgspec
 
 from lycosa.attempts.files import Attempt
-from lycosa.durable import replace_file
-from lycosa.wire import UNREADABLE
+from lycosa.system.durable import replace_file
+from lycosa.system.wire import UNREADABLE
 
 FORMAT = 1
 

@@ -12,9 +12,9 @@ from typing import BinaryIO, cast
 
 import msgspec
 
-from lycosa.durable import DiskFull, named, sync_data, sync_folder
 from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
+from lycosa.system.durable import DiskFull, named, sync_data, sync_folder
 
 if sys.version_info >= (3, 14):
     from compression import zstd

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lycosa.attempts.files import FORMAT, boot_id, files_of, number_of, tidy
-from lycosa.durable import named, write_all
 from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
+from lycosa.system.durable import named, write_all
 
 _ESCAPES = str.maketrans({"\t": "%09", "\n": "%0A", "\r": "%0D"})
 

@@ -13,7 +13,7 @@ import click
 from lycosa.cli.output import ExitCode, clean, emit, emit_json, emit_table, human_count, human_duration
 
 if TYPE_CHECKING:
-    from lycosa.inspect.audit_report import Report
+    from lycosa.inspect.audit.report import Report
 
 _EPILOG = """
 \b
@@ -49,7 +49,7 @@ def run(folder: Path, sample: int, hosts: bool, as_json: bool) -> int:
     """Audits and prints the report; gives the exit code."""
     import msgspec
 
-    from lycosa.inspect.audit import AuditOptions, audit
+    from lycosa.inspect.audit.run import AuditOptions, audit
 
     report = audit(folder, AuditOptions(sample, hosts), _progress())
     if as_json:

@@ -137,7 +137,7 @@ def run_robots(
 ) -> ExitCode:
     """Judges URLs by a robots.txt from a file, a crawl, or the server."""
     from lycosa.inspect.check import check_robots, plain
-    from lycosa.url import Canonicalizer
+    from lycosa.urls.identity import Canonicalizer
 
     config = _config(options)
     body = None if file is None else _read(file)
@@ -178,7 +178,7 @@ def _finder(
 
 
 def _config(options: dict[str, Any]) -> Any:
-    from lycosa.config_sources import load
+    from lycosa.config.sources import load
 
     names = {
         "scope": "scope.rule",

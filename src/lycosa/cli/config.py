@@ -52,8 +52,8 @@ def command(keys: tuple[str, ...], file: Path | None, pairs: tuple[str, ...], fo
 
 def run(keys: Sequence[str], file: Path | None, pairs: Sequence[str], folder: Path | None, form: str | None) -> None:
     """Prints the settings in one of the forms."""
-    from lycosa.config_fields import value_of
-    from lycosa.config_sources import load
+    from lycosa.config.fields import value_of
+    from lycosa.config.sources import load
 
     base = _saved(folder) if folder is not None else None
     settings = load(file, os.environ, pairs, base=base)
@@ -80,8 +80,8 @@ def _saved(folder: Path) -> Any:
     """What a crawl was last run with."""
     import json
 
-    from lycosa import manifest
-    from lycosa.config_sources import SettingsError, from_dict
+    from lycosa.config.sources import SettingsError, from_dict
+    from lycosa.folder import manifest
 
     manifest.load(folder)
     path = folder / "settings.json"
@@ -95,8 +95,8 @@ def _saved(folder: Path) -> Any:
 
 def _chosen(keys: Sequence[str]) -> list[str]:
     """The settings asked for, in the order of the tree. Raises ``SettingsError`` for an unknown one."""
-    from lycosa.config_fields import fields, sections
-    from lycosa.config_sources import SettingsError, meant
+    from lycosa.config.fields import fields, sections
+    from lycosa.config.sources import SettingsError, meant
 
     if not keys:
         return list(fields())
@@ -113,7 +113,7 @@ def _chosen(keys: Sequence[str]) -> list[str]:
 
 
 def _entry(settings: Any, key: str) -> dict[str, str]:
-    from lycosa.config_fields import fields, value_of
+    from lycosa.config.fields import fields, value_of
 
     field = fields()[key]
     return {
@@ -129,7 +129,7 @@ def _entry(settings: Any, key: str) -> dict[str, str]:
 
 def toml_lines(settings: Any, chosen: Sequence[str]) -> Iterator[str]:
     """A commented TOML file. What is at its default is commented out, so that a later release may change it."""
-    from lycosa.config_fields import fields, sections, value_of
+    from lycosa.config.fields import fields, sections, value_of
 
     yield "# Settings of a crawl: lycosa crawl --config THIS-FILE SEED..."
     yield "# Lines with # in front show defaults. Durations: 90, 500ms, 2h, 1d. Sizes: 512KiB, 100MB, 10GB."
@@ -150,7 +150,7 @@ def _toml(field: Any, value: Any) -> str:
     """A value as TOML; strings are JSON strings, which TOML reads alike."""
     import json
 
-    from lycosa.config_fields import Kind
+    from lycosa.config.fields import Kind
 
     if field.kind is Kind.LIST:
         return json.dumps(list(value), ensure_ascii=False)
@@ -161,7 +161,7 @@ def _toml(field: Any, value: Any) -> str:
 
 def markdown() -> str:
     """The documentation page of the settings, from the tree."""
-    from lycosa.config_fields import fields, sections
+    from lycosa.config.fields import fields, sections
 
     lines = [_PAGE.strip()]
     for section in ("", *sections()):

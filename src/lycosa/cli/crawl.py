@@ -17,11 +17,11 @@ from lycosa.cli.output import ExitCode, Unbroken, clean, counted, emit, emit_jso
 
 if TYPE_CHECKING:
     from lycosa.cli.crawl_display import Display
-    from lycosa.config import Config
-    from lycosa.config_sources import Settings
-    from lycosa.memory_plan import MemoryPlan
-    from lycosa.session import Session
-    from lycosa.supervisor import Outcome
+    from lycosa.config.sections import Config
+    from lycosa.config.sources import Settings
+    from lycosa.processes.session import Session
+    from lycosa.processes.supervisor import Outcome
+    from lycosa.system.memory_plan import MemoryPlan
 
 _MOST_TOLD = 10
 _NOTED_S = 60.0  # a clock that was set back by less is no news
@@ -82,10 +82,10 @@ def command(seeds: tuple[str, ...], seed_file: str | None, folder: Path | None, 
 def run(seeds: Seeds, folder: Path, options: dict[str, Any], as_json: bool) -> ExitCode:
     """Runs the crawl; gives the exit code."""
     from lycosa.cli.crawl_display import Display
-    from lycosa.clock import SystemClock
     from lycosa.kv.rocks import rocks_opener
-    from lycosa.memory_plan import RECOVERY_BYTES
-    from lycosa.session import Session, memory_plan
+    from lycosa.processes.session import Session, memory_plan
+    from lycosa.system.clock import SystemClock
+    from lycosa.system.memory_plan import RECOVERY_BYTES
 
     settings = _settings(folder, options)
     _check_seeds(seeds, folder, settings.config)
@@ -112,8 +112,8 @@ def run(seeds: Seeds, folder: Path, options: dict[str, Any], as_json: bool) -> E
 
 def _check_seeds(seeds: Seeds, folder: Path, config: Config) -> None:
     """Before anything is written: the folder is the crawl's to have, and a new crawl has something to do."""
-    from lycosa import manifest
-    from lycosa.seed_check import SeedCheck
+    from lycosa.folder import manifest
+    from lycosa.folder.seed_check import SeedCheck
 
     is_new = not manifest.exists(folder)
     if is_new and seeds.are_none:
@@ -128,7 +128,7 @@ def _report(session: Session, outcome: Outcome, seeds: Seeds, as_json: bool) -> 
     from lycosa.cli.crawl_failures import failure_lines
     from lycosa.cli.crawl_seeds import refusal_line
     from lycosa.cli.crawl_summary import exit_code, files_there, summary_lines, summary_values
-    from lycosa.seed_sources import unread
+    from lycosa.folder.seed_sources import unread
 
     refused, files = [*seeds.refused, *outcome.refused_seeds], files_there(session.folder)
     code = exit_code(outcome, unread(files.seeds))
@@ -153,7 +153,7 @@ def _tell(text: str) -> None:
 
 
 async def _supervise(session: Session, plan: MemoryPlan, seeds: Seeds, display: Display) -> Outcome:
-    from lycosa.supervisor import Supervisor
+    from lycosa.processes.supervisor import Supervisor
 
     supervisor = Supervisor(session, plan, seeds, display.show, display.note)
     loop = asyncio.get_running_loop()
@@ -181,10 +181,10 @@ def _settings(folder: Path, options: dict[str, Any]) -> Settings:
 
     import msgspec
 
-    from lycosa.config import LimitSection
-    from lycosa.config_sources import SettingsError, load
-    from lycosa.manifest import exists, prepare
-    from lycosa.session import saved_settings
+    from lycosa.config.sections import LimitSection
+    from lycosa.config.sources import SettingsError, load
+    from lycosa.folder.manifest import exists, prepare
+    from lycosa.processes.session import saved_settings
 
     if folder.is_dir() and not exists(folder):
         prepare(folder)  # somebody else's folder is the first thing to know

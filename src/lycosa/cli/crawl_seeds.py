@@ -16,7 +16,7 @@ import click
 
 from lycosa.cli.output import clean, counted
 from lycosa.cli.seed_reading import read_arguments, read_file, read_on, with_scheme
-from lycosa.seed_sources import SeedSource, SourceKind, is_same_file, load_sources, merged_sources, save_sources, unread
+from lycosa.folder.seed_sources import SeedSource, SourceKind, is_same_file, load_sources, merged_sources, save_sources, unread
 
 _SAVE_S = 1.0  # between two records of how far the sources are read
 _MOST_TOLD = 10

@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 from lycosa.cli.output import ExitCode, counted, human_bytes, human_count, human_duration
 from lycosa.cli.status import lacking_lines
-from lycosa.config import LimitSection
-from lycosa.config_units import show_bytes, show_seconds
+from lycosa.config.sections import LimitSection
+from lycosa.config.units import show_bytes, show_seconds
+from lycosa.folder.seed_sources import SeedSource, SourceKind, how_far, load_sources, unread
 from lycosa.model.parsed import ParserHealth
+from lycosa.processes.supervisor import Outcome
 from lycosa.reasons import Reason
-from lycosa.seed_sources import SeedSource, SourceKind, how_far, load_sources, unread
 from lycosa.store import layout
 from lycosa.store.closing import LackingFile, lacking_files
-from lycosa.supervisor import Outcome
 
 _ENDS = {"finished": "finished", "limit": "stopped by a limit", "stopped": "interrupted"}
 _MOST = 8

@@ -34,7 +34,7 @@ def command(folder: Path, url: str, as_json: bool) -> None:
 
 def run(folder: Path, url: str, as_json: bool) -> None:
     """Looks the URL up and prints the answer."""
-    from lycosa.inspect.explain import explain
+    from lycosa.inspect.explain.run import explain
     from lycosa.inspect.reader import CrawlReader
     from lycosa.inspect.saved import load_saved
 

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 import click
 
 from lycosa.cli.output import ExitCode, clean
-from lycosa.near_names import near_name
+from lycosa.config.near_names import near_name
 
 _COMMANDS = {
     "crawl": "Crawl from seeds; the same folder again resumes.",
@@ -47,27 +47,27 @@ Exit codes:
 
 # Expected errors, by module and name so that naming them imports nothing: the exit code, and what to do when the message does not say it.
 _EXPECTED: dict[str, tuple[ExitCode, str]] = {
-    "lycosa.config_sources.SettingsError": (ExitCode.USAGE, ""),
-    "lycosa.manifest.DamagedManifest": (ExitCode.INTERNAL, ""),
-    "lycosa.manifest.DamagedFile": (ExitCode.INTERNAL, ""),
-    "lycosa.manifest.ManifestError": (ExitCode.USAGE, ""),
-    "lycosa.lock.CrawlInUse": (ExitCode.USAGE, ""),
-    "lycosa.lock.LockUnsupported": (ExitCode.USAGE, ""),
+    "lycosa.config.sources.SettingsError": (ExitCode.USAGE, ""),
+    "lycosa.folder.manifest.DamagedManifest": (ExitCode.INTERNAL, ""),
+    "lycosa.folder.manifest.DamagedFile": (ExitCode.INTERNAL, ""),
+    "lycosa.folder.manifest.ManifestError": (ExitCode.USAGE, ""),
+    "lycosa.folder.lock.CrawlInUse": (ExitCode.USAGE, ""),
+    "lycosa.folder.lock.LockUnsupported": (ExitCode.USAGE, ""),
     "lycosa.kv.port.StoreLocked": (ExitCode.USAGE, "stop that process first"),
     "lycosa.kv.port.StoreDamaged": (ExitCode.INTERNAL, "restore the crawl folder from a copy"),
     "lycosa.kv.port.StoreError": (ExitCode.INTERNAL, ""),
     "lycosa.commit.record.LogDamaged": (ExitCode.INTERNAL, ""),
     "lycosa.exchange.port.ParcelsLost": (ExitCode.INTERNAL, ""),
     "lycosa.exchange.port.ParcelsStuck": (ExitCode.INTERNAL, ""),
-    "lycosa.start_check.CommittedDataMissing": (ExitCode.INTERNAL, ""),
+    "lycosa.folder.start_check.CommittedDataMissing": (ExitCode.INTERNAL, ""),
     "lycosa.store.damage.StoreDamaged": (ExitCode.INTERNAL, ""),
     "lycosa.store.journal.JournalError": (ExitCode.INTERNAL, "restore it from a copy, or rebuild it from the WARC file"),
     "lycosa.store.reading.RecordError": (ExitCode.INTERNAL, "restore the WARC file from a copy"),
-    "lycosa.durable.FileTooShort": (ExitCode.INTERNAL, "restore it from a copy"),
+    "lycosa.system.durable.FileTooShort": (ExitCode.INTERNAL, "restore it from a copy"),
     "lycosa.inspect.saved.SettingsUnreadable": (ExitCode.USAGE, ""),
     "lycosa.inspect.sql.SqlError": (ExitCode.USAGE, ""),
     "lycosa.simulate.parts.PartLostError": (ExitCode.INTERNAL, "if memory was short, give a smaller --sample, or --jobs 1"),
-    "lycosa.canonical.InvalidUrl": (ExitCode.USAGE, "give an absolute http or https URL"),
+    "lycosa.urls.canonical.InvalidUrl": (ExitCode.USAGE, "give an absolute http or https URL"),
     "lycosa.inspect.robots_source.NoRobots": (ExitCode.NOTHING_FETCHED, ""),
     "lycosa.ports.ResolveError": (ExitCode.NOTHING_FETCHED, "check the name and the network"),
 }

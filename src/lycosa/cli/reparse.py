@@ -11,7 +11,7 @@ import click
 from lycosa.cli.output import ExitCode, counted, emit, emit_json
 
 if TYPE_CHECKING:
-    from lycosa.reparse_run import ReparseReport
+    from lycosa.processes.reparse_run import ReparseReport
 
 _EPILOG = """
 \b
@@ -38,7 +38,7 @@ def run(folder: Path, killed: bool, as_json: bool) -> int:
     """Parses and prints what came of it; gives the exit code."""
     import msgspec
 
-    from lycosa.reparse_run import reparse
+    from lycosa.processes.reparse_run import reparse
 
     report = asyncio.run(reparse(folder, killed))
     if as_json:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.seed_sources import SeedSource, SourceKind, file_source, is_same_file
+from lycosa.folder.seed_sources import SeedSource, SourceKind, file_source, is_same_file
 
 _COMMENT = re.compile(r"\s#.*")
 _OTHER_SCHEME = re.compile(r"(?:tel|sms|data|javascript|mailto):|[a-z][a-z0-9+-]*:(?!\d)", re.IGNORECASE)  # and not host:port

@@ -88,9 +88,9 @@ def run(**options: Any) -> ExitCode:
     """Reads the model, simulates, prints and draws."""
     from lycosa.cli.simulate_answers import print_answers
     from lycosa.cli.simulate_model import model_of
-    from lycosa.machine import cores
     from lycosa.simulate.report import as_document, report
     from lycosa.simulate.run import simulate
+    from lycosa.system.machine import cores
 
     if options["keys"]:
         _list_keys(options["as_json"])

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from lycosa import manifest
-from lycosa.config_sources import SettingsError, load
+from lycosa.config.sources import SettingsError, load
+from lycosa.folder import manifest
 from lycosa.inspect.reader import CrawlReader
 from lycosa.inspect.state_rows import COLUMNS, state_rows
 from lycosa.simulate.given import read_count, read_model

@@ -51,7 +51,7 @@ def command(folder: Path, statement: str, form: str, memory: str, is_raw: bool) 
 
 def run(folder: Path, statement: str, form: str, memory: str, is_raw: bool = False) -> ExitCode:
     """Answers one question."""
-    from lycosa.config_units import read_bytes
+    from lycosa.config.units import read_bytes
     from lycosa.inspect.reader import CrawlReader
     from lycosa.inspect.sql import ask, refuse_writes, wanted_tables
     from lycosa.inspect.tables import CrawlTables

@@ -130,7 +130,7 @@ def lacking_lines(lacking: Sequence[LackingFile]) -> list[str]:
 
 def _seeds(status: CrawlStatus) -> list[str]:
     """Sources that were not read to their end, and the last one given."""
-    from lycosa.seed_sources import how_far, unread
+    from lycosa.folder.seed_sources import how_far, unread
 
     left = unread(status.seeds)
     return [how_far(source) for source in [*left, *(source for source in status.seeds[-1:] if source not in left)]][:_MOST_SOURCES]

@@ -20,7 +20,7 @@ import msgspec
 from xxhash import xxh3_64_intdigest
 
 from lycosa.commit.record import CommitRecord, LogDamaged, Mark, PartitionBatch
-from lycosa.wire import UNREADABLE
+from lycosa.system.wire import UNREADABLE
 
 FORMAT = 2
 """Format 1 had the writes of a batch as an array of pairs. It is read as well, and never appended to."""

@@ -23,7 +23,7 @@ from xxhash import xxh3_64_intdigest
 from lycosa.commit.files import FRAME, FRAME_MAGIC, HEAD, HEAD_MAGIC, decode, files_of, first_of, frames, is_begun, name_of, records_of
 from lycosa.commit.last import LastCommit
 from lycosa.commit.record import CommitRecord
-from lycosa.durable import DiskFull, named, sync_data, sync_folder, write_all
+from lycosa.system.durable import DiskFull, named, sync_data, sync_folder, write_all
 
 DEFAULT_FILE_BYTES = 64_000_000
 MAX_RECORD_BYTES = 1 << 30

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from lycosa.exchange.port import ExchangeError, Key, Parcel, ParcelRefused
-from lycosa.frame_stream import FrameStream
+from lycosa.system.frame_stream import FrameStream
 
 MAX_FRAME_BYTES = 64_000_000
 

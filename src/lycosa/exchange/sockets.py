@@ -32,8 +32,8 @@ from lycosa.exchange.connection import (
 )
 from lycosa.exchange.local import Receivers, awaited
 from lycosa.exchange.port import ExchangeError, Key, LookUp, Parcel, Receiver
-from lycosa.frame_stream import FrameStream
-from lycosa.wire import UNREADABLE, FrameError
+from lycosa.system.frame_stream import FrameStream
+from lycosa.system.wire import UNREADABLE, FrameError
 
 _MAX_ADDRESS_BYTES = 100  # sun_path holds 104 on macOS, 108 on Linux
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 2.0

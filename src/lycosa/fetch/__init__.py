@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from lycosa.late_names import late_names
+from lycosa.system.late_names import late_names
 
 if TYPE_CHECKING:
     from lycosa.fetch.client import CurlFetcher, FetcherSnapshot

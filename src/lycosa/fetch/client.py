@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lycosa.config import FetchSection
+from lycosa.config.sections import FetchSection
 from lycosa.fetch.body import MemoryBudget
 from lycosa.fetch.connections import Connections, origin_of
 from lycosa.fetch.cookies import CookieJars, Lent, empty

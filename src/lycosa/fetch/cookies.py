@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from lycosa.fetch.libcurl import pycurl
-from lycosa.url import host_of
+from lycosa.urls.identity import host_of
 
 SITE_COOKIES = 100  # of one site; RFC 6265 section 6.1 asks for at least 50 of a domain
 SITE_BYTES = 65_536  # of one site; libcurl itself takes no cookie over 4,096 bytes and sends no more than 8 KB

@@ -20,7 +20,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from itertools import chain, zip_longest
 from typing import Protocol
 
-from lycosa.config import DnsSection
+from lycosa.config.sections import DnsSection
 from lycosa.fetch.silence import Silence
 from lycosa.ports import Clock, ResolveError
 from lycosa.reasons import Reason

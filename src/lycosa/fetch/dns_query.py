@@ -20,7 +20,7 @@ from collections.abc import Sequence
 import aiodns
 import pycares
 
-from lycosa.config import DnsSection
+from lycosa.config.sections import DnsSection
 from lycosa.ports import ResolveError
 from lycosa.reasons import Reason
 

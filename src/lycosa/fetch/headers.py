@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from lycosa.config import FetchSection
+from lycosa.config.sections import FetchSection
 from lycosa.model.fetched import FetchRequest
 from lycosa.reasons import Reason
 

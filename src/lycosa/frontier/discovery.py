@@ -20,7 +20,7 @@ from lycosa.model.discovered import NO_HINT, Discovered
 from lycosa.model.parsed import Link
 from lycosa.reasons import Reason
 from lycosa.seen.port import Hashes, Mask, SeenUrls
-from lycosa.url import target_of
+from lycosa.urls.identity import target_of
 
 ENOUGH = 512  # 0.4 us each, as for thousands at once; 20 ms of the loop when all of them are new
 NEVER_SO_DEEP = 1 << 30

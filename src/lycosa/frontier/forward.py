@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from lycosa.config import RefetchRule, RefetchSection
+from lycosa.config.sections import RefetchRule, RefetchSection
 from lycosa.kv.records import UrlRecord
 
 _MOST_HALVINGS = 30

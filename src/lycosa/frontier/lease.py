@@ -5,7 +5,7 @@ from __future__ import annotations
 from lycosa.frontier.back_queue import Entry
 from lycosa.frontier.visit_state import VisitState
 from lycosa.kv.records import UrlRecord
-from lycosa.url import join_url
+from lycosa.urls.identity import join_url
 
 
 class Lease:

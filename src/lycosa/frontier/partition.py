@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lycosa.config import FrontierSection
+from lycosa.config.sections import FrontierSection
 from lycosa.frontier.counters import COUNTERS_KEY, count, counters_of
 from lycosa.frontier.discovery import Bounds, Discovery, Origin, record_of
 from lycosa.frontier.due import DueQueue
@@ -28,7 +28,7 @@ from lycosa.model.parsed import Link
 from lycosa.model.usage import Usage
 from lycosa.reasons import Reason
 from lycosa.seen.port import SeenUrls
-from lycosa.url import host_of
+from lycosa.urls.identity import host_of
 
 _DUE_BATCH = 128  # URLs, or hosts, that are put back in one step of the loop: 10 ms
 _DUE_ROW = 64  # URLs that share a row of the schedule, 1 kB

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from lycosa.config import RefetchSection
+from lycosa.config.sections import RefetchSection
 from lycosa.frontier.forward import Forward
 from lycosa.frontier.ranking import Prioritize, by_importance
 from lycosa.model.usage import Usage

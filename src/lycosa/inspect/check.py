@@ -10,11 +10,11 @@ import msgspec
 from lycosa.admit.refusal import Refusal
 from lycosa.admit.scope import Scope
 from lycosa.admit.traps import Traps
-from lycosa.config import Config
+from lycosa.config.sections import Config
 from lycosa.model.discovered import LinkKind
 from lycosa.politeness.robots_cache import RobotsRecord, RobotsState, robots_state
 from lycosa.politeness.robots_rules import Matcher
-from lycosa.url import Canonicalizer, InvalidUrl, Sites, hash8, host_of, origin_of, partition_of, scheme_of, surt, target_of
+from lycosa.urls.identity import Canonicalizer, InvalidUrl, Sites, hash8, host_of, origin_of, partition_of, scheme_of, surt, target_of
 
 _YEAR_S = 31_556_952
 

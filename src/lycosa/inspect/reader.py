@@ -22,16 +22,16 @@ from typing import NamedTuple
 
 import msgspec
 
-from lycosa import manifest as manifests
 from lycosa.commit import MARK_KEY, Mark, PartitionBatch, read_logs
 from lycosa.crawl_clock import ahead_s, time_at_start
-from lycosa.folder import crawl_sites
+from lycosa.folder import manifest as manifests
+from lycosa.folder.names import crawl_sites
 from lycosa.frontier.counters import Counters
 from lycosa.frontier.visit_state import HostState, VisitRecord, decode_visit
 from lycosa.kv.read_only import ReadOnlyTable, shared_cache
 from lycosa.kv.records import UrlRecord, decode_url, host_key, meta_key, prefix_end, url_key
 from lycosa.model.completed import UrlState
-from lycosa.url import Sites, hash8, host_of, join_url, partition_of
+from lycosa.urls.identity import Sites, hash8, host_of, join_url, partition_of
 
 _TRIES = 20
 _COUNTERS = meta_key("counters")

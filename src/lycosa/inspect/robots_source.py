@@ -12,9 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.clock import SystemClock
-from lycosa.config import Config
-from lycosa.decode import decode
+from lycosa.config.sections import Config
 from lycosa.fetch import AiodnsQuery, CachingResolver, CurlFetcher, Guard, build_user_agent
 from lycosa.inspect.check import robots_url
 from lycosa.inspect.reader import CrawlReader
@@ -26,7 +24,9 @@ from lycosa.ports import Fetcher, Resolver
 from lycosa.reasons import Reason
 from lycosa.store.reading import crawl_rows, location_of, read_record
 from lycosa.store.rows import Row
-from lycosa.url import Canonicalizer, InvalidUrl, hash8, host_of, name_of, scheme_of
+from lycosa.system.clock import SystemClock
+from lycosa.system.decode import decode
+from lycosa.urls.identity import Canonicalizer, InvalidUrl, hash8, host_of, name_of, scheme_of
 
 _HOPS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.lock import LockHolder
-from lycosa.wire import UNREADABLE
+from lycosa.folder.lock import LockHolder
+from lycosa.system.wire import UNREADABLE
 
 
 def is_running(folder: Path) -> bool:

@@ -13,13 +13,13 @@ import msgspec
 from lycosa.admit.refusal import Refusal
 from lycosa.admit.scope import Scope
 from lycosa.admit.traps import Traps
-from lycosa.config import CanonicalSection, Config
-from lycosa.folder import settings_path
+from lycosa.config.sections import CanonicalSection, Config
+from lycosa.folder.names import settings_path
 from lycosa.inspect.reader import CrawlReader
 from lycosa.kv.records import prefix_end
 from lycosa.model.discovered import LinkKind
-from lycosa.url import Canonicalizer
-from lycosa.wire import UNREADABLE
+from lycosa.system.wire import UNREADABLE
+from lycosa.urls.identity import Canonicalizer
 
 _YEAR_S = 31_556_952
 

@@ -7,9 +7,9 @@ import msgspec
 from lycosa.admit.budgets import over_budget, site_pages_of
 from lycosa.admit.linking import is_exact, linking_sites
 from lycosa.admit.refusal import Refusal
-from lycosa.config import BudgetSection
+from lycosa.config.sections import BudgetSection
 from lycosa.frontier.visit_state import VisitRecord
-from lycosa.inspect.explain_facts import Explanation
+from lycosa.inspect.explain.facts import Explanation
 from lycosa.inspect.reader import TableView
 from lycosa.kv.records import linking_key, site_key
 from lycosa.model.usage import Usage

@@ -16,7 +16,7 @@ from lycosa.inspect.wall_time import wall_of
 from lycosa.model.completed import History
 from lycosa.reasons import Reason
 from lycosa.store.parquet import TableWriter
-from lycosa.url import host_of
+from lycosa.urls.identity import host_of
 
 _TEXT, _INT, _LONG, _REAL = pa.string(), pa.int32(), pa.int64(), pa.float64()
 _TIME = pa.timestamp("us")

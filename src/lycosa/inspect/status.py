@@ -14,21 +14,21 @@ from typing import Any
 
 import msgspec
 
-from lycosa.config import Config
-from lycosa.folder import status_path
+from lycosa.config.sections import Config
+from lycosa.folder.lock import LockHolder
+from lycosa.folder.names import status_path
+from lycosa.folder.seed_sources import SeedSource, load_sources
 from lycosa.frontier.counters import Counters, count
 from lycosa.frontier.visit_state import HostState, VisitRecord
-from lycosa.inspect.explain_facts import span
+from lycosa.inspect.explain.facts import span
 from lycosa.inspect.reader import CrawlReader
 from lycosa.inspect.running import is_running, lock_holder
 from lycosa.inspect.saved import Saved
 from lycosa.inspect.top_lists import HostLine, Order, SiteLine, SiteLines, Top, errors_of, host_line
 from lycosa.inspect.wall_time import visit_in_wall_time
 from lycosa.kv.records import prefix_end
-from lycosa.lock import LockHolder
 from lycosa.model.completed import UrlState
 from lycosa.reasons import Reason
-from lycosa.seed_sources import SeedSource, load_sources
 from lycosa.store import layout
 from lycosa.store.closing import LackingFile, lacking_files
 

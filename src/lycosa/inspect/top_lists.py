@@ -14,9 +14,9 @@ import msgspec
 
 from lycosa.admit.budgets import site_pages_of
 from lycosa.admit.linking import linking_sites
-from lycosa.config import Config
+from lycosa.config.sections import Config
 from lycosa.frontier.visit_state import HostState, VisitRecord
-from lycosa.inspect.explain_facts import owed, steady_delay, why_host
+from lycosa.inspect.explain.facts import owed, steady_delay, why_host
 from lycosa.inspect.reader import TableView
 from lycosa.inspect.site_budget import site_budget
 

@@ -106,7 +106,7 @@ def _trimmed(value: bytes, record: UrlRecord) -> bytes:
 
 
 def decode_url(value: bytes) -> UrlRecord:
-    """The record in a ``U`` row, of either version. Raises one of ``lycosa.wire.UNREADABLE``."""
+    """The record in a ``U`` row, of either version. Raises one of ``lycosa.system.wire.UNREADABLE``."""
     record = _URL_DECODER.decode(value)
     if record.history is not None:
         record.history = _unfolded(record.history)  # type: ignore[arg-type]  # an array so far

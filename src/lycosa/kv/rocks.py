@@ -40,8 +40,8 @@ from rocksdict import (
     WriteOptions,
 )
 
-from lycosa.durable import FULL, DiskFull, named
 from lycosa.kv.port import Opener, StoreDamaged, StoreError, StoreLocked, Writes, pairs_of
+from lycosa.system.durable import FULL, DiskFull, named
 
 # Longest scan that is read at once; nothing of it stays open. A refill asks for tens, a sweep for some hundreds.
 _EAGER = 4096

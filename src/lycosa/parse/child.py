@@ -29,7 +29,7 @@ from lycosa.model.parsed import Document
 from lycosa.parse.inline import build_parser
 from lycosa.parse.parser_config import ParserConfig
 from lycosa.parse.parts import in_parts
-from lycosa.wire import FrameError, received_frames, recv_frame, send_frame
+from lycosa.system.wire import FrameError, received_frames, recv_frame, send_frame
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _HOOKS_VARIABLE = "LYCOSA_TEST_HOOKS"

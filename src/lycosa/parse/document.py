@@ -12,8 +12,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from lycosa.config import ParseSection
-from lycosa.decode import decode
+from lycosa.config.sections import ParseSection
 from lycosa.model.discovered import LinkKind
 from lycosa.model.fetched import MAX_SITEMAP_BYTES, as_sent
 from lycosa.model.parsed import Directives, Document, Parsed
@@ -31,7 +30,8 @@ from lycosa.parse.relations import link_kind
 from lycosa.parse.sitemap import Sitemap, change_interval_s, has_url_line, looks_like_text_sitemap, read_sitemap, read_text_sitemap
 from lycosa.parse.srcset import srcset_urls
 from lycosa.reasons import Reason
-from lycosa.url import Canonicalizer, InvalidUrl
+from lycosa.system.decode import decode
+from lycosa.urls.identity import Canonicalizer, InvalidUrl
 
 _MAX_DESCRIPTION = 2000
 _GZIP_LAYERS = 2

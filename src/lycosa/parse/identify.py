@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lycosa.decode import decode
 from lycosa.model.fetched import Fetched
 from lycosa.parse.media_type import media_type_of, sniff
+from lycosa.system.decode import decode
 
 _RECEIVED = 16_384  # bytes, of which what a sniffer looks at can be unpacked
 _WINDOW = 8192

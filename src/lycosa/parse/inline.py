@@ -7,7 +7,7 @@ import msgspec
 from lycosa.model.parsed import Document, Parsed, ParserHealth
 from lycosa.parse.document import DocumentParser
 from lycosa.parse.parser_config import ParserConfig
-from lycosa.url import Canonicalizer
+from lycosa.urls.identity import Canonicalizer
 
 
 def build_parser(config: ParserConfig) -> DocumentParser:

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from lycosa.model.parsed import Link
 from lycosa.parse.html import RawLink
-from lycosa.url import Canonicalizer, InvalidUrl, hash8, hash8_all, hosts_of, resolve
+from lycosa.urls.identity import Canonicalizer, InvalidUrl, hash8, hash8_all, hosts_of, resolve
 
 
 class Outlinks:

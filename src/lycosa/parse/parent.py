@@ -26,7 +26,7 @@ from lycosa.parse.parts import put_together
 from lycosa.parse.running_child import Job, RunningChild, start_child
 from lycosa.ports import Clock
 from lycosa.reasons import Reason
-from lycosa.wire import UNREADABLE
+from lycosa.system.wire import UNREADABLE
 
 WINDOW = 16
 """Documents sent ahead: enough that the child never waits for the loop, few enough to send again when it dies."""

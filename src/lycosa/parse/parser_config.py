@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from lycosa.config import CanonicalSection, ParseSection
+from lycosa.config.sections import CanonicalSection, ParseSection
 
 
 class ParserConfig(msgspec.Struct, frozen=True):

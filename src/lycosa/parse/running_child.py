@@ -13,8 +13,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 
-from lycosa.frame_stream import FrameProtocol
 from lycosa.model.parsed import Document, Parsed
+from lycosa.system.frame_stream import FrameProtocol
 
 
 @dataclass(slots=True)

@@ -29,9 +29,9 @@ from pathlib import Path
 
 import xxhash
 
-from lycosa.config import PolitenessSection
-from lycosa.durable import named
+from lycosa.config.sections import PolitenessSection
 from lycosa.politeness.byte_locks import ByteLocks
+from lycosa.system.durable import named
 
 _MAGIC = 0x4C59434144445232  # "LYCADDR2"
 _WORD = 8

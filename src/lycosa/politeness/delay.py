@@ -29,7 +29,7 @@ from typing import Literal
 
 import msgspec
 
-from lycosa.config import PolitenessSection
+from lycosa.config.sections import PolitenessSection
 from lycosa.model.pace import Pace
 
 Source = Literal["floor", "crawl-delay", "adaptive", "retry-after", "backoff"]

@@ -27,7 +27,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from lycosa.config import RobotsSection
+from lycosa.config.sections import RobotsSection
 from lycosa.model.capture import RobotsDecision
 from lycosa.model.fetched import Fetched
 from lycosa.politeness.robots_file import parse_robots

@@ -6,7 +6,7 @@ from enum import Enum
 
 import msgspec
 
-from lycosa.config import RetrySection
+from lycosa.config.sections import RetrySection
 from lycosa.model.fetched import Fetched
 from lycosa.reasons import Reason
 

@@ -13,7 +13,7 @@ The owner of a URL asks for it when the URL is found, when it was fetched and wh
 
 from __future__ import annotations
 
-from lycosa.config import PrioritySection
+from lycosa.config.sections import PrioritySection
 from lycosa.model.factors import Factors
 
 _DEPTH_HALF = 4.0  # links from a seed at which the depth factor is one half

@@ -6,7 +6,7 @@ proportion to how often change is seen, within bounds.
 
 from __future__ import annotations
 
-from lycosa.config import RefetchRule, RefetchSection
+from lycosa.config.sections import RefetchRule, RefetchSection
 
 _SHRINK = 0.5
 _GROW = 1.5

@@ -14,8 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lycosa.config_fields import Field, Kind, fields_of
-from lycosa.config_sources import SettingsError
+from lycosa.config.fields import Field, Kind, fields_of
+from lycosa.config.sources import SettingsError
 from lycosa.simulate.means import Means, Prices
 from lycosa.simulate.web import Web
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from lycosa.config_sources import SettingsError
+from lycosa.config.sources import SettingsError
 from lycosa.reasons import Reason
 from lycosa.simulate.sample import HostRow
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.config_sources import SettingsError
-from lycosa.run_cost import RunCost, read_costs
+from lycosa.config.sources import SettingsError
+from lycosa.folder.run_cost import RunCost, read_costs
 from lycosa.simulate.means import Means
 
 _REQUEST = Means().request_ms / Means().page_ms

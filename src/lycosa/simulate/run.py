@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from lycosa.config import Config
+from lycosa.config.sections import Config
 from lycosa.simulate.drive import Drive, Point
 from lycosa.simulate.means import Means, Meters, Prices
 from lycosa.simulate.parts import run_all

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from lycosa.admit.budgets import over_discovery
-from lycosa.config import Config
+from lycosa.config.sections import Config
 from lycosa.frontier.partition import Partition
 from lycosa.frontier.rules import Rules
 from lycosa.kv.memory import MemoryKeyValue

@@ -15,7 +15,7 @@ from typing import Protocol
 import msgspec
 
 from lycosa.admit.budgets import over_budget, park_s
-from lycosa.config import Config
+from lycosa.config.sections import Config
 from lycosa.crawl_clock import CrawlClock
 from lycosa.frontier.discovery import Origin
 from lycosa.frontier.frontier import Frontier
@@ -28,7 +28,6 @@ from lycosa.model.completed import Completed, History, UrlState
 from lycosa.model.discovered import Discovered, LinkKind
 from lycosa.model.fetched import Fetched
 from lycosa.model.parsed import Link
-from lycosa.pacing import Pacing, Rest
 from lycosa.politeness.addresses import AddressTable
 from lycosa.politeness.delay import hosts_of_address
 from lycosa.politeness.robots_cache import RobotsAnswer, RobotsRecord, RobotsState, after_fetch, robots_state
@@ -40,7 +39,8 @@ from lycosa.simulate.copies import Copies
 from lycosa.simulate.means import Meters
 from lycosa.simulate.sample import Host, Sample
 from lycosa.simulate.web import Web
-from lycosa.url import hash8
+from lycosa.urls.identity import hash8
+from lycosa.worker.pacing import Pacing, Rest
 
 EPOCH = 1_750_000_000
 """Wall time at virtual time 0."""

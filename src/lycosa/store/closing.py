@@ -14,11 +14,11 @@ from typing import Protocol
 
 import msgspec
 
-from lycosa.durable import FULL, named, sync_data, sync_folder
 from lycosa.store import journal, layout
 from lycosa.store.cdxj import CdxjBuilder
 from lycosa.store.rows import Row, SegmentHeader
 from lycosa.store.wet import WetBuilder
+from lycosa.system.durable import FULL, named, sync_data, sync_folder
 
 _CERTAIN = (layout.CDXJ, layout.PAGES)  # whatever the settings were
 

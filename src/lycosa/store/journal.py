@@ -16,7 +16,7 @@ import msgspec
 
 from lycosa.store import layout
 from lycosa.store.rows import FORMAT, Row, SegmentHeader
-from lycosa.wire import UNREADABLE
+from lycosa.system.wire import UNREADABLE
 
 if sys.version_info >= (3, 14):
     from compression import zstd

@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from lycosa.durable import named, replace_file, sync_data, write_all
 from lycosa.store import layout
 from lycosa.store.damage import StoreDamaged
+from lycosa.system.durable import named, replace_file, sync_data, write_all
 
 _FOLDER, _NAME = "log", "closed-w{worker:03d}"
 _KINDS = (layout.WARC, layout.JOURNAL)

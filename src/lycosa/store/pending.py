@@ -10,10 +10,10 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from lycosa.durable import named, sync_data, sync_folder, write_all
 from lycosa.store import journal, layout
 from lycosa.store.damage import StoreDamaged
 from lycosa.store.records import Member
+from lycosa.system.durable import named, sync_data, sync_folder, write_all
 
 _CHUNK = 1024 * 1024
 

@@ -23,11 +23,11 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.durable import cut_back, sync_folder
 from lycosa.store import journal, layout
 from lycosa.store.closing import build_derived, give_final_names, wanted_or_certain
 from lycosa.store.damage import StoreDamaged
 from lycosa.store.ledger import check_closed, complete
+from lycosa.system.durable import cut_back, sync_folder
 
 
 class Recovery(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from random import Random
 
 import msgspec
 
-from lycosa.config import StoreSection
+from lycosa.config.sections import StoreSection
 from lycosa.model.capture import Capture, Location
 from lycosa.store import journal, layout, records
 from lycosa.store.closing import ClosedSegment, build_derived, give_final_names

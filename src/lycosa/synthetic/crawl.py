@@ -15,9 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.assembly import Assembled, Ports, assemble
-from lycosa.capturing import PageSink
-from lycosa.config import Config
+from lycosa.config.sections import Config
 from lycosa.frontier.counters import Counters, count
 from lycosa.kv.memory import MemoryStores
 from lycosa.kv.port import KeyValue, Opener, SavedTable
@@ -26,13 +24,15 @@ from lycosa.model.end import End
 from lycosa.parse.inline import InlineParser
 from lycosa.parse.parser_config import ParserConfig
 from lycosa.ports import Fetcher, Resolver
-from lycosa.session import Session
+from lycosa.processes.session import Session
 from lycosa.synthetic.clock import VirtualClock, VirtualOffload, run_virtual
 from lycosa.synthetic.faults import Faults, FaultyFetcher, FaultyOffload
 from lycosa.synthetic.fetcher import SyntheticFetcher
 from lycosa.synthetic.request_log import RequestLog
 from lycosa.synthetic.resolver import SyntheticResolver
 from lycosa.synthetic.web import Responder, SyntheticWeb
+from lycosa.worker.assembly import Assembled, Ports, assemble
+from lycosa.worker.capturing import PageSink
 
 Meanwhile = Callable[[Assembled], None]
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from fuzz.judging import MAX_BYTES, scratch, vectors
 from fuzz.targets.warc import is_stored_whole
-from lycosa.clock import SystemClock
-from lycosa.config import FetchSection, RetrySection
+from lycosa.config.sections import FetchSection, RetrySection
 from lycosa.fetch import CookieJars, CurlFetcher, Guard
 from lycosa.model.fetched import Fetched, FetchRequest, Limits
 from lycosa.reasons import Reason
 from lycosa.schedule.outcome import judge
-from lycosa.url import Sites
+from lycosa.system.clock import SystemClock
+from lycosa.urls.identity import Sites
 from raw_server import OK
 
 _LIMITS = Limits(connect_s=5, first_byte_s=5, total_s=5, header_bytes=8192, header_count=50, body_bytes=20_000)

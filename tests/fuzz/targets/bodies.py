@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 import brotli
 
 from fuzz.judging import MAX_BYTES, shared, vectors
-from lycosa.config import RetrySection
-from lycosa.decode import RATIO_FREE_BYTES, decode
+from lycosa.config.sections import RetrySection
 from lycosa.fetch.headers import HeaderBlock, protocol_of
 from lycosa.model.fetched import Fetched
 from lycosa.reasons import Reason
 from lycosa.schedule.outcome import judge
+from lycosa.system.decode import RATIO_FREE_BYTES, decode
 
 if sys.version_info >= (3, 14):
     from compression import zstd

@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator
 
 from fuzz.judging import scratch
-from lycosa.config import Config
-from lycosa.config_fields import Kind, fields, value_of
-from lycosa.config_sources import PREFIX, Settings, SettingsError, from_dict, load, to_dict
-from lycosa.config_sources import check as check_tree
-from lycosa.config_units import read_bytes, read_seconds, show_bytes, show_seconds
+from lycosa.config.fields import Kind, fields, value_of
+from lycosa.config.sections import Config
+from lycosa.config.sources import PREFIX, Settings, SettingsError, from_dict, load, to_dict
+from lycosa.config.sources import check as check_tree
+from lycosa.config.units import read_bytes, read_seconds, show_bytes, show_seconds
 
 _FILE = scratch() / "crawl.toml"
 _DEFAULT = Config()

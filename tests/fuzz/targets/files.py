@@ -9,14 +9,14 @@ import msgspec
 
 from fuzz.judging import scratch
 from fuzz.targets.logs import with_damage
-from lycosa import manifest
 from lycosa.attempts import CrashCounts, Suspicion, left_settling
-from lycosa.config import Config
+from lycosa.config.sections import Config
+from lycosa.folder import manifest
+from lycosa.folder.lock import CrawlLock
+from lycosa.folder.manifest import Identity, Manifest, ManifestError
 from lycosa.inspect.running import lock_holder
-from lycosa.lock import CrawlLock
-from lycosa.manifest import Identity, Manifest, ManifestError
 from lycosa.model.capture import Location
-from lycosa.session import saved_settings
+from lycosa.processes.session import saved_settings
 from lycosa.store import RecordError, layout, read_record
 from lycosa.store.records import Draft
 from store_samples import capture

@@ -14,15 +14,15 @@ from lycosa.exchange.port import Parcel
 from lycosa.frontier.counters import Counters
 from lycosa.frontier.visit_state import VisitRecord
 from lycosa.kv.records import UrlRecord, decode_url, due_urls, encode_url, row_urls
-from lycosa.messages import Probe, Seeds, Stop, decode_to_supervisor, decode_to_worker
 from lycosa.model.capture import Original
 from lycosa.model.completed import History, UrlState
 from lycosa.model.discovered import Discovered, LinkKind
 from lycosa.model.parsed import Document, Link, Parsed
 from lycosa.model.usage import Usage
 from lycosa.politeness.robots_rules import RobotsRules
-from lycosa.robots import RobotsRecord
-from lycosa.wire import UNREADABLE, FrameError, FrameReader, encode_frame
+from lycosa.system.wire import UNREADABLE, FrameError, FrameReader, encode_frame
+from lycosa.worker.messages import Probe, Seeds, Stop, decode_to_supervisor, decode_to_worker
+from lycosa.worker.robots import RobotsRecord
 
 WORDS = ("urn:uuid:", "http://a/", "Seeds", "Stop", "\u0000\u0000\u0000\u0001")
 _MAX_FRAME = 1000

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from fuzz.judging import MAX_BYTES, vectors
 from fuzz.targets.html import parts, within_limits
-from lycosa.config import CanonicalSection, ParseSection
+from lycosa.config.sections import CanonicalSection, ParseSection
 from lycosa.model.parsed import Document
 from lycosa.parse.document import DocumentParser
 from lycosa.parse.feed import read_feed
 from lycosa.parse.sitemap import MAX_URLS, Sitemap, looks_like_text_sitemap, read_sitemap, read_text_sitemap
 from lycosa.reasons import Reason
 from lycosa.synthetic.hostile_documents import SITEMAPS
-from lycosa.url import Canonicalizer
+from lycosa.urls.identity import Canonicalizer
 
 _SECTION = ParseSection(max_links=1000, language=False)
 _CANONICALIZER = Canonicalizer(CanonicalSection())

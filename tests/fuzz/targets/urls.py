@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from random import Random
 
 from fuzz.judging import vectors
-from lycosa.canonical import MAX_LENGTH
-from lycosa.config import CanonicalSection
-from lycosa.url import (
+from lycosa.config.sections import CanonicalSection
+from lycosa.urls.canonical import MAX_LENGTH
+from lycosa.urls.identity import (
     Canonicalizer,
     InvalidUrl,
     Sites,

@@ -1,0 +1,277 @@
+"""``crawl.json``: what a crawl folder is, and the settings that what is stored in it depends on.
+
+Some settings decide which partition owns a URL or what its canonical form is. Changing one of them would make every stored key
+wrong without anything looking broken, so they are frozen here when the crawl is created and compared at each start. The file
+is replaced whole and synced, and it is the first file written: a folder without it is not a crawl.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import uuid
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from lycosa.config.sections import Config
+from lycosa.system.durable import replace_file
+from lycosa.system.wire import UNREADABLE
+from lycosa.urls.identity import CANONICAL_VERSION, Sites
+
+NAME = "crawl.json"
+FORMAT = 1
+_KIND = "lycosa-crawl"
+_BEFORE_MANIFEST = frozenset(
+    {"lock", f".{NAME}.tmp", "public_suffix_list.dat", ".public_suffix_list.dat.tmp", "seeds.json", ".seeds.json.tmp"}
+)  # all that a start may leave before the manifest is written
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True):
+    """What the identity and the place of a URL depend on.
+
+    ``canonical`` holds every option of the canonical form by name, ``canonical_version`` the version of the rules, ``suffixes`` names the
+    public-suffix list, ``seen_urls`` the implementation of URL-seen. ``split_sites`` are sites that are divided by host among partitions.
+    """
+
+    partitions: int
+    bands: int
+    canonical: dict[str, bool | int | str]
+    canonical_version: int
+    suffixes: str
+    split_sites: tuple[str, ...] = ()
+    seen_urls: str = "sorted"
+
+
+def identity_of(config: Config, sites: Sites) -> Identity:
+    """What a crawl is frozen to."""
+    canonical = {name: getattr(config.canonical, name) for name in config.canonical.__struct_fields__}
+    return Identity(
+        partitions=config.frontier.partitions,
+        bands=config.frontier.bands,
+        canonical=canonical,
+        canonical_version=CANONICAL_VERSION,
+        suffixes=sites.version,
+        seen_urls=config.seen.urls.value,
+    )
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of ``crawl.json``.
+
+    ``created`` and ``started`` (the last start) are ISO 8601 in UTC; ``software`` is the version that wrote the file last; ``runs``
+    counts starts and is the epoch of the commits of the run; ``seeds`` counts the seeds taken until the last start. ``workers`` is the
+    largest number of workers that a run had: each of them has a commit log. It is 0 before the first run, and when an earlier version
+    made the last one. ``identity_digest`` tells a damaged ``identity`` from settings that were asked to change; empty in folders that
+    were written before there was one.
+    """
+
+    kind: str = _KIND
+    format: int = FORMAT
+    crawl: str
+    created: str
+    started: str = ""
+    software: str
+    runs: int = 0
+    seeds: int = 0
+    workers: int = 0
+    identity: Identity
+    identity_digest: str = ""
+
+
+class Change(NamedTuple):
+    """A frozen setting that was asked to change."""
+
+    setting: str
+    old: object
+    new: object
+    why: str
+
+
+class ManifestError(Exception):
+    """The folder cannot be used as a crawl; the message says why and what to do."""
+
+
+class NotACrawl(ManifestError):
+    """There is no crawl in the folder."""
+
+
+class NewerFormat(ManifestError):
+    """A newer program wrote the folder."""
+
+
+class DamagedManifest(ManifestError):
+    """``crawl.json`` cannot be read, or is not what was written."""
+
+
+class DamagedFile(ManifestError):
+    """Another file that the crawl was frozen with is missing or is not what it was; the message names it and says what to do."""
+
+
+class FolderUnusable(ManifestError):
+    """The folder cannot be created or written."""
+
+
+class IdentityChanged(ManifestError):
+    """Settings that stored state depends on were asked to change."""
+
+    def __init__(self, changes: list[Change]) -> None:
+        listed = "; ".join(f"{change.setting} is {change.old!r} and was asked to be {change.new!r}: {change.why}" for change in changes)
+        super().__init__(
+            f"settings that are frozen with the crawl cannot change: {listed}. Take the old values, or start a new crawl in another folder"
+        )
+        self.changes = changes
+
+
+def create(folder: Path, identity: Identity, software: str, wall: float, crawl: str = "") -> Manifest:
+    """Makes the folder a crawl, called ``crawl`` or by a new UUID. The folder may be absent, or empty but for a lock.
+
+    Raises ``NotACrawl`` when other files are in it, ``FolderUnusable``, ``DiskFull`` or ``OSError``.
+    """
+    prepare(folder)
+    manifest = Manifest(crawl=crawl or str(uuid.uuid4()), created=_iso(wall), software=software, identity=identity)
+    return save(folder, manifest)
+
+
+def prepare(folder: Path) -> None:
+    """After this the folder exists, can be written, and is a crawl or empty: nothing was put into anyone else's folder.
+
+    Call it before taking the lock. Raises ``NotACrawl`` and ``FolderUnusable``.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise FolderUnusable(f"{folder} is a file, or lies below one; give a folder") from None
+    except OSError as error:
+        raise FolderUnusable(f"{folder} cannot be created ({error.strerror}); give a folder that you may write to") from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise FolderUnusable(f"{folder} may not be written to; give another folder, or change its permissions")
+    names = {path.name for path in folder.iterdir()}
+    if NAME not in names and (foreign := sorted(names - _BEFORE_MANIFEST)):
+        raise NotACrawl(f"{folder} is not empty and not a crawl (it has {foreign[0]}, but no {NAME}); give an empty or a new folder")
+
+
+def load(folder: Path) -> Manifest:
+    """Reads the manifest. Raises ``NotACrawl``, ``NewerFormat``, ``DamagedManifest`` or ``FolderUnusable``."""
+    path = folder / NAME
+    try:
+        data = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        what = f"there is no {NAME} in it" if folder.is_dir() else "there is no such folder"
+        raise NotACrawl(f"{folder} is not a crawl: {what}; `lycosa crawl --dir {shlex.quote(str(folder))} SEED` starts one") from None
+    except OSError as error:
+        raise FolderUnusable(f"{path} cannot be read ({error.strerror})") from error
+    return _decode(path, data)
+
+
+def exists(folder: Path) -> bool:
+    """Whether the folder has a manifest, readable or not."""
+    return (folder / NAME).exists()
+
+
+def save(folder: Path, manifest: Manifest) -> Manifest:
+    """Replaces the manifest, whole and synced; gives it with its digest. Raises ``FolderUnusable``, ``DiskFull`` or ``OSError``; the old
+    one then stays."""
+    manifest = msgspec.structs.replace(manifest, identity_digest=_digest(msgspec.json.encode(manifest.identity)))
+    text = msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
+    try:
+        replace_file(folder / NAME, text)
+    except PermissionError as error:
+        raise FolderUnusable(
+            f"{folder} may not be written to ({error.strerror}); give another folder, or change its permissions"
+        ) from error
+    return manifest
+
+
+def begin_run(folder: Path, manifest: Manifest, software: str, wall: float, seeds: int = 0, workers: int = 0) -> Manifest:
+    """Counts a start and writes it: ``runs`` is then the epoch of this run's commits.
+
+    Call it under the lock, before the first commit, when each of ``workers`` workers has its commit log.
+    """
+    begun = msgspec.structs.replace(
+        manifest,
+        started=_iso(wall),
+        software=software,
+        runs=manifest.runs + 1,
+        seeds=manifest.seeds + seeds,
+        workers=max(manifest.workers, workers),
+    )
+    return save(folder, begun)
+
+
+def check_identity(manifest: Manifest, wanted: Identity) -> None:
+    """Raises ``IdentityChanged`` with each frozen setting that differs."""
+    old, changes = manifest.identity, []
+    for setting, why in _WHY.items():
+        before, after = getattr(old, setting), getattr(wanted, setting)
+        if before != after:
+            changes.append(Change(_SETTING[setting], before, after, why))
+    for name in sorted(old.canonical.keys() | wanted.canonical.keys()):
+        before, after = old.canonical.get(name), wanted.canonical.get(name)
+        if before != after:
+            changes.append(Change(f"canonical.{name}", before, after, "stored URLs would no longer be recognised"))
+    if changes:
+        raise IdentityChanged(changes)
+
+
+_WHY = {
+    "partitions": "every stored URL would be looked for in another partition",
+    "bands": "queued URLs would be looked for in another band",
+    "canonical_version": "stored URLs would no longer be recognised",
+    "suffixes": "sites, and with them the partitions of their URLs, would be other ones",
+    "seen_urls": "known URLs would be taken for new and fetched again",
+    "split_sites": "hosts of these sites would be looked for in another partition",
+}
+_SETTING = {
+    "partitions": "frontier.partitions",
+    "bands": "frontier.bands",
+    "canonical_version": "the version of the canonical form",
+    "suffixes": "the public suffix list",
+    "seen_urls": "seen.urls",
+    "split_sites": "the sites split by host",
+}
+
+
+class _Version(msgspec.Struct):
+    """What every format of the file has."""
+
+    kind: str
+    format: int
+
+
+class _Sealed(msgspec.Struct):
+    """The identity as it stands in the file, with fields that a later version added too."""
+
+    identity: msgspec.Raw
+    identity_digest: str = ""
+
+
+def _digest(identity: bytes | msgspec.Raw) -> str:
+    """Of the identity's values, however the file is laid out."""
+    values = msgspec.json.encode(msgspec.json.decode(identity), order="sorted")
+    return hashlib.sha256(values).hexdigest()[:16]
+
+
+def _decode(path: Path, data: bytes) -> Manifest:
+    try:
+        version = msgspec.json.decode(data, type=_Version)
+        if version.kind != _KIND:
+            raise NotACrawl(f"{path} belongs to something else ({version.kind})")
+        if version.format > FORMAT:
+            raise NewerFormat(f"{path} has format {version.format}, this program reads up to {FORMAT}; use the newer program that wrote it")
+        sealed = msgspec.json.decode(data, type=_Sealed)
+        if sealed.identity_digest and sealed.identity_digest != _digest(sealed.identity):
+            raise DamagedManifest(
+                f"{path} is damaged: its identity is not the one that was written (digest {sealed.identity_digest}); "
+                "restore it from a copy, the rest of the crawl is not touched"
+            )
+        return msgspec.json.decode(data, type=Manifest)
+    except UNREADABLE as error:
+        raise DamagedManifest(f"{path} cannot be read ({error}); restore it from a copy, the rest of the crawl is not touched") from error
+
+
+def _iso(wall: float) -> str:
+    return datetime.fromtimestamp(wall, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

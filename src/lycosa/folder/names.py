@@ -1,0 +1,106 @@
+"""Names inside a crawl folder, and the marks that its tables and URL-seen files bear."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from lycosa.commit import MARK_KEY, Mark
+from lycosa.config.sections import SeenUrls as SeenChoice
+from lycosa.folder.manifest import DamagedFile
+from lycosa.kv.port import KeyValue
+from lycosa.urls.identity import BUNDLED_LIST, Sites
+
+
+def log_folder(folder: Path) -> Path:
+    """Commit logs."""
+    return folder / "log"
+
+
+def last_commit_path(folder: Path, worker: int) -> Path:
+    """What a worker's commit log ends with, said apart from the log: whoever loses ``log/`` still has it."""
+    return folder / "state" / f"last-commit-w{worker:03d}"
+
+
+def attempts_folder(folder: Path) -> Path:
+    """Attempt logs and crash counts."""
+    return folder / "log"
+
+
+def table_folder(folder: Path, partition: int) -> Path:
+    """One partition's RocksDB."""
+    return folder / "state" / f"p{partition:05d}"
+
+
+def seen_path(folder: Path, partition: int) -> Path:
+    """One partition's URL-seen file."""
+    return folder / "state" / f"seen-{partition:05d}"
+
+
+def addresses_path(folder: Path) -> Path:
+    """The address table that the workers share."""
+    return folder / "state" / "addresses"
+
+
+def suffix_list(folder: Path) -> Path:
+    """The crawl's own copy of the public suffix list: a newer release of the library must not move sites to other partitions."""
+    return folder / "public_suffix_list.dat"
+
+
+def crawl_sites(folder: Path, version: str) -> Sites:
+    """Sites by the crawl's own list, which must be the ``version`` that its manifest names (empty: any, or the program's own).
+
+    Nobody can ask for another list, so one that differs is damage. Raises ``DamagedFile`` and ``OSError``.
+    """
+    path = suffix_list(folder)
+    try:
+        sites = Sites(path)
+        if version in ("", sites.version):
+            return sites
+        what = f"is not the list that the crawl began with (it was {version}, this is {sites.version})"
+    except FileNotFoundError:
+        if not version:
+            return Sites()
+        what = "is missing"
+    except UnicodeDecodeError as error:
+        what = f"is damaged ({error.reason} at byte {error.start})"
+    advice = "restore it from a copy"
+    if Sites().version == version:
+        advice = f"the list that came with this program is the same: cp {shlex.quote(str(BUNDLED_LIST))} {shlex.quote(str(path))}"
+    raise DamagedFile(f"{path} {what}, and stored URLs would be looked for in other partitions; {advice}")
+
+
+def spool_folder(folder: Path) -> Path:
+    """Bodies too large for memory, while they arrive; what a kill left here is nobody's."""
+    return folder / "spool"
+
+
+def settings_path(folder: Path) -> Path:
+    """The settings of the last run."""
+    return folder / "settings.json"
+
+
+def status_path(folder: Path) -> Path:
+    """What a running crawl says of itself, every second."""
+    return folder / "status.json"
+
+
+def stamp_of(mark: Mark) -> int:
+    """A commit's mark as the one rising number that URL-seen counts by."""
+    return mark.epoch << 40 | mark.sequence
+
+
+def mark_at(stamp: int) -> Mark:
+    """The mark of which this is the stamp."""
+    return Mark(stamp >> 40, stamp & ((1 << 40) - 1))
+
+
+def mark_of(table: KeyValue) -> Mark:
+    """The last commit that a partition's table contains."""
+    return Mark.unpack(table.get(MARK_KEY))
+
+
+def seen_file(folder: Path, partition: int, choice: SeenChoice) -> Path:
+    """The file of the chosen implementation of URL-seen."""
+    path = seen_path(folder, partition)
+    return path if choice is SeenChoice.SORTED else path.with_suffix(".bloom")

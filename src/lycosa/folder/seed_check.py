@@ -1,0 +1,35 @@
+"""Judges seeds before a crawl begins, so that one whose seeds are all unusable leaves no folder, and a refusal is told at once.
+
+The rules are those that a worker asks again when it takes the seed, without those of the program and without the places of the scope:
+a seed is always in its own place.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from lycosa.admit.scope import Scope
+from lycosa.admit.traps import Traps
+from lycosa.config.sections import Config, ScopeRule
+from lycosa.model.discovered import LinkKind
+from lycosa.urls.canonical import Canonicalizer, InvalidUrl
+
+_YEAR_S = 31_556_952
+
+
+class SeedCheck:
+    """By the settings of a crawl; ``wall`` is seconds since 1970."""
+
+    def __init__(self, config: Config, wall: float) -> None:
+        self._canonicalizer = Canonicalizer(config.canonical)
+        self._scope = Scope(msgspec.structs.replace(config.scope, rule=ScopeRule.ANY), lambda host: host)
+        self._traps = Traps(config.traps, 1970 + int(wall // _YEAR_S))
+
+    def refusal(self, seed: str) -> str:
+        """Why the seed cannot be crawled, in words; empty when it can."""
+        try:
+            url = self._canonicalizer.canonical(seed)
+        except InvalidUrl as error:
+            return f"not a URL that can be crawled: {error.detail or error.reason.meaning}"
+        refusal = self._scope.judge(url, LinkKind.SEED, 0) or self._traps.judge(url)
+        return str(refusal) if refusal is not None else ""

@@ -1,0 +1,139 @@
+"""``seeds.json``: where the seeds of a crawl came from, and how far each source was read.
+
+A run can end before its seeds are read to their end: Ctrl-C, a limit, a crash. The file says so, and where the next run reads on. A
+source is recorded before its first seed is given to a worker, and a place in it only when all seeds before it are committed. So what the
+file says may lag behind the crawl and is never ahead of it. Reading a seed twice changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from pathlib import Path
+
+import msgspec
+
+from lycosa.folder.manifest import ManifestError
+from lycosa.system.durable import replace_file
+from lycosa.system.wire import UNREADABLE
+
+NAME = "seeds.json"
+FORMAT = 1
+_MOST_KEPT = 1000
+
+
+class SourceKind(Enum):
+    """What seeds came from."""
+
+    ARGUMENTS = "arguments"  # of the command line
+    FILE = "file"
+    INPUT = "input"  # standard input or a pipe, which cannot be read again
+    PROGRAM = "program"  # a list that a Python program gave
+
+
+class SeedSource(msgspec.Struct, frozen=True, kw_only=True):
+    """One source and how far it was read.
+
+    ``name`` is the absolute path of a file, empty for the others; ``bytes`` and ``modified_ns`` tell whether it is still the same file.
+    ``lines`` are read and their seeds committed (arguments, and seeds of a program, count as lines), ``seeds`` how many of them were
+    given to the crawl. ``rest`` are arguments that were not taken yet.
+    """
+
+    kind: SourceKind
+    name: str = ""
+    bytes: int = 0
+    modified_ns: int = 0
+    lines: int = 0
+    seeds: int = 0
+    is_complete: bool = False
+    rest: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The source in words."""
+        titles = {
+            SourceKind.ARGUMENTS: "the command line",
+            SourceKind.FILE: self.name,
+            SourceKind.INPUT: self.name or "standard input",
+            SourceKind.PROGRAM: "a program's list",
+        }
+        return titles[self.kind]
+
+    @property
+    def key(self) -> tuple[SourceKind, str]:
+        """Two entries with the same key are of the same source; the later one counts."""
+        return self.kind, self.name
+
+
+class SeedsDamaged(ManifestError):
+    """``seeds.json`` cannot be read; the message says what to do."""
+
+
+class _Stored(msgspec.Struct):
+    format: int = FORMAT
+    sources: list[SeedSource] = []
+
+
+def sources_path(folder: Path) -> Path:
+    """Where a crawl folder has its seed sources."""
+    return folder / NAME
+
+
+def load_sources(folder: Path) -> list[SeedSource]:
+    """All sources of a crawl, the first given first; none when a program that did not record them made it. Raises ``SeedsDamaged``."""
+    path = sources_path(folder)
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_Stored).sources
+    except FileNotFoundError:
+        return []
+    except UNREADABLE as error:
+        what = f"{path} cannot be read ({error}); delete it and give the seeds again: those that are known are passed over"
+        raise SeedsDamaged(what) from error
+
+
+def save_sources(folder: Path, sources: Sequence[SeedSource]) -> None:
+    """Replaces the file, whole and synced. Raises ``DiskFull`` or ``OSError``; the old one then stays."""
+    complete = sum(source.is_complete for source in sources)
+    kept = []
+    for source in sources:
+        if source.is_complete and complete > _MOST_KEPT:
+            complete -= 1
+            continue
+        kept.append(source)
+    replace_file(sources_path(folder), msgspec.json.format(msgspec.json.encode(_Stored(sources=kept)), indent=2) + b"\n")
+
+
+def merged_sources(before: Iterable[SeedSource], now: Iterable[SeedSource]) -> list[SeedSource]:
+    """What was recorded, with what is known now in its place."""
+    return list(({source.key: source for source in before} | {source.key: source for source in now}).values())
+
+
+def unread(sources: Iterable[SeedSource]) -> list[SeedSource]:
+    """Those that were not read to their end."""
+    return [source for source in sources if not source.is_complete]
+
+
+def file_source(path: Path) -> SeedSource:
+    """A file, or a pipe, of which nothing was read yet. Raises ``OSError``."""
+    path = path.absolute()
+    found = path.stat()
+    if not path.is_file():
+        return SeedSource(kind=SourceKind.INPUT, name=str(path))
+    return SeedSource(kind=SourceKind.FILE, name=str(path), bytes=found.st_size, modified_ns=found.st_mtime_ns)
+
+
+def is_same_file(one: SeedSource, other: SeedSource) -> bool:
+    """Whether a place in the one is the same place in the other."""
+    return (one.key, one.bytes, one.modified_ns) == (other.key, other.bytes, other.modified_ns)
+
+
+def how_far(source: SeedSource) -> str:
+    """How far it was read, in words."""
+    taken = f"{source.seeds:,} seed{'' if source.seeds == 1 else 's'} taken"
+    if source.is_complete:
+        return f"{source.title}: {taken}"
+    if source.kind is SourceKind.ARGUMENTS:
+        return f"{source.title}: {taken}, {len(source.rest):,} not yet"
+    if source.kind is SourceKind.PROGRAM:
+        return f"{source.title}: {taken}, not all of them"
+    return f"{source.title}: read up to line {source.lines:,}, {taken}; not read to its end"

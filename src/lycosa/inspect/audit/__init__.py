@@ -1,0 +1,1 @@
+"""The audit: what a crawl folder promises, compared with what it holds."""

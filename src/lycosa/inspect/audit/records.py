@@ -1,0 +1,104 @@
+"""WARC records against the rows that describe them: place, names, dates, digests computed anew."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+
+from lycosa.inspect.audit.report import Check
+from lycosa.inspect.audit.segments import Segment, is_records
+from lycosa.model.capture import Location
+from lycosa.store import layout
+from lycosa.store.reading import RecordError, StoredRecord, location_of, read_record
+from lycosa.store.rows import Row
+from lycosa.store.warc import bracketed, warc_date
+
+
+class RecordChecks:
+    """Checks the WARC file of one segment after the other."""
+
+    def __init__(self, check: Check) -> None:
+        self.check = check
+        self._at = 0
+
+    def begin(self, segment: Segment) -> None:
+        """The first record is the warcinfo, which the journal's head describes."""
+        self._segment = segment
+        self._at = segment.header.warcinfo_length
+
+    def place(self, row: Row) -> None:
+        """Records stand one behind the other; what no row describes must still be whole records (names that were resolved)."""
+        start = row.offset - row.request_length
+        if start > self._at and not self._is_filled(self._at, start):
+            self.check.breach(f"{self._segment.warc.name}, bytes {self._at} to {start}: neither a capture nor other whole records")
+        elif start < self._at:
+            self.check.breach(f"{self._segment.warc.name}, byte {start}: {row.url} overlaps the record before it")
+        self._at = max(self._at, row.offset + row.length + row.metadata_length)
+
+    def end(self) -> None:
+        """The committed file ends where the last record does."""
+        committed = self._segment.warc_length
+        self.check.expect(
+            self._at == committed or (self._at < committed and self._is_filled(self._at, committed)),
+            f"{self._segment.warc.name}: its records end at byte {self._at}, committed are {committed}",
+        )
+
+    def read(self, folder_of: Segment, row: Row) -> StoredRecord | None:
+        """The main record of a capture, checked; ``None`` when there is none to be read."""
+        folder = folder_of.warc.parent.parent
+        self.check.checked += 1
+        try:
+            record = read_record(folder, location_of(row))
+            if row.request_length:
+                self._companion(row, read_record(folder, self._beside(row, row.offset - row.request_length, row.request_length)), "request")
+            if row.metadata_length:
+                self._companion(row, read_record(folder, self._beside(row, row.offset + row.length, row.metadata_length)), "metadata")
+        except (RecordError, OSError) as error:
+            self.check.breach(f"{row.url}: {error}")
+            return None
+        self._main(row, record)
+        return record
+
+    def _is_filled(self, start: int, end: int) -> bool:
+        with layout.open_segment_file(self._segment.warc) as file:
+            file.seek(start)
+            return is_records(file.read(end - start))
+
+    def _beside(self, row: Row, offset: int, length: int) -> Location:
+        return Location(layout.warc_name(row.segment), offset, length, "")
+
+    def _main(self, row: Row, record: StoredRecord) -> None:
+        wanted = {
+            "WARC-Type": "revisit" if row.revisit else "response",
+            "WARC-Record-ID": bracketed(row.record_id),
+            "WARC-Target-URI": row.url,
+            "WARC-Date": warc_date(row.date_us),
+            "WARC-Block-Digest": _digest(record.header_block + record.body),
+        }
+        if row.revisit:
+            if "WARC-Payload-Digest" in record.fields:
+                wanted["WARC-Payload-Digest"] = row.digest
+        else:
+            wanted["WARC-Payload-Digest"] = _digest(record.body)
+            if row.digest != wanted["WARC-Payload-Digest"]:
+                self.check.breach(f"{row.url}: the journal's digest {row.digest} is not that of the stored body")
+        self._fields(row, record, wanted)
+
+    def _companion(self, row: Row, record: StoredRecord, kind: str) -> None:
+        wanted = {
+            "WARC-Type": kind,
+            "WARC-Concurrent-To": bracketed(row.record_id),
+            "WARC-Target-URI": row.url,
+            "WARC-Block-Digest": _digest(record.header_block + record.body),
+        }
+        self._fields(row, record, wanted)
+
+    def _fields(self, row: Row, record: StoredRecord, wanted: dict[str, str]) -> None:
+        for name, value in wanted.items():
+            found = record.fields.get(name, "")
+            if found != value:
+                self.check.breach(f"{row.url}, {row.segment}, byte {row.offset}: {name} is {found or 'missing'}, wanted {value}")
+
+
+def _digest(data: bytes) -> str:
+    return "sha1:" + base64.b32encode(hashlib.sha1(data, usedforsecurity=False).digest()).decode("ascii")

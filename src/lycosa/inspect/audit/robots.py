@@ -1,0 +1,107 @@
+"""Robots decisions judged again: the stored robots.txt of the version that a capture names, compiled anew, must give the same verdict.
+
+A version is the SHA-1 of the decoded file, so the file that is read back is surely the one that decided. Only where versions stand is
+remembered, about 200 bytes for each; compiled files are kept for the last thousand.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections import OrderedDict
+
+from lycosa.config.sections import Config
+from lycosa.inspect.audit.report import Check
+from lycosa.inspect.reader import CrawlReader
+from lycosa.model.capture import Location, RobotsDecision
+from lycosa.model.fetched import Fetched, FetchKind
+from lycosa.politeness.robots_file import parse_robots
+from lycosa.politeness.robots_rules import Matcher, RobotsRules
+from lycosa.reasons import Reason
+from lycosa.store.reading import StoredRecord, location_of, read_record
+from lycosa.store.rows import Row
+from lycosa.system.decode import decode
+from lycosa.urls.identity import target_of
+
+_COMPILED = 1000
+_MOST_DEFERRED = 100_000
+
+
+class RobotsCheck:
+    """``row`` for every capture, robots.txt among them with its record; ``finish`` at the end."""
+
+    def __init__(self, reader: CrawlReader, config: Config, is_live: bool = False) -> None:
+        self.check = Check("robots", "captures: robots.txt, read back from the WARC, judged again")
+        self._folder, self._is_live = reader.folder, is_live
+        self._product = config.agent.product
+        self._max_bytes = config.robots.max_bytes
+        self._files: dict[str, Location] = {}
+        self._compiled: OrderedDict[str, tuple[RobotsRules, Matcher]] = OrderedDict()
+        self._deferred: list[tuple[str, RobotsDecision]] = []
+
+    def row(self, row: Row, record: StoredRecord | None) -> None:
+        """One capture."""
+        if row.kind is FetchKind.ROBOTS:
+            if 200 <= row.status < 300 and record is not None:
+                self._files.setdefault(self._version(self._body(record)), location_of(row))
+        else:
+            self._decision(row.url, row.robots)
+
+    def finish(self) -> None:
+        """Judges what named a file that had not been met then: workers' segments are not in one order."""
+        for url, decision in self._deferred:
+            self._judge(url, decision)
+        self._deferred.clear()
+
+    def _decision(self, url: str, decision: RobotsDecision | None) -> None:
+        if decision is None:
+            self.check.expect(False, f"{url}: fetched without a robots.txt decision")
+        elif not decision.version or decision.version in self._files:
+            self._judge(url, decision)
+        elif len(self._deferred) < _MOST_DEFERRED:
+            self._deferred.append((url, decision))
+        else:
+            self.check.note("some captures were not judged: too many name files that come later in the segments")
+
+    def _judge(self, url: str, decision: RobotsDecision) -> None:
+        self.check.expect(decision.allowed, f"{url}: fetched although line {decision.line} ({decision.rule}) disallows it")
+        if not decision.version:
+            if decision.status == 429 or decision.status >= 500 or 200 <= decision.status < 300:
+                self.check.breach(f"{url}: decided by an answer with status {decision.status}, which allows nothing")
+            return
+        location = self._files.get(decision.version)
+        if location is None and self._is_live:
+            self.check.note("some captures were not judged: their robots.txt was stored after the audit began, by another worker")
+            return
+        if location is None:
+            self.check.breach(f"{url}: decided by robots.txt {decision.version}, which is in no WARC record")
+            return
+        rules, matcher = self._load(decision.version, location)
+        verdict = matcher.judge(target_of(url))
+        told = (decision.allowed, decision.line, decision.rule, decision.group)
+        again = (verdict.allowed, verdict.line, verdict.rule, rules.group)
+        if told != again:
+            self.check.breach(f"{url}: robots.txt {decision.version} was read as {_words(*told)}, and now reads {_words(*again)}")
+
+    def _load(self, version: str, location: Location) -> tuple[RobotsRules, Matcher]:
+        known = self._compiled.get(version)
+        if known is None:
+            rules = parse_robots(self._body(read_record(self._folder, location)), self._product, self._max_bytes)
+            known = self._compiled[version] = (rules, Matcher(rules))
+            if len(self._compiled) > _COMPILED:
+                self._compiled.popitem(last=False)
+        else:
+            self._compiled.move_to_end(version)
+        return known
+
+    def _body(self, record: StoredRecord) -> bytes:
+        encoding = Fetched("", Reason.NONE, header_block=record.header_block).header("content-encoding")
+        return decode(record.body, encoding, self._max_bytes + 1, 1000).body
+
+    @staticmethod
+    def _version(body: bytes) -> str:
+        return base64.b32encode(hashlib.sha1(body, usedforsecurity=False).digest()).decode("ascii")
+
+
+def _words(allowed: bool, line: int, rule: str, group: str) -> str:
+    return f"{'allowed' if allowed else 'disallowed'} by {f'line {line} ({rule})' if line else 'no rule'} of group {group or '(none)'}"

@@ -1,0 +1,120 @@
+"""The segments of a crawl as far as they are committed, and a second reading of their WARC files.
+
+What lies beyond the committed length of an open file was never promised to anyone and is not looked at; a file that ends before it
+has lost something.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterator, Mapping, Set
+from pathlib import Path
+
+import msgspec
+
+from lycosa.inspect.audit.report import Check
+from lycosa.store import layout
+from lycosa.store.journal import JournalError, read_header, read_rows
+from lycosa.store.rows import Row, SegmentHeader
+
+_GZIP = 16 + zlib.MAX_WBITS
+_CHUNK = 1 << 20
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """One segment: committed lengths of its WARC and journal, ``None`` for the whole file.
+
+    ``is_closed`` says that it has its final names and that all of it is looked at, so that its derived files can be compared. ``warc`` and
+    ``journal`` are to be opened by ``layout.open_segment_file``: a running crawl may close the segment at any time.
+    """
+
+    name: str
+    is_closed: bool
+    header: SegmentHeader
+    warc: Path
+    warc_length: int
+    journal: Path
+    journal_length: int | None
+
+    def rows(self) -> Iterator[Row]:
+        """Its captures, in the order of their records. Raises ``JournalError``."""
+        return read_rows(self.journal, self.journal_length)
+
+
+def segments(folder: Path, lengths: Mapping[str, int], check: Check, closed: Set[str] | None = None) -> list[Segment]:
+    """All segments with committed captures, oldest first. Files that lack what was committed are breaches of ``check``.
+
+    ``lengths`` are those of the last commit that was read. For a running crawl ``closed`` names the segments that were closed *before* the
+    commit logs were read. Of the others only those that ``lengths`` names are looked at: one that began since holds captures
+    that the state, as it was read, does not know, and would look like a breach.
+    """
+    committed = {layout.stem_of(name) for name in lengths}
+    names = committed | (layout.segment_names(folder, layout.WARC, layout.JOURNAL) if closed is None else closed)
+    found = [segment for name in names if (segment := _segment(folder, name, lengths, check)) is not None]
+    return sorted(found, key=lambda segment: (segment.header.created_us, segment.name))
+
+
+def committed_lengths(found: list[Segment]) -> dict[str, int]:
+    """By the name that a ``Location`` has: how far each segment's WARC is known."""
+    return {layout.warc_name(segment.name): segment.warc_length for segment in found}
+
+
+def _segment(folder: Path, name: str, lengths: Mapping[str, int], check: Check) -> Segment | None:
+    paths, known = {}, {}
+    is_closed = (folder / layout.file_name(layout.WARC, name)).exists()
+    is_closing = (folder / layout.file_name(layout.JOURNAL, name)).exists()
+    for kind in (layout.WARC, layout.JOURNAL):
+        path = folder / layout.file_name(kind, name)
+        committed = lengths.get(layout.file_name(kind, name) + layout.OPEN)
+        if committed is None and not (is_closed or is_closing):
+            return None  # made for a commit that never came
+        try:
+            with layout.open_segment_file(path) as file:
+                size = os.fstat(file.fileno()).st_size
+        except FileNotFoundError:
+            check.expect(False, f"{path.relative_to(folder)} is missing{f', {committed} bytes of it were committed' if committed else ''}")
+            return None
+        if committed is not None and size < committed:
+            check.expect(False, f"{path.relative_to(folder)} has {size} bytes, {committed} were committed")
+        paths[kind] = path
+        known[kind] = size if committed is None else min(size, committed)
+        is_closed = is_closed and known[kind] == size
+    try:
+        header = read_header(paths[layout.JOURNAL])
+    except JournalError as error:
+        check.expect(False, str(error))
+        return None
+    length = None if is_closed else known[layout.JOURNAL]
+    return Segment(name, is_closed, header, paths[layout.WARC], known[layout.WARC], paths[layout.JOURNAL], length)
+
+
+def members(path: Path) -> Iterator[bytes]:
+    """The content of each gzip member of a file. Raises ``zlib.error`` or ``EOFError`` where one is broken or cut."""
+    with path.open("rb") as file:
+        left = b""
+        while left or (left := file.read(_CHUNK)):
+            unpacker, parts = zlib.decompressobj(_GZIP), []
+            while True:
+                parts.append(unpacker.decompress(left))
+                if unpacker.eof:
+                    break
+                left = file.read(_CHUNK)
+                if not left:
+                    raise EOFError(f"{path} ends inside a record")
+            left = unpacker.unused_data
+            yield b"".join(parts)
+
+
+def is_records(data: bytes) -> bool:
+    """Whether some bytes of a WARC file are whole records, one gzip member each."""
+    while data:
+        unpacker = zlib.decompressobj(_GZIP)
+        try:
+            content = unpacker.decompress(data)
+        except zlib.error:
+            return False
+        if not unpacker.eof or not content.startswith(b"WARC/1.1\r\n"):
+            return False
+        data = unpacker.unused_data
+    return True

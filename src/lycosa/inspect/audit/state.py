@@ -1,0 +1,269 @@
+"""The state recounted: records, queues, visit states, counters and URL-seen of each partition held against each other.
+
+Keys of one host stand side by side under every prefix, so records, queue and visit state of a host are read in step, host by host,
+in one pass over the table. Memory is eight bytes for each URL that waits at one host.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+
+import numpy as np
+
+from lycosa.frontier.visit_state import HostState, VisitRecord, decode_visit
+from lycosa.inspect.audit.captures import CaptureIndex, place_key
+from lycosa.inspect.audit.report import Check, Progress
+from lycosa.inspect.reader import TableView
+from lycosa.kv.records import PARKED_BAND, UrlRecord, decode_url, due_urls, parked_key, place_of, prefix_end, row_urls, waiting_key
+from lycosa.model.completed import UrlState
+from lycosa.urls.identity import hash8, join_url
+
+Pairs = Iterator[tuple[bytes, bytes]]
+
+_STEP = 20_000
+_SETTLED = frozenset({UrlState.FETCHED, UrlState.REDIRECTED})
+_NO_NAME = "(no visit state)"
+
+
+class StateChecks:
+    """The checks of the state, over all partitions."""
+
+    def __init__(self, captures: CaptureIndex, committed: dict[str, int] | None, progress: Progress) -> None:
+        self.counters = Check("counters", "URLs and hosts recounted by state, against each partition's counters")
+        self.queues = Check("queues", "waiting URLs: each is in its host's back queue or has a due time, and queues hold nothing else")
+        self.due = Check("due", "entries of retry, refetch and parked schedules against the records they stand for, both ways")
+        self.hosts = Check("hosts", "visit states against the records and queues they count, and against front queues")
+        self.records = Check("captures", "fetched URLs: the capture that the record names is in a journal at that place")
+        self._captures = captures
+        self._committed = committed  # lengths of files, when the crawl runs: records may be ahead of what was read of the journals
+        self._progress = progress
+        self._asked: list[tuple[int, str]] = []
+        self.fetches = 0
+        self.seen = 0
+
+    def all(self) -> list[Check]:
+        return [self.counters, self.queues, self.due, self.hosts, self.records]
+
+    def partition(self, view: TableView, total: int) -> None:
+        """Checks one partition."""
+        states: dict[UrlState, int] = dict.fromkeys(UrlState, 0)
+        hosts: dict[HostState, int] = dict.fromkeys(HostState, 0)
+        asking = 0
+        for host in _hosts(view):
+            _HostCheck(self, view, host, states).run()
+            if host.visit is not None:
+                hosts[host.visit.state] += 1
+                asking += sum(not question.is_late for question in host.visit.questions)
+        self._ask()
+        counters = view.counters()
+        recounted = sum(states.values())
+        where = f"partition {view.number}"
+        self.counters.expect(recounted == counters.discovered, f"{where}: {counters.discovered} discovered, {recounted} records")
+        for state, number in states.items():
+            counted = counters.of(state)
+            self.counters.expect(number == counted, f"{where}: {counted} {state.label} by the counters, {number} by the records")
+        told = f"{where}: {counters.asking} questions to other hosts are open by the counters, {asking} by the visit states"
+        self.counters.expect(asking == counters.asking, told)
+        told_hosts = (counters.hosts, counters.hosts_parked, counters.hosts_retired)
+        found_hosts = (sum(hosts.values()), hosts[HostState.PARKED], hosts[HostState.RETIRED])
+        self.counters.expect(
+            told_hosts == found_hosts, f"{where}: hosts, parked, retired are {told_hosts} by the counters and {found_hosts}"
+        )
+        self.counters.expect(counters.is_balanced, f"{where}: the counters' own states do not add up to {counters.discovered}")
+        self._schedules(view)
+
+    def counted(self, total: int) -> None:
+        """One more record."""
+        self.seen += 1
+        if self.seen % _STEP == 0:
+            self._progress("records", self.seen, total)
+
+    def fetched(self, url: str, record: UrlRecord) -> None:
+        """A record with a history, or one that should have one."""
+        history = record.history
+        if history is None or not history.fetches:
+            if record.state in _SETTLED:
+                self.records.expect(False, f"{url} is {record.state.label} and its record names no capture")
+            return
+        self.fetches += history.fetches
+        if self._is_ahead(history.segment, history.offset):
+            return
+        key = place_key(url, history.fetches, history.segment, history.offset)
+        self._asked.append((key, f"{url}: {history.segment}, byte {history.offset}"))
+        if len(self._asked) >= _STEP:
+            self._ask()
+
+    def _is_ahead(self, segment: str, offset: int) -> bool:
+        return self._committed is not None and offset >= self._committed.get(segment, 0)
+
+    def _ask(self) -> None:
+        self.records.checked += len(self._asked)
+        for at in self._captures.lacking([key for key, _ in self._asked]):
+            self.records.breach(f"no such capture: {self._asked[at][1]}")
+        self._asked.clear()
+
+    def _schedules(self, view: TableView) -> None:
+        for key, row in view.scan(b"D", prefix_end(b"D")):
+            due_at = int.from_bytes(key[1:5], "big")
+            for url in due_urls(key, row):
+                record = view.record(url[:8], url[8:])
+                told = record.due_at if record is not None else "nothing"
+                self.due.expect(told == due_at, f"URL {url[8:].hex()} is due at {due_at}, its record says {told}")
+        for key, _ in view.scan(b"P", prefix_end(b"P")):
+            self.due.expect(view.visit(key[5:]) is not None, f"host {key[5:].hex()} is parked or sleeps and is unknown")
+        for prefix in (b"F", b"W"):
+            for key, host8 in view.scan(prefix, prefix_end(prefix)):
+                self._place(view.visit(host8), host8, *place_of(key))
+
+    def _place(self, visit: VisitRecord | None, host8: bytes, address: str, band: int, seq: int) -> None:
+        """A host stands in a front queue, or in the line of an address."""
+        queue = f"the line of {address}" if address else "front queue"
+        self.hosts.expect(
+            visit is not None and (visit.line, visit.front) == (address, (band, seq)),
+            f"host {visit.host if visit else host8.hex()} stands in {queue} {(band, seq)}, its visit state says {visit and visit.front}",
+        )
+
+
+class _Host:
+    """One host's part of a table: its visit state, and its records and queue entries to be read once, in this order."""
+
+    def __init__(self, host8: bytes, visit: VisitRecord | None, urls: Pairs, queue: Pairs) -> None:
+        self.host8, self.visit, self.urls, self.queue = host8, visit, urls, queue
+
+
+class _HostCheck:
+    """Holds one host's records, queue and visit state against each other."""
+
+    def __init__(self, checks: StateChecks, view: TableView, host: _Host, states: dict[UrlState, int]) -> None:
+        self._checks, self._view, self._host, self._states = checks, view, host, states
+        self._visit = host.visit
+        self._name = host.visit.host if host.visit else _NO_NAME
+        self._waiting, self._parked = array("Q"), array("Q")
+        self._retrying = 0
+
+    def run(self) -> None:
+        total = self._view.counters().discovered
+        for key, value in self._host.urls:
+            self._record(key[9:], decode_url(value))
+            self._checks.counted(total)
+        queued, parked = self._queue()
+        self._compare(self._waiting, queued, "its back queue")
+        self._compare(self._parked, parked, "its parked band")
+        if self._visit is None:
+            self._checks.hosts.expect(False, f"host {self._host.host8.hex()} has URLs and no visit state")
+        else:
+            self._counts(self._visit, len(queued), len(parked))
+
+    def _record(self, url8: bytes, record: UrlRecord) -> None:
+        state = record.state
+        if state is UrlState.QUEUED and self._visit is not None:
+            state = {HostState.PARKED: UrlState.PARKED, HostState.RETIRED: UrlState.RETIRED}.get(self._visit.state, state)
+        self._states[state] += 1
+        url = join_url("https" if record.secure else "http", self._name, record.target)
+        self._checks.fetched(url, record)
+        self._checks.due.expect(
+            not record.due_at or self._is_scheduled(record.due_at, self._host.host8 + url8),
+            f"{url} is due at {record.due_at} and is not in the schedule",
+        )
+        if self._visit is not None:
+            self._checks.queues.expect(hash8(url) == url8, f"the record of URL {url8.hex()} says {url}, which has another hash")
+        if record.state is UrlState.PARKED:
+            self._parked.append(int.from_bytes(url8, "big"))
+        elif record.state is UrlState.QUEUED and record.due_at:
+            self._retrying += 1
+        elif record.state is UrlState.QUEUED:
+            self._waiting.append(int.from_bytes(url8, "big"))
+
+    def _is_scheduled(self, due_at: int, url: bytes) -> bool:
+        """By its own row, or by one that it shares with others of its second."""
+        start = b"D" + due_at.to_bytes(4, "big")
+        if self._view.get(start + url) is not None:
+            return True
+        return any(url in due_urls(key, row) for key, row in self._view.scan(start, start + b"\xff" * 17))
+
+    def _queue(self) -> tuple[array[int], array[int]]:
+        queued, parked = array("Q"), array("Q")
+        lanes = self._visit.lanes if self._visit else {}
+        for key, row in self._host.queue:
+            band, seq = key[9], int.from_bytes(key[10:], "big")
+            (parked if band == PARKED_BAND else queued).extend(int.from_bytes(url8, "big") for url8 in row_urls(row))
+            lane = lanes.get(band)
+            self._checks.queues.expect(
+                lane is not None and lane.cursor <= seq < lane.next,
+                f"{self._name}: row {band}/{seq} lies outside its lane {lane and (lane.cursor, lane.next)}, so it would never be leased",
+            )
+        return queued, parked
+
+    def _compare(self, records: array[int], entries: array[int], where: str) -> None:
+        check = self._checks.queues
+        check.checked += len(records)
+        wanted, found = _sorted(records), _sorted(entries)
+        if len(wanted) == len(found) and (wanted == found).all():
+            return
+        for lost in np.setdiff1d(wanted, found).tolist():
+            check.breach(f"{self._name}: URL {lost:016x} waits and is not in {where}")
+        for odd in np.setdiff1d(found, wanted).tolist():
+            check.breach(f"{self._name}: {where} holds URL {odd:016x}, which does not wait there")
+        for twice in np.unique(found[1:][found[1:] == found[:-1]]).tolist():
+            check.breach(f"{self._name}: {where} holds URL {twice:016x} twice")
+
+    def _counts(self, visit: VisitRecord, queued: int, parked: int) -> None:
+        check, name = self._checks.hosts, self._name
+        check.expect(visit.waiting == queued, f"{name}: {visit.waiting} waiting by the visit state, {queued} in the queue")
+        check.expect(visit.parked == parked, f"{name}: {visit.parked} parked by the visit state, {parked} in the parked band")
+        told = f"{name}: {visit.retrying} wait for a retry by the visit state, {self._retrying} by the records"
+        check.expect(visit.retrying == self._retrying, told)
+        may_wait = visit.state in (HostState.READY, HostState.SNOOZED, HostState.EXHAUSTED)
+        if (queued and may_wait) or visit.errands:
+            is_asleep = visit.asleep_until > 0 and self._view.get(parked_key(visit.asleep_until, self._host.host8)) is not None
+            in_front = visit.front is not None and self._view.get(waiting_key(visit.line, *visit.front)) == self._host.host8
+            check.expect(
+                in_front or is_asleep,
+                f"{name}: {queued} URLs and {len(visit.errands)} errands wait and the host is in no front queue and does not sleep, so "
+                "nothing would fetch them",
+            )
+        if visit.state is HostState.PARKED:
+            check.expect(
+                self._view.get(parked_key(visit.parked_until, self._host.host8)) is not None,
+                f"{name} is parked until {visit.parked_until} and is not in the schedule, so it would stay parked",
+            )
+
+
+class _Stream:
+    """A scan, taken host by host."""
+
+    def __init__(self, pairs: Pairs) -> None:
+        self._pairs = pairs
+        self._next = next(pairs, None)
+
+    @property
+    def host8(self) -> bytes | None:
+        """The host of the next pair."""
+        return self._next[0][1:9] if self._next else None
+
+    def take(self, host8: bytes) -> Pairs:
+        """The pairs of a host."""
+        while self._next is not None and self._next[0][1:9] == host8:
+            pair, self._next = self._next, next(self._pairs, None)
+            yield pair
+
+
+def _hosts(view: TableView) -> Iterator[_Host]:
+    """Every host that any of the three prefixes knows."""
+    visits, urls, queue = (_Stream(view.scan(prefix, prefix_end(prefix))) for prefix in (b"H", b"U", b"Q"))
+    while True:
+        heads = [stream.host8 for stream in (visits, urls, queue) if stream.host8 is not None]
+        if not heads:
+            return
+        host8 = min(heads)
+        value = next((value for _, value in visits.take(host8)), None)
+        host = _Host(host8, decode_visit(value) if value is not None else None, urls.take(host8), queue.take(host8))
+        yield host
+        for left in (visits.take(host8), host.urls, host.queue):
+            for _ in left:
+                pass
+
+
+def _sorted(values: array[int]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+    return np.sort(np.frombuffer(values, dtype=np.uint64)) if values else np.empty(0, dtype=np.uint64)

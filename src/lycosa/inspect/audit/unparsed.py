@@ -1,0 +1,82 @@
+"""Fetched documents that were never parsed: their links are missing, and nothing in the frontier's counts would show it.
+
+The journal says which captures were stored without a parse. One is settled when it was parsed later from its record (the URL's record does
+not name the fault any more) or when a later fetch of its URL was parsed (nothing waits for that URL). Documents that two parse children in
+a row did not survive are explained by their reason: they are listed and are no breach.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import msgspec
+
+from lycosa.inspect.audit.report import Check
+from lycosa.inspect.reader import CrawlReader, TableView
+from lycosa.kv.records import unparsed_key
+from lycosa.model.fetched import FetchKind
+from lycosa.reasons import Reason
+from lycosa.store.rows import Row
+from lycosa.urls.identity import hash8
+
+_EXPLAINED = (Reason.PARSE_KILLED, Reason.PARSE_TIMEOUT)
+_HTML = frozenset({"text/html", "application/xhtml+xml"})
+_SHOWN = 3
+
+
+class UnparsedCheck:
+    """``row`` for every capture, then ``finish``."""
+
+    def __init__(self, reader: CrawlReader, views: Mapping[int, TableView]) -> None:
+        self.check = Check("parsed", "fetched documents: each was parsed, or its record says why not")
+        self._reader, self._views = reader, views
+        self._explained: Counter[Reason] = Counter()
+        self._first: dict[Reason, list[str]] = {reason: [] for reason in _EXPLAINED}
+
+    def row(self, row: Row) -> None:
+        """One capture."""
+        if row.kind is FetchKind.ROBOTS or row.status != 200 or not row.body_bytes:
+            return
+        self.check.checked += 1
+        if row.parse_reason in self._first:
+            self._explain(row)
+        elif _is_unparsed(row) and self._is_open(row):
+            self.check.breach(f"{row.url}, fetch {row.fetch_number}, was stored and not parsed, so its links are not known: lycosa reparse")
+
+    def as_parsed(self, row: Row) -> Row:
+        """The row as it would be had its document been parsed at once, when it was later: then its links can be checked too."""
+        if _is_unparsed(row) and not self._is_open(row):
+            return msgspec.structs.replace(row, parse_reason=Reason.NONE)
+        return row
+
+    def finish(self) -> None:
+        """What is explained."""
+        for reason, number in self._explained.items():
+            first = ", ".join(self._first[reason])
+            self.check.note(f"{number} {reason.label} ({reason.meaning}); lycosa reparse --killed tries again: {first}")
+
+    def _explain(self, row: Row) -> None:
+        if not self._is_open(row):
+            return
+        self._explained[row.parse_reason] += 1
+        if len(self._first[row.parse_reason]) < _SHOWN:
+            self._first[row.parse_reason].append(row.url)
+
+    def _is_open(self, row: Row) -> bool:
+        """Whether the links of the document are still not known."""
+        host8, url8 = hash8(row.host), hash8(row.url)
+        view = self._views[self._reader.partition_of(row.url)]
+        if view.get(unparsed_key(host8, url8)) is not None:
+            return True
+        record = view.record(host8, url8)
+        if record is None or record.history is None:
+            return True
+        return record.history.fetches == row.fetch_number and record.reason is row.parse_reason
+
+
+def _is_unparsed(row: Row) -> bool:
+    """The crawler failed at it, or it is HTML that no parser had: what was parsed has a detected type."""
+    if row.parse_reason is Reason.NONE:
+        return row.media_type in _HTML and not row.media_type_detected
+    return row.parse_reason is Reason.INTERNAL

@@ -1,0 +1,1 @@
+"""Why a URL was fetched, waits or was refused."""

@@ -1,0 +1,142 @@
+"""The form of an answer, and the facts and words that answers share."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from lycosa.config.sections import Config
+from lycosa.frontier.visit_state import HostState, VisitRecord
+from lycosa.inspect.reader import TableView
+from lycosa.kv.records import robots_key
+from lycosa.model.capture import RobotsDecision
+from lycosa.politeness.delay import Delay, delay_s
+from lycosa.politeness.robots_cache import RobotsRecord, decision
+from lycosa.politeness.robots_rules import Matcher
+from lycosa.reasons import Reason
+from lycosa.urls.identity import scheme_of, target_of
+
+_ROBOTS = msgspec.msgpack.Decoder(RobotsRecord)
+
+
+class Fact(msgspec.Struct, frozen=True):
+    """One fact: a stable key, its value for programs, and its words for people."""
+
+    key: str
+    value: Any
+    text: str
+
+
+class Explanation(msgspec.Struct, kw_only=True):
+    """The answer. ``verdict`` is one of a fixed set of words, ``headline`` one sentence."""
+
+    asked: str
+    url: str = ""
+    url_hash: str = ""
+    verdict: str = ""
+    headline: str = ""
+    facts: list[Fact] = []
+
+    def say(self, verdict: str, headline: str) -> Explanation:
+        """Sets the answer."""
+        self.verdict, self.headline = verdict, headline
+        return self
+
+    def add(self, key: str, value: Any, text: str = "") -> None:
+        """Adds a fact; one that is empty is left out."""
+        if value not in ("", None):
+            self.facts.append(Fact(key, value, text or str(value)))
+
+    def to_json(self) -> dict[str, Any]:
+        """Stable keys; ``facts`` by their key."""
+        return {
+            "asked": self.asked,
+            "url": self.url,
+            "urlHash": self.url_hash,
+            "verdict": self.verdict,
+            "headline": self.headline,
+            "facts": {fact.key: fact.value for fact in self.facts},
+        }
+
+
+def robots_now(view: TableView, host8: bytes, url: str) -> RobotsDecision | None:
+    """What the robots.txt that is stored for the URL's origin says; ``None`` when none was read."""
+    value = view.get(robots_key(host8, scheme_of(url) == "https"))
+    if value is None:
+        return None
+    record = _ROBOTS.decode(value)
+    return decision(record, Matcher(record.rules).judge(target_of(url))) if record.status else None
+
+
+def host_facts(answer: Explanation, visit: VisitRecord, config: Config, now: float) -> None:
+    """How the URL's host stands."""
+    answer.add("host", visit.host)
+    answer.add("host_state", visit.state.label)
+    if visit.state is HostState.SNOOZED or visit.next_at > now:
+        delay = owed(visit, config, now)
+        why = why_host(visit) or f"delay by {delay.source}"
+        answer.add("host_next_at", visit.next_at, f"{when(visit.next_at)}: {why}")
+        answer.add("host_delay_source", delay.source)
+    if visit.reason:
+        answer.add("host_reason", visit.reason.label, visit.reason.meaning)
+        answer.add("host_detail", visit.detail)
+    answer.add("host_waiting", visit.waiting)
+    answer.add("host_pages", visit.usage.pages)
+
+
+def why_host(visit: VisitRecord) -> str:
+    """Why a host waits or was given up, empty when there is no reason. What is wrong with its robots.txt says all by itself."""
+    if visit.reason in (Reason.ROBOTS_UNREACHABLE, Reason.ROBOTS_ELSEWHERE) and visit.detail:
+        return visit.detail
+    return f"{visit.reason.meaning}{in_brackets(visit.detail)}" if visit.reason else ""
+
+
+def owed(visit: VisitRecord, config: Config, now: float) -> Delay:
+    """The delay that the host is owed now, without jitter, and who asks for it."""
+    return delay_s(visit.pace, msgspec.structs.replace(config.politeness, jitter=0.0), now, random.Random(0))
+
+
+def steady_delay(visit: VisitRecord, config: Config) -> float:
+    """Seconds between two requests to a host when nothing unusual happens, jitter at its mean."""
+    pace = msgspec.structs.replace(visit.pace, backoffs=0, retry_at=0.0)
+    section = config.politeness
+    plain = delay_s(pace, msgspec.structs.replace(section, jitter=0.0), 0.0, random.Random(0)).seconds
+    return round(plain * (1 + section.jitter / 2), 3)
+
+
+def when(wall: float) -> str:
+    """A wall time for people."""
+    return f"{datetime.fromtimestamp(wall, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def span(seconds: float) -> str:
+    """A duration for people: its two largest units."""
+    if seconds < 1:
+        return "less than a second"
+    parts = []
+    for name, size in (("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1)):
+        number, seconds = divmod(seconds, size)
+        if number:
+            parts.append(f"{int(number)} {name}{'s' if number != 1 else ''}")
+    return " ".join(parts[:2])
+
+
+def reason_facts(answer: Explanation, reason: Reason, detail: str) -> None:
+    answer.add("reason", reason.label, reason.meaning)
+    answer.add("detail", detail)
+
+
+def robots_facts(answer: Explanation, found: RobotsDecision) -> None:
+    answer.add("robots_version", found.version, f"{found.version}, read on {when(found.fetched)}")
+    answer.add("robots_fetched", found.fetched, when(found.fetched))
+    answer.add("robots_group", found.group)
+    answer.add("robots_line", found.line)
+    answer.add("robots_rule", found.rule)
+    answer.add("robots_bound", found.bound, f"{found.bound}; a URL that cannot be judged counts as disallowed")
+
+
+def in_brackets(text: str) -> str:
+    return f" ({text})" if text else ""

@@ -1,0 +1,197 @@
+"""Where explain looks beyond a URL's record: the WARC, the attempt log, the pages that link to it, its host's queue."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from lycosa.attempts.files import DAMAGED, files_of, open_file
+from lycosa.folder.names import attempts_folder
+from lycosa.inspect.reader import CrawlReader, TableView
+from lycosa.kv.records import PARKED_BAND, row_urls
+from lycosa.model.capture import Location
+from lycosa.model.discovered import LinkKind
+from lycosa.reasons import Reason
+from lycosa.store import layout
+from lycosa.store.journal import JournalError
+from lycosa.store.reading import RecordError, StoredRecord, committed_rows, read_record
+from lycosa.store.rows import Row
+
+_GZIP = 16 + zlib.MAX_WBITS
+_CHUNK = 1 << 16
+_SHOWN = 10
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """A capture found in its WARC: path relative to the crawl folder, the response or revisit record, and what its metadata record says."""
+
+    path: str
+    offset: int
+    length: int
+    record: StoredRecord
+    metadata: dict[str, str]
+
+
+class Tried(msgspec.Struct, frozen=True):
+    """One request in the attempt log; ``outcome`` is ``None`` when it never ended. Times are seconds since 1970."""
+
+    began: float
+    address: str
+    outcome: Reason | None = None
+    status: int = 0
+    duration_s: float = 0.0
+
+
+class FoundOn(msgspec.Struct, frozen=True):
+    """A link: the page, the kind of link, its anchor, whether it is marked nofollow."""
+
+    page: str
+    kind: str
+    anchor: str
+    nofollow: bool
+
+
+class Search(msgspec.Struct, frozen=True):
+    """What a search for links to a URL found; ``gap`` says in words where it could not look, empty when it looked everywhere."""
+
+    link: FoundOn | None = None
+    gap: str = ""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where a URL waits in its host's back queue: how many stand before it, how many wait in all."""
+
+    band: int
+    before: int
+    waiting: int
+
+
+def stored_capture(folder: Path, segment: str, offset: int) -> Stored | None:
+    """The capture at a place, or ``None`` when its file or record is gone."""
+    path = folder / layout.file_name(layout.WARC, layout.stem_of(segment))
+    try:
+        length = _member_length(path, offset)
+        record = read_record(folder, Location(segment, offset, length, ""))
+        behind = offset + length
+        beside = read_record(folder, Location(segment, behind, _member_length(path, behind), ""))
+    except (RecordError, OSError, zlib.error, EOFError):
+        return None
+    is_its_own = beside.fields.get("WARC-Concurrent-To") == record.fields.get("WARC-Record-ID")
+    metadata = _fields(beside.body) if is_its_own and beside.fields.get("WARC-Type") == "metadata" else {}
+    path = layout.existing(folder, layout.WARC, layout.stem_of(segment))
+    return Stored(str(path.relative_to(folder)), offset, length, record, metadata)
+
+
+def tries_of(folder: Path, url: str) -> list[Tried]:
+    """The last requests for a URL, oldest first. Reads all attempt logs, lines of other URLs by their ends alone."""
+    tail = b"\t" + url.encode() + b"\n"
+    found: dict[tuple[int, str, int], Tried] = {}
+    for worker, paths in files_of(attempts_folder(folder)).items():
+        waiting: dict[bytes, tuple[int, str, int]] = {}
+        for path in paths:
+            with suppress(FileNotFoundError, *DAMAGED), open_file(path) as file:  # dropped meanwhile; the audit tells of damage
+                for line in file:
+                    with suppress(ValueError, IndexError):  # a line that a kill tore
+                        if line.startswith(b"B\t") and line.endswith(tail):
+                            _begun(worker, path, line, found, waiting)
+                        elif waiting and line.startswith(b"E\t"):
+                            _ended(line, found, waiting)
+    return sorted(found.values(), key=lambda tried: tried.began)[-_SHOWN:]
+
+
+def found_on(reader: CrawlReader, url: str) -> Search:
+    """A committed page that links to a URL: in the tables of links, and in the journals of segments that have none (yet)."""
+    searched = set()
+    for path in sorted((reader.folder / layout.LINKS).glob("*.parquet")):
+        try:
+            link = _in_table(path, url)
+        except (pa.ArrowException, OSError):
+            continue  # its journal has the same links
+        searched.add(layout.stem_of(path))
+        if link is not None:
+            return Search(link)
+    for name in sorted(layout.segment_names(reader.folder, layout.JOURNAL) - searched):
+        try:
+            link = _in_journal(layout.existing(reader.folder, layout.JOURNAL, name), reader.lengths, url)
+        except (JournalError, OSError):
+            continue
+        searched.add(name)
+        if link is not None:
+            return Search(link)
+    unread = [segment for segment in layout.closed_segments(reader.folder) if segment not in searched]
+    return Search(None, f"the links of {len(unread)} segment{'s' * (len(unread) > 1)} cannot be read" if unread else "")
+
+
+def _in_table(path: Path, url: str) -> FoundOn | None:
+    columns = ["source_url", "kind", "anchor", "nofollow"]
+    table = ds.dataset(path, format="parquet").head(1, columns=columns, filter=ds.field("target_url") == url)
+    return FoundOn(*table.to_pylist()[0].values()) if table.num_rows else None
+
+
+def _in_journal(path: Path, lengths: Mapping[str, int], url: str) -> FoundOn | None:
+    for row in committed_rows(path, lengths, msgspec.json.encode(url)):
+        if url in row.links.urls:
+            return _link(row, row.links.urls.index(url))
+    return None
+
+
+def _link(row: Row, at: int) -> FoundOn:
+    links = row.links
+    return FoundOn(row.url, LinkKind(links.kinds[at]).name.lower(), links.anchors[at], at in links.nofollow)
+
+
+def place_in_queue(view: TableView, host8: bytes, url8: bytes) -> Place | None:
+    """Walks the host's back queue."""
+    place, waiting = None, 0
+    prefix = b"Q" + host8
+    for key, value in view.scan(prefix, prefix + b"\xff" * 8):
+        if key[9] == PARKED_BAND:
+            continue
+        row = row_urls(value)
+        if url8 in row and place is None:
+            place = Place(key[9], waiting + row.index(url8), 0)
+        waiting += len(row)
+    return msgspec.structs.replace(place, waiting=waiting) if place else None
+
+
+def _begun(
+    worker: int, path: Path, line: bytes, found: dict[tuple[int, str, int], Tried], waiting: dict[bytes, tuple[int, str, int]]
+) -> None:
+    fields = line.split(b"\t")
+    key = (worker, path.name, int(fields[1]))
+    waiting[fields[1]] = key
+    found[key] = Tried(int(fields[3]) / 1e6, fields[5].decode())
+
+
+def _ended(line: bytes, found: dict[tuple[int, str, int], Tried], waiting: dict[bytes, tuple[int, str, int]]) -> None:
+    fields = line.rstrip(b"\n").split(b"\t")
+    key = waiting.pop(fields[1], None)
+    if key is not None and len(fields) == 8:
+        outcome, status, duration = Reason(int(fields[4])), int(fields[5]), int(fields[6]) / 1e6
+        found[key] = msgspec.structs.replace(found[key], outcome=outcome, status=status, duration_s=duration)
+
+
+def _member_length(path: Path, offset: int) -> int:
+    """The packed length of the gzip member that begins at an offset."""
+    unpacker = zlib.decompressobj(_GZIP)
+    length = 0
+    with layout.open_segment_file(path) as file:
+        file.seek(offset)
+        while not unpacker.eof:
+            chunk = file.read(_CHUNK)
+            if not chunk:
+                raise EOFError(f"{path} ends inside the record at byte {offset}")
+            unpacker.decompress(chunk)
+            length += len(chunk)
+    return length - len(unpacker.unused_data)
+
+
+def _fields(block: bytes) -> dict[str, str]:
+    lines = (line.partition(": ") for line in block.decode("utf-8", "replace").split("\r\n") if line)
+    return {name: value for name, _, value in lines}

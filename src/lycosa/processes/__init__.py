@@ -1,0 +1,1 @@
+"""Processes of a crawl: the supervisor, its workers, and what they report."""

@@ -1,0 +1,69 @@
+"""A run over a crawl folder that fetches nothing: stored documents that were never parsed are parsed, and their links join the crawl."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from lycosa.folder.manifest import NotACrawl, exists
+from lycosa.frontier.unparsed import OURS, THEIRS
+from lycosa.kv.rocks import opener_within, rocks_opener
+from lycosa.processes.session import Session, memory_plan, saved_settings
+from lycosa.system.clock import SystemClock
+from lycosa.system.memory_plan import RECOVERY_BYTES, fitted
+from lycosa.worker.assembly import assemble
+from lycosa.worker.real_ports import cache_of, real_ports
+from lycosa.worker.reparsing import Reparsed
+from lycosa.worker.worker import Worker
+
+_WAIT_S = 0.1
+
+
+class ReparseReport(msgspec.Struct, frozen=True):
+    """What came of it; ``unparsed`` documents are still without a parse, ``new_urls`` joined the crawl."""
+
+    done: Reparsed
+    unparsed: int
+    new_urls: int
+
+
+async def reparse(folder: Path, with_killed: bool, on_progress: Callable[[Reparsed], None] = lambda _: None) -> ReparseReport:
+    """Parses them and commits what came of it. ``with_killed``: those too that the parser did not survive, or not in time.
+
+    Raises what ``Session`` raises, and ``ManifestError`` when the folder is not a crawl.
+    """
+    config = saved_settings(folder)
+    if config is None:
+        raise NotACrawl(f"{folder} is not a crawl" if not exists(folder) else f"{folder} has no settings.json; start the crawl again first")
+    plan = memory_plan(msgspec.structs.replace(config, workers=1))
+    with Session(folder, config, rocks_opener(*RECOVERY_BYTES), SystemClock()) as session:
+        job = session.job(0, tuple(range(config.frontier.partitions)))
+        job = msgspec.structs.replace(job, config=fitted(config, plan), plan=plan)
+        ports = real_ports(folder, job.config, session.user_agent, opener_within(cache_of(plan)))
+        assembled = assemble(job, ports)
+        try:
+            worker, reparsing = assembled.worker, assembled.worker.reparsing
+            reasons = OURS | THEIRS if with_killed else OURS
+            before = _discovered(worker)
+
+            async def may_go_on() -> bool:
+                worker.committer.raise_failure()
+                worker.committer.start_when_due(ports.clock.monotonic())
+                while worker.committer.is_behind:
+                    await ports.clock.sleep(_WAIT_S)
+                on_progress(reparsing.done)
+                return True
+
+            await reparsing.run(may_go_on, reasons)
+            await worker.committer.finish()
+            return ReparseReport(reparsing.done, reparsing.waiting(reasons), _discovered(worker) - before)
+        finally:
+            await ports.parser.close()
+            await assembled.sender.close()
+            assembled.close()
+
+
+def _discovered(worker: Worker) -> int:
+    return sum(partition.counters.discovered for partition in worker.frontier.partitions.values())

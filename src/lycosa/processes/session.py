@@ -1,0 +1,205 @@
+"""One run over a crawl folder, from lock to last commit: what the command line, the Python API and simulations share.
+
+folder is a crawl or becomes one -> lock -> manifest agrees with the settings -> nothing that was committed is missing
+    -> settings saved -> recovery -> logs begun -> run counted
+
+Up to the check nothing in a crawl's folder is changed, so whatever is refused can be put right and the same command given again.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from types import TracebackType
+
+import msgspec
+
+from lycosa.commit import CommitLog
+from lycosa.config.sections import AddressTables, Config
+from lycosa.config.sources import SettingsError
+from lycosa.crawl_clock import ahead_s, time_at_start
+from lycosa.fetch.headers import build_user_agent
+from lycosa.folder import manifest as manifests
+from lycosa.folder.lock import CrawlLock
+from lycosa.folder.manifest import Manifest, identity_of
+from lycosa.folder.names import crawl_sites, log_folder, settings_path, spool_folder, status_path, suffix_list
+from lycosa.folder.seed_sources import load_sources
+from lycosa.kv.port import Opener, Reader
+from lycosa.kv.read_only import table_reader
+from lycosa.model.recovered import Recovered
+from lycosa.ports import Clock
+from lycosa.system import machine
+from lycosa.system.durable import replace_file
+from lycosa.system.memory_plan import MemoryPlan, TooLittleMemory, plan_memory
+from lycosa.system.wire import UNREADABLE
+from lycosa.urls.identity import BUNDLED_LIST
+from lycosa.worker.job import Job
+from lycosa.worker.machine_table import NoMachineTable, machine_table
+
+SOFTWARE = f"lycosa/{version('lycosa')}"
+
+
+def saved_settings(folder: Path) -> Config | None:
+    """The settings of the folder's last run, or ``None`` when it is not a crawl yet. Raises ``ManifestError``."""
+    if not manifests.exists(folder):
+        return None
+    manifests.load(folder)
+    try:
+        return msgspec.json.decode(settings_path(folder).read_bytes(), type=Config)
+    except FileNotFoundError:
+        return None
+    except UNREADABLE as error:
+        what = f"{settings_path(folder)} cannot be read ({error}); restore it, or delete it and give the settings again"
+        raise manifests.DamagedManifest(what) from error
+
+
+def worker_count(config: Config) -> int:
+    """How many workers a run has: as the settings say, or one per core, and never more than there are partitions."""
+    return min(config.workers or machine.cores(), config.frontier.partitions)
+
+
+def memory_plan(config: Config) -> MemoryPlan:
+    """How the memory of a run is dealt out on this machine. Raises ``SettingsError`` when it is too little."""
+    try:
+        return plan_memory(config, worker_count(config), machine.memory_bytes())
+    except TooLittleMemory as error:
+        raise SettingsError([str(error)]) from error
+
+
+class Session:
+    """Holds the lock of a crawl folder for one run. ``open`` blocks; use it as a context manager.
+
+    A crawl that is new is called ``crawl_id``, a UUID that is drawn unless given. ``read_table`` reads what ``open_table`` opens.
+
+    Raises ``ManifestError``, ``CrawlInUse``, ``IdentityChanged``, ``CommittedDataMissing``, ``LogDamaged``, ``StoreDamaged``,
+    ``StoreLocked`` or ``OSError``.
+    """
+
+    def __init__(
+        self, folder: Path, config: Config, open_table: Opener, clock: Clock, crawl_id: str = "", read_table: Reader | None = None
+    ) -> None:
+        self.folder = folder
+        self.config = config
+        self._open_table = open_table
+        self._read_table = read_table or table_reader()
+        self._clock = clock
+        self._crawl_id = crawl_id
+        self._lock = CrawlLock(folder)
+        self.machine_table: Path | None = None
+        self.on_locked: Callable[[], None] = lambda: None
+        """Called when the folder is locked, before anything else is written there."""
+        self.user_agent = build_user_agent(config.agent.product, version("lycosa"), config.agent.contact)
+
+    def __enter__(self) -> Session:
+        manifests.prepare(self.folder)
+        self._lock.take()
+        try:
+            self._begin()
+        except BaseException:
+            self._lock.release()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        status_path(self.folder).unlink(missing_ok=True)
+        self._lock.release()
+
+    def share_addresses(self) -> str:
+        """Uses the address table of the machine, when the settings say so; gives why that cannot be, in words, or an empty text."""
+        if self.config.politeness.address_table is AddressTables.CRAWL:
+            return ""
+        try:
+            self.machine_table = machine_table(self.config.politeness)
+        except NoMachineTable as error:
+            return f"this crawl does not share address delays with others on this machine ({error})"
+        return ""
+
+    @property
+    def lock_filenos(self) -> tuple[int, ...]:
+        """The lock's descriptors, for workers to inherit."""
+        return self._lock.filenos()
+
+    def job(self, number: int, owned: tuple[int, ...]) -> Job:
+        """The work of one worker in this run."""
+        return Job(
+            self.folder,
+            self.config,
+            self.manifest,
+            number,
+            owned,
+            SOFTWARE,
+            self.user_agent,
+            last_commit=self.recovered.last_commit,
+            places=self.recovered.places,
+            time_base=self.time_base,
+            machine_table=self.machine_table,
+        )
+
+    def recover_worker(self, number: int, owned: Sequence[int]) -> Recovered:
+        """Brings one worker's part to its last commit, after it died. Blocks."""
+        from lycosa.folder.start_check import check_worker
+        from lycosa.worker.recovery import recover_worker  # here, because it imports stages: few workers die
+
+        check_worker(self.folder, number, owned, self.manifest.runs, self._read_table)
+        return recover_worker(self.folder, self.config, self._open_table, number, owned)
+
+    def _begin(self) -> None:
+        self.is_new = not manifests.exists(self.folder)
+        if self.is_new:
+            self._lock.sign(self._clock.wall())
+            self.on_locked()
+            if not suffix_list(self.folder).exists():
+                replace_file(suffix_list(self.folder), BUNDLED_LIST.read_bytes())
+        frozen = "" if self.is_new else manifests.load(self.folder).identity.suffixes
+        identity = identity_of(self.config, crawl_sites(self.folder, frozen))
+        if self.is_new:
+            manifest = manifests.create(self.folder, identity, SOFTWARE, self._clock.wall(), self._crawl_id)
+        else:
+            manifest = manifests.load(self.folder)
+            manifests.check_identity(manifest, identity)
+            self._check(manifest)
+            self._lock.sign(self._clock.wall())
+            self.on_locked()  # not before: a start that is refused changes no file
+        taken = sum(source.seeds for source in load_sources(self.folder))
+        replace_file(settings_path(self.folder), msgspec.json.format(msgspec.json.encode(self.config), indent=2))
+        shutil.rmtree(spool_folder(self.folder), ignore_errors=True)
+        spool_folder(self.folder).mkdir()
+        workers = worker_count(self.config)
+        self.recovered = Recovered() if self.is_new else self._recover(workers)
+        self._set_clock()
+        for worker in range(max(workers, manifest.workers)):
+            _begin_log(self.folder, worker)
+        new_seeds = max(taken - manifest.seeds, 0)
+        self.manifest: Manifest = manifests.begin_run(self.folder, manifest, SOFTWARE, self._clock.wall(), new_seeds, workers=workers)
+
+    # Both are imported when there is something to look through. They bring numpy and the stages, a fifth of a second of work for a new
+    # crawl, whose folder was made a moment ago (``manifests.prepare`` lets none pass that has more than a lock, a list and seeds).
+
+    def _check(self, manifest: Manifest) -> None:
+        from lycosa.folder.start_check import check_crawl
+
+        check_crawl(self.folder, manifest, self.config.seen.urls, self._read_table)
+
+    def _recover(self, workers: int) -> Recovered:
+        from lycosa.worker.recovery import recover_crawl
+
+        return recover_crawl(self.folder, self.config, self._open_table, workers)
+
+    def _set_clock(self) -> None:
+        """Crawl time continues after the last commit, whatever the wall clock says by now."""
+        last_time, last_wall = self.recovered.latest
+        wall, monotonic = self._clock.wall(), self._clock.monotonic()
+        self.time_base = time_at_start(wall, last_wall, last_time) - monotonic
+        self.clock_set_back_s = ahead_s(self.time_base + monotonic, wall)
+        """How far the wall clock lies behind the clock of an earlier run; 0 when it does not."""
+
+
+def _begin_log(folder: Path, worker: int) -> None:
+    """After this the worker has a log, so that one that is not there later was deleted."""
+    log = CommitLog(log_folder(folder), worker)
+    try:
+        log.begin()
+    finally:
+        log.close()

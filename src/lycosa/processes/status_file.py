@@ -1,0 +1,88 @@
+"""``status.json``: what a running crawl says of itself about once a second, for ``lycosa status`` and whoever else looks."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import deque
+from pathlib import Path
+
+import msgspec
+
+from lycosa.folder.names import status_path
+from lycosa.system.memory_relief import Relief
+from lycosa.worker.messages import Progress
+
+_EVERY_S = 1.0
+_RATE_S = 60.0
+_AT_ONCE_S = 1.0  # reports are that old
+
+
+class StatusFile:
+    """Written by the supervisor, replaced whole; it goes when the run ends."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = status_path(folder)
+        self._history: deque[tuple[float, int]] = deque()
+
+    def write(self, state: str, progress: Progress, workers: int, deaths: int) -> None:
+        """Writes unless it was written a moment ago."""
+        now = time.monotonic()
+        if self._history and now - self._history[-1][0] < _EVERY_S:
+            return
+        self._history.append((now, progress.captures))
+        while len(self._history) > 2 and now - self._history[0][0] > _RATE_S:
+            self._history.popleft()
+        then, captures = self._history[0]
+        status = {
+            "state": state,
+            "updated": time.time(),
+            "pid": os.getpid(),
+            "workers": workers,
+            "deaths": deaths,
+            "pages_per_s": round((progress.captures - captures) / (now - then), 2) if now > then else 0.0,
+            "running": progress.running,
+            "hosts": {
+                "ready": progress.hosts_ready,
+                "snoozed": progress.hosts_snoozed,
+                "parked": progress.hosts_parked,
+                "retired": progress.hosts_retired,
+                "front": progress.hosts_front,
+            },
+            "memory": {
+                "bound_bytes": progress.memory_bound,
+                "held_bytes": progress.memory_bytes,
+                "relief": progress.relief,
+                "processes": msgspec.to_builtins(progress.memory),
+            },
+            "waiting_for": waiting_for(progress),
+            "progress": msgspec.to_builtins(progress),
+        }
+        temporary = self._path.with_suffix(".tmp")
+        temporary.write_text(json.dumps(status))
+        temporary.replace(self._path)
+
+
+def waiting_for(progress: Progress) -> str:
+    """One line on what keeps the crawl from going on."""
+    if progress.lacks_room:
+        return "room on the disk (store.min_free_bytes); it goes on by itself when there is more"
+    if progress.relief == Relief.STOP.meaning and not progress.running:
+        return "room in the memory (--memory); it goes on by itself when there is more"
+    if progress.parser.away_s:
+        return f"the parse child, which cannot be started ({progress.parser.away_why}); it goes on by itself when it can"
+    if progress.running:
+        return f"{progress.running} page{'s' if progress.running > 1 else ''} being fetched or read"
+    if progress.undelivered:
+        return progress.undelivered
+    note = min(progress.slowest, key=lambda note: note.next_in_s, default=None)
+    if note is not None and progress.next_in_s >= 0 and note.next_in_s <= progress.next_in_s + _AT_ONCE_S:
+        why = f" ({note.reason})" if note.reason else ""
+        return f"{note.host}, ready in {note.next_in_s:.0f} s{why}"
+    if progress.hosts_front:
+        hosts = "1 host" if progress.hosts_front == 1 else f"{progress.hosts_front:,} hosts"
+        return f"{hosts} to be taken up"
+    if progress.next_in_s >= 0:
+        return f"a host or a retry that is due in {progress.next_in_s:.0f} s"
+    return "nothing"

@@ -1,0 +1,255 @@
+"""A worker as a process of its own: ``python -m lycosa.processes.worker_process FD``, a child of the supervisor.
+
+It talks over the socket FD, and ends when that closes: a supervisor that was killed leaves nobody behind. Ctrl-C is the supervisor's
+to handle, so it is ignored here. With ``LYCOSA_TEST_HOOKS=1`` in its environment it kills itself when it stores a page whose URL
+contains ``/hook-kill-worker``, and holds 25 MB for some seconds at ``/hook-hoard``, so that tests can see crawls survive it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import gc
+import os
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+
+import msgspec
+import uvloop
+
+from lycosa.config.sections import Config
+from lycosa.exchange import SocketExchange
+from lycosa.kv.rocks import opener_within
+from lycosa.model.end import End
+from lycosa.model.page import Page
+from lycosa.parse.parent import ChildParser
+from lycosa.system.durable import FULL, DiskFull
+from lycosa.system.frame_stream import FrameStream
+from lycosa.system.loop_meter import LoopMeter
+from lycosa.system.memory import give_back, use_few_arenas
+from lycosa.system.memory_plan import fitted
+from lycosa.system.shortage import is_shortage
+from lycosa.system.wire import FrameError
+from lycosa.worker.assembly import Assembled, Ports, assemble
+from lycosa.worker.job import Job
+from lycosa.worker.messages import (
+    Ended,
+    Failed,
+    Grant,
+    Joined,
+    JoinScope,
+    Memory,
+    Probe,
+    ProbeAnswer,
+    Seeds,
+    SeedsTaken,
+    Start,
+    Stop,
+    ToSupervisor,
+    WantGrant,
+    decode_to_worker,
+    encode,
+)
+from lycosa.worker.permits import GrantedPermits
+from lycosa.worker.plugins import loaded
+from lycosa.worker.progress import ProgressReport
+from lycosa.worker.real_ports import cache_of, real_ports
+from lycosa.worker.relieving import Reliever
+
+_PROGRESS_S = 0.5
+_SEEDS_AT_ONCE = 50  # in one step of the loop: 10 ms
+_TRIM_REPORTS = 20  # reports after which free memory is given back to the system
+_HOOKS_VARIABLE = "LYCOSA_TEST_HOOKS"
+_HOARD_BYTES, _HOARD_S = 25_000_000, 10.0
+
+
+class WorkerProcess:
+    """Runs one job and reports on it."""
+
+    def __init__(self, stream: FrameStream) -> None:
+        self._stream = stream
+        self._telling: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Until the job is over, or the supervisor is gone."""
+        first = await self._stream.receive()
+        if first is None:
+            return
+        start = decode_to_worker(first)
+        assert isinstance(start, Start)
+        try:
+            await self._work(start)
+        except (ConnectionError, FrameError):
+            return  # the supervisor is gone; the next start recovers
+        except Exception as error:
+            failed = _failed(error)
+            with suppress(ConnectionError):
+                await self._stream.send(encode(failed))
+
+    async def _work(self, start: Start) -> None:
+        folder, config = Path(start.folder), fitted(start.config, start.plan)
+        cache = cache_of(start.plan)
+        ports = real_ports(folder, config, start.user_agent, opener_within(cache))
+        self._ports = ports
+        want = (lambda returned: self._tell(WantGrant(returned))) if start.sockets else None
+        assembled = assemble(_job(start, config), ports, want)
+        assembled.worker.expects_more = True
+        exchange = await _open_exchange(start, assembled, ports)
+        parser = ports.parser
+        assert isinstance(parser, ChildParser)
+        meter = LoopMeter()
+        meter.start()
+        self._reliever = Reliever(start.plan, config.fetch.slots, assembled, parser, cache, ports)
+        report = ProgressReport(assembled.worker, config, assembled.clock, lambda: parser.pid, assembled.delivery.stalled, meter)
+        listening = asyncio.create_task(self._listen(assembled))
+        reporting = asyncio.create_task(self._report(report, assembled))
+        running = asyncio.create_task(assembled.worker.run())
+        try:
+            done, _ = await asyncio.wait({listening, reporting, running}, return_when=asyncio.FIRST_COMPLETED)
+            if running not in done:
+                next(iter(done)).result()
+                raise ConnectionResetError("the supervisor closed")
+            end: End = running.result()
+            reporting.cancel()
+            await ports.parser.close()
+            await assembled.sender.close()
+            await assembled.delivery.close()
+            if exchange is not None:
+                await exchange.close()
+            assembled.close()
+            await self._stream.send(encode(Ended(end.value, report.make())))
+        finally:
+            meter.stop()
+            for task in (listening, reporting, running):
+                task.cancel()
+            await asyncio.gather(listening, reporting, running, return_exceptions=True)
+
+    async def _report(self, report: ProgressReport, assembled: Assembled) -> None:
+        for number in count(1):
+            await self._stream.send(encode(msgspec.structs.replace(report.make(), relief=self._reliever.relief.meaning)))
+            if number % _TRIM_REPORTS == 0:
+                await self._ports.offload.run(give_back)
+            if assembled.intake.joined:
+                joined, assembled.intake.joined = assembled.intake.joined, []
+                await self._stream.send(encode(Joined(joined)))
+            if assembled.worker.is_idle and isinstance(assembled.permits, GrantedPermits):
+                assembled.permits.return_unused()
+            await asyncio.sleep(_PROGRESS_S)
+
+    async def _listen(self, assembled: Assembled) -> None:
+        worker, permits = assembled.worker, assembled.permits
+        while (frame := await self._stream.receive()) is not None:
+            message = decode_to_worker(frame)
+            if isinstance(message, Seeds):
+                refused = []
+                for start in range(0, len(message.raw), _SEEDS_AT_ONCE):
+                    refused += assembled.intake.seeds(message.raw[start : start + _SEEDS_AT_ONCE])
+                    await asyncio.sleep(0)
+                await worker.committer.commit()
+                worker.expects_more = worker.expects_more and not message.is_last
+                await self._stream.send(encode(SeedsTaken(refused)))
+            elif isinstance(message, Stop):
+                if message.at_once:
+                    worker.break_off()
+                else:
+                    worker.stop(End(message.end))
+            elif isinstance(message, JoinScope):
+                assembled.intake.join(message.urls)
+            elif isinstance(message, Grant) and isinstance(permits, GrantedPermits):
+                permits.granted(message.captures)
+            elif isinstance(message, Memory):
+                await self._reliever.hear(message.total_bytes)
+            elif isinstance(message, Probe):
+                await self._stream.send(encode(_answer(message, assembled)))
+            worker.wake()
+
+    def _tell(self, message: ToSupervisor) -> None:
+        task = asyncio.get_running_loop().create_task(self._stream.send(encode(message)))
+        self._telling.add(task)
+        task.add_done_callback(self._told)
+
+    def _told(self, task: asyncio.Task[None]) -> None:
+        self._telling.discard(task)
+        with suppress(asyncio.CancelledError, ConnectionError):  # whoever listens finds out that the supervisor is gone
+            task.result()
+
+
+def _job(start: Start, config: Config) -> Job:
+    return Job(
+        Path(start.folder),
+        config,
+        start.manifest,
+        start.number,
+        start.owned,
+        start.software,
+        start.user_agent,
+        start.last_commit,
+        start.places,
+        rules=loaded(start.plugins.rules),
+        sinks=(*loaded(start.plugins.sinks), *([_misbehave_at_hook] if os.environ.get(_HOOKS_VARIABLE) == "1" else [])),
+        plan=start.plan,
+        time_base=start.time_base,
+        machine_table=Path(start.machine_table) if start.machine_table else None,
+    )
+
+
+def _failed(error: Exception) -> Failed:
+    """What the supervisor is told; every way in which a disk can be full, Parquet's too, has one name."""
+    number, filename = (error.errno or 0, str(error.filename or "")) if isinstance(error, OSError) else (0, "")
+    if "No space left on device" in str(error):
+        number = errno.ENOSPC
+    kind = DiskFull if number in FULL else type(error)
+    return Failed(
+        f"{kind.__module__}.{kind.__qualname__}", str(error) or repr(error), traceback.format_exc(), number, filename, is_shortage(error)
+    )
+
+
+def _misbehave_at_hook(page: Page) -> None:
+    if "/hook-kill-worker" in page.url:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if "/hook-hoard" in page.url:
+        hoard = [b"x" * _HOARD_BYTES]
+        asyncio.get_running_loop().call_later(_HOARD_S, hoard.clear)
+
+
+async def _open_exchange(start: Start, assembled: Assembled, ports: Ports) -> SocketExchange | None:
+    """The exchange with the other workers of this run, when there are any."""
+    if not start.sockets:
+        return None
+    route: Callable[[int], Path] = lambda partition: Path(start.sockets[partition % len(start.sockets)])  # noqa: E731 (typed in place)
+    exchange = SocketExchange(Path(start.sockets[start.number]), route, f"{start.manifest.crawl}:{start.manifest.runs}")
+    for partition in start.owned:
+        exchange.register(partition, assembled.delivery.receive, assembled.delivery.look_up(partition))
+    await exchange.open()
+    assembled.delivery.start(exchange, assembled.intake, assembled.worker, ports.clock.sleep)
+    return exchange
+
+
+def _answer(probe: Probe, assembled: Assembled) -> ProbeAnswer:
+    worker, delivery = assembled.worker, assembled.delivery
+    requests = sum(partition.counters.requests for partition in worker.frontier.partitions.values())
+    is_idle, activity = worker.is_idle and delivery.is_idle, requests + delivery.activity
+    return ProbeAnswer(probe.round, is_idle, activity, worker.reaches_nobody and delivery.is_idle)
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sock = socket.socket(fileno=int(sys.argv[1]))
+    # What is imported lives until the end, and pages leave few cycles: looking for them less often saves 1 % of the time.
+    gc.freeze()
+    gc.set_threshold(20_000, 50, 100)
+    use_few_arenas()
+    uvloop.run(WorkerProcess(FrameStream(sock)).run())
+    # What native libraries would still tidy up is of no use to anyone, and takes a second.
+    sys.stdout.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The identity of a URL: canonical form, host and site, SURT key, owning partition."""

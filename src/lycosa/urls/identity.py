@@ -1,0 +1,48 @@
+"""What a URL is to the crawl: its canonical form, its host, its site, its partition and its SURT key.
+
+Identity rests on this module, so a crawl's manifest freezes ``Canonicalizer.identity()`` and ``Sites.version``. It only gathers names;
+``canonical`` has the form, ``parts`` the slicing, ``session_ids`` the names, ``sites`` the public suffixes, ``surt`` the key of CDXJ.
+"""
+
+from __future__ import annotations
+
+from lycosa.urls.canonical import CANONICAL_VERSION, Canonicalizer, InvalidUrl, resolve
+from lycosa.urls.parts import (
+    hash8,
+    hash8_all,
+    host_of,
+    hosts_of,
+    is_address,
+    join_url,
+    name_of,
+    origin_of,
+    partition_of,
+    scheme_of,
+    target_of,
+)
+from lycosa.urls.session_ids import find_session, may_have_session
+from lycosa.urls.sites import BUNDLED_LIST, Sites
+from lycosa.urls.surt import surt
+
+__all__ = [
+    "BUNDLED_LIST",
+    "CANONICAL_VERSION",
+    "Canonicalizer",
+    "InvalidUrl",
+    "Sites",
+    "find_session",
+    "hash8",
+    "hash8_all",
+    "host_of",
+    "hosts_of",
+    "is_address",
+    "join_url",
+    "may_have_session",
+    "name_of",
+    "origin_of",
+    "partition_of",
+    "resolve",
+    "scheme_of",
+    "surt",
+    "target_of",
+]

@@ -1,0 +1,38 @@
+"""The pure rules that every URL is judged by when it is found: scope, traps, and the user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from lycosa.admit.refusal import Refusal
+from lycosa.admit.scope import Scope
+from lycosa.admit.traps import Traps
+from lycosa.config.sections import BudgetSection, SitemapSection
+from lycosa.model.discovered import Discovered
+from lycosa.model.parsed import Link
+
+Rule = Callable[[Discovered], Refusal | None]
+"""A rule of the user's own: why a URL is refused, or ``None``."""
+
+
+class Admission(msgspec.Struct, frozen=True):
+    """The pure rules, in the order in which they are asked; and the budgets and sitemaps, which are the owner's to judge."""
+
+    scope: Scope
+    traps: Traps
+    rules: tuple[Rule, ...] = ()
+    budgets: BudgetSection = BudgetSection()
+    sitemaps: SitemapSection = SitemapSection()
+
+    def judge(self, found: Discovered, nofollow: bool = False) -> Refusal | None:
+        """Why a URL is refused, or ``None``."""
+        refusal = self.scope.judge(found.url, found.kind, found.depth, nofollow) or self.traps.judge(found.url)
+        if refusal is None and self.rules:
+            return next((refusal for rule in self.rules if (refusal := rule(found)) is not None), None)
+        return refusal
+
+    def judge_link(self, link: Link, depth: int) -> Refusal | None:
+        """The same for a link, where there are no rules of the user's."""
+        return self.scope.judge(link.url, link.kind, depth, link.nofollow) or self.traps.judge(link.url)

@@ -1,0 +1,265 @@
+"""Commits of one worker: one instant of all its partitions and its store, written in the order that makes it safe.
+
+    WARC, journal, each synced -> one record in the commit log, synced -> the partitions' tables
+
+A commit is cut at one instant (nothing awaits while it is cut) and written off the loop; one is in flight at a time. Only when it is on
+disk are outboxes sent and parcels of others acknowledged. What may follow a commit, closing segments, saving URL-seen, dropping
+logs, is done here too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import msgspec
+
+from lycosa.attempts import AttemptLog, CrashCounts
+from lycosa.commit import CommitLog, CommitRecord, Mark, PartitionBatch, marked
+from lycosa.config.sections import StoreSection
+from lycosa.crawl_clock import CrawlClock
+from lycosa.folder.names import mark_of, stamp_of
+from lycosa.frontier.partition import Partition
+from lycosa.kv.port import KeyValue
+from lycosa.ports import Offload
+from lycosa.store.closing import ClosedSegment
+from lycosa.store.pending import PendingWrite
+from lycosa.store.segments import SegmentStore
+from lycosa.worker.pipeline import Pipeline
+
+_FLUSH_RECORDS = 300  # commits after which tables are flushed and the log is dropped up to there
+_OPEN_WRITE_BYTES = 64  # a write to the tables that waits for its commit, next to a record; 250 with all its objects
+
+
+class Reach(Protocol):
+    """Called at named points, so that a test can crash there; ordinary runs have one that does nothing."""
+
+    def __call__(self, point: str) -> None: ...
+
+
+class Mail(Protocol):
+    """Outboxes towards the partitions of other workers."""
+
+    def cut(self) -> object: ...
+    def send(self, posted: object) -> None: ...
+
+
+class NoMail:
+    """A worker that owns all partitions."""
+
+    def cut(self) -> object:
+        return None
+
+    def send(self, posted: object) -> None:
+        return None
+
+
+class Books(msgspec.Struct, frozen=True):
+    """What a worker writes besides output: tables below the partitions, logs, crash counts."""
+
+    tables: Mapping[int, KeyValue]
+    log: CommitLog
+    attempts: AttemptLog
+    crashes: CrashCounts
+    store: SegmentStore
+    epoch: int
+    free_bytes: Callable[[], int]
+    batch_bytes: int = 32_000_000
+    """Of records that wait in memory, at which a commit does not wait for its time."""
+
+
+class Committer:
+    """Commits when it is time, or when asked. ``on_done`` is called after each commit."""
+
+    def __init__(
+        self,
+        section: StoreSection,
+        partitions: Mapping[int, Partition],
+        pipeline: Pipeline,
+        books: Books,
+        clock: CrawlClock,
+        offload: Offload,
+        reach: Reach,
+    ) -> None:
+        self._section = section
+        self._partitions = partitions
+        self._pipeline = pipeline
+        self._books = books
+        self._clock = clock
+        self._offload = offload
+        self._reach = reach
+        self._commit: asyncio.Task[None] | None = None
+        self._closing: set[asyncio.Task[None]] = set()
+        self._committed_at = clock.monotonic()
+        self._flushed = books.log.next_sequence
+        self._marks: dict[int, Mark] = {}  # of commits of this run
+        self._before = {number: mark_of(table) for number, table in books.tables.items()}
+        self._failure: BaseException | None = None
+        self.captures = sum(p.counters.captures for p in partitions.values())
+        """Captures that are committed."""
+        self.waiters: list[asyncio.Future[None]] = []
+        """Resolved by the commit that is cut next, when it is on disk."""
+        self.mail: Mail = NoMail()
+        self.on_done: Callable[[], None] = lambda: None
+
+    def __repr__(self) -> str:
+        return f"<Committer commits={self.commits} in_flight={self._commit is not None} closing={len(self._closing)}>"
+
+    @property
+    def commits(self) -> int:
+        """Commits of this worker so far, over all runs."""
+        return self._books.log.next_sequence - 1
+
+    @property
+    def is_behind(self) -> bool:
+        """So much waits for the commit in flight that nothing more should be added to it. Asked at every turn of the loop."""
+        if self._commit is None:
+            return False  # the next one is a second away at most
+        open_writes = sum(partition.table.open_writes for partition in self._partitions.values())
+        bound = self._books.batch_bytes
+        return self._books.store.buffered_bytes > 4 * bound or open_writes * _OPEN_WRITE_BYTES > bound
+
+    def raise_failure(self) -> None:
+        """Raises what a commit or the closing of a segment raised."""
+        if self._failure is not None:
+            raise self._failure
+
+    def start_when_due(self, now: float) -> None:
+        """Starts a commit when enough has happened or enough time has passed."""
+        if self._commit is not None:
+            return
+        is_full = len(self._pipeline.settled) >= self._section.commit_pages or self._books.store.buffered_bytes >= self._books.batch_bytes
+        if not is_full and now - self._committed_at < self._section.commit_s:
+            return
+        self._commit = asyncio.get_running_loop().create_task(self._commit_once())
+        self._commit.add_done_callback(self._commit_ended)
+
+    def _commit_ended(self, task: asyncio.Task[None]) -> None:
+        self._commit = None
+        if not task.cancelled() and task.exception() is not None:
+            self._failure = self._failure or task.exception()
+        self.on_done()
+
+    async def commit(self, is_last: bool = False) -> None:
+        """Everything that happened until now is on disk when this returns."""
+        while self._commit is not None:
+            await asyncio.wait([self._commit])
+        self.raise_failure()
+        self._commit = asyncio.get_running_loop().create_task(self._commit_once(is_last))
+        self._commit.add_done_callback(self._commit_ended)
+        await asyncio.wait([self._commit])
+        self.raise_failure()
+
+    async def _commit_once(self, is_last: bool = False) -> None:
+        """One commit. The cut is everything between the first awaits and the write. The last one is logged even when nothing happened,
+        because by then files were closed, and the log should name the files that there are."""
+        books, partitions = self._books, self._partitions
+        for partition in partitions.values():
+            if partition.take_gathered():  # all together would be a long step; what gathers meanwhile is little
+                await self._clock.sleep(0)
+        await self._pipeline.finished()
+        self._reach("commit:cut")
+        self._committed_at = self._clock.monotonic()
+        settled, self._pipeline.settled = self._pipeline.settled, []
+        waiters, self.waiters = self.waiters, []
+        posted = self.mail.cut()
+        pending = books.store.freeze()
+        batches = [PartitionBatch(number, writes) for number, p in partitions.items() if (writes := p.freeze())]
+        if batches or not pending.is_empty or is_last:
+            record = CommitRecord(
+                epoch=books.epoch,
+                sequence=books.log.next_sequence,
+                wall=self._clock.wall(),
+                batches=batches,
+                before=dict(self._before),
+                time=self._clock.time(),
+            )
+            for batch in batches:
+                self._before[batch.partition] = self._marks[batch.partition] = record.mark
+                partitions[batch.partition].seen.seal(stamp_of(record.mark))
+            captures = sum(p.counters.captures for p in partitions.values())
+            await self._offload.run(lambda: self._write(pending, record))
+            self.captures = captures
+            for batch in batches:
+                partitions[batch.partition].table.settle()
+            self._reach("commit:settled")
+        else:
+            pending.write()  # nothing to write: the store may go on
+        for url in settled:
+            books.crashes.finished(url)
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self.mail.send(posted)
+        await self._tend()
+
+    def _write(self, pending: PendingWrite, record: CommitRecord) -> None:
+        """Off the loop, in the order that makes it safe."""
+        self._reach("commit:begin")
+        pending.write()
+        self._reach("commit:stored")
+        # The lengths are read after the write: some are known only then.
+        self._books.log.append(msgspec.structs.replace(record, lengths=pending.lengths))
+        self._reach("commit:logged")
+        for batch in record.batches:
+            self._books.tables[batch.partition].write(marked(batch, record.mark, self._books.log.worker))
+            self._reach("commit:applied")
+
+    async def _tend(self) -> None:
+        """What may follow a commit: closing segments, saving URL-seen, flushing tables, rotating logs."""
+        books = self._books
+        while (closed := books.store.roll(self._clock.wall())) is not None:
+            self._close_segment(closed)
+        if books.crashes.is_changed:
+            await self._offload.run(books.crashes.save)
+        if books.attempts.is_full:
+            await self._offload.run(books.attempts.rotate(self._clock.wall(), self._clock.monotonic()))
+        for number, partition in self._partitions.items():
+            if partition.seen.should_save and number in self._marks:
+                await self._offload.run(_saving(partition, stamp_of(self._marks[number])))
+        if books.log.next_sequence - self._flushed >= _FLUSH_RECORDS:
+            await self._flush()
+
+    async def _flush(self) -> None:
+        """Tables and URL-seen hold everything up to the last commit: the log before it is not needed any more."""
+        sequence = self._books.log.next_sequence - 1
+        for number, table in self._books.tables.items():
+            await self._offload.run(table.flush)
+            if number in self._marks:
+                await self._offload.run(_saving(self._partitions[number], stamp_of(self._marks[number])))
+        self._reach("flush:done")
+        await self._offload.run(lambda: self._books.log.drop_until(sequence))
+        self._flushed = sequence + 1
+
+    def _close_segment(self, closed: ClosedSegment) -> None:
+        task = asyncio.get_running_loop().create_task(self._offload.run(lambda: self._books.store.finish(closed)))
+        self._closing.add(task)
+        task.add_done_callback(self._segment_closed)
+
+    def _segment_closed(self, task: asyncio.Task[None]) -> None:
+        self._closing.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self._failure = self._failure or task.exception()
+
+    async def finish(self) -> None:
+        """The last commit, the open segment closed, tables flushed."""
+        await self.commit()
+        while (closed := self._books.store.roll(self._clock.wall(), force=True)) is not None:
+            self._close_segment(closed)
+        while self._closing:
+            await asyncio.wait(self._closing)
+        self.raise_failure()
+        await self.commit(is_last=True)
+        await self._flush()
+        self._books.attempts.close(self._clock.wall(), self._clock.monotonic())
+
+    async def close(self) -> None:
+        """Waits for nothing: what is not committed is not."""
+        for task in self._closing:
+            task.cancel()
+        await asyncio.gather(*self._closing, return_exceptions=True)
+
+
+def _saving(partition: Partition, stamp: int) -> Callable[[], None]:
+    return lambda: partition.seen.save(stamp)

@@ -1,0 +1,308 @@
+"""Errands: where robots.txt redirects to another URL, the owner of that URL's host is asked to request it, in the host's own turn.
+
+    a robots.txt redirects -> question (in the asking host's record) -> errand -> the owner's partition: queue of its host
+    -> one request in the host's turn -> answer -> the question is closed: the file is known, or the next redirect is asked for
+
+Both ends are rows of the partitions' tables that change in the commit of what caused them, and between partitions of different workers
+errands and answers travel in parcels, so a crash of either side loses neither. Hosts of one worker take the same way without parcels.
+The asking host holds no slot meanwhile; it is asleep or on the workbench, and its answer calls it back. An errand waits for the rest of
+its host and for nothing else: not for the host's own robots.txt, so two hosts whose files redirect to each other both get their answer.
+
+**Bounds.** At most ``MOST_WAITING`` askers wait at one host, all others are refused at once: their robots.txt counts as unreachable and
+they ask again later. A host runs an errand at most every second turn while it has URLs of its own to fetch. A question has a deadline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
+
+from lycosa.crawl_clock import CrawlClock
+from lycosa.frontier.errand_queue import MOST_WAITING, find_errand, find_question, with_asker, with_question, without_question
+from lycosa.frontier.frontier import Frontier
+from lycosa.frontier.partition import Partition
+from lycosa.frontier.visit_state import HostState, VisitState
+from lycosa.model.errand import MOST_URL_CHARS, Answer, Asker, Errand, Question
+from lycosa.model.fetched import Fetched
+from lycosa.politeness.robots_cache import RobotsAnswer
+from lycosa.reasons import Reason
+from lycosa.schedule.outcome import REDIRECTS
+from lycosa.store.segments import SegmentStore
+from lycosa.urls.identity import InvalidUrl, hash8, host_of
+from lycosa.worker.intake import LINKS_AT_ONCE, Intake
+from lycosa.worker.pacing import Pacing, Rest
+from lycosa.worker.robots import Learned, Robots, robots_capture, robots_url
+from lycosa.worker.slicing import Slices
+
+MOST_HOPS = 5
+"""Redirects of one robots.txt that are followed (RFC 9309 §2.3.1.2)."""
+PATIENCE_S = 120.0
+"""An origin whose question is open for longer counts as unreachable; so does one whose answer is known to take longer."""
+LATE_S = 2 * 86_400.0
+"""A late answer is still taken for so long."""
+
+_WAITS = frozenset({Reason.ROBOTS_ELSEWHERE, Reason.ROBOTS_UNREACHABLE})
+Post = Callable[[int, Errand | Answer], None]
+"""Takes an errand or an answer to a partition of another worker."""
+
+
+class Ends(msgspec.Struct, frozen=True):
+    """Where errands and answers go: to hosts of this worker, or by ``post`` to partitions that are not owned here."""
+
+    frontier: Frontier
+    post: Post
+
+
+class Errands:
+    """One per worker."""
+
+    def __init__(
+        self, robots: Robots, intake: Intake, store: SegmentStore, pacing: Pacing, slices: Slices, clock: CrawlClock, ends: Ends
+    ) -> None:
+        self._frontier, self._post_away = ends.frontier, ends.post
+        self._robots = robots
+        self._intake = intake
+        self._store = store
+        self._pacing = pacing
+        self._slices = slices
+        self._time = clock.time
+        self._monotonic = clock.monotonic
+
+    def __repr__(self) -> str:
+        return f"<Errands asking={self.asking}>"
+
+    @property
+    def asking(self) -> int:
+        """Questions of this worker's hosts whose answer is waited for."""
+        return sum(partition.counters.asking for partition in self._frontier.partitions.values())
+
+    def take(self, destination: int, item: Errand | Answer) -> None:
+        """An errand for a host of a partition that is owned here, or an answer for one that asked."""
+        partition = self._frontier.partitions[destination]
+        if isinstance(item, Errand):
+            self._receive(partition, item)
+        else:
+            self._hear(partition, item)
+
+    def _post(self, destination: int, item: Errand | Answer) -> None:
+        if destination in self._frontier.partitions:
+            self.take(destination, item)
+        else:
+            self._post_away(destination, item)
+
+    # -- the host that asks -------------------------------------------------------------------------------------
+
+    def question(self, visit: VisitState, secure: bool) -> Question | None:
+        """What an origin waits for; ``None`` when nothing, or when it was waited for long enough."""
+        question = find_question(visit.record.questions, secure)
+        return None if question is None or question.is_late else question
+
+    def follow(self, visit: VisitState, secure: bool, answer: Fetched | Answer, hops: int = 0) -> RobotsAnswer | None:
+        """The robots.txt of an origin redirects, after ``hops`` redirects: asks for the target. Gives what it means instead when it leads
+        nowhere."""
+        if hops >= MOST_HOPS:
+            return RobotsAnswer(answer.status, reason=Reason.TOO_MANY_REDIRECTS)
+        try:
+            url = self._intake.canonical(answer.location, answer.url) if answer.location else ""
+        except InvalidUrl as error:
+            return RobotsAnswer(answer.status, reason=Reason.BAD_REDIRECT, detail=str(error))
+        if not url or len(url) > MOST_URL_CHARS:
+            return RobotsAnswer(answer.status, reason=Reason.BAD_REDIRECT, detail="longer than an errand may be" if url else "")
+        partition = self._frontier.partitions[visit.partition]
+        partition.counters.asked += 1
+        question = Question(secure, partition.counters.asked, url, hops + 1, self._time() + PATIENCE_S)
+        self._replace(partition, visit, question)
+        self.wait(visit, question)
+        asker = Asker(partition.number, visit.host8, secure, question.number)
+        self._post(self._intake.partition_of_host(host_of(url)), Errand(url, (asker,)))
+        return None
+
+    def wait(self, visit: VisitState, question: Question) -> None:
+        """The host waits for an answer."""
+        detail = f"robots.txt redirects to {question.url}, which waits for its turn"
+        self._set_wait(visit, question.deadline, Reason.ROBOTS_ELSEWHERE, detail)
+
+    def _hear(self, partition: Partition, answer: Answer) -> None:
+        """An answer came. The next redirect is asked for at once; anything else is taken in by the host's next turn."""
+        for asker in answer.askers:
+            visit = partition.visits.find(asker.host8)
+            question = find_question(visit.record.questions, asker.secure) if visit is not None else None
+            if visit is None or question is None or question.number != asker.number:
+                continue  # it was answered, or the origin has asked anew
+            heard = msgspec.structs.replace(answer, askers=(), robots=b"")
+            if answer.robots:
+                self._robots.adopt(partition, visit, asker.secure, answer.robots)
+            elif answer.status in REDIRECTS:
+                means = self.follow(visit, asker.secure, answer, question.hops)
+                if means is None:
+                    continue
+                heard = msgspec.structs.replace(heard, status=means.status, reason=means.reason, detail=means.detail)
+            self._replace(partition, visit, msgspec.structs.replace(question, heard=heard, is_late=True))
+            if visit.record.state is HostState.SNOOZED and visit.record.reason in _WAITS:
+                self._set_wait(visit, 0.0)
+
+    async def attend(self, visit: VisitState) -> None:
+        """Before anything else in a host's turn: takes in the answers that came, and gives up what was waited for long enough."""
+        partition = self._frontier.partitions[visit.partition]
+        for question in visit.record.questions:
+            if question.heard is not None:
+                await self._take_in(partition, visit, question, question.heard)
+            # Times further ahead than any that we set come from a clock that was wrong.
+            elif 0 < question.deadline - self._time() <= (LATE_S if question.is_late else PATIENCE_S):
+                continue
+            elif question.is_late:
+                self._close(partition, visit, question.secure)
+            else:
+                detail = f"{question.url}: no answer within {PATIENCE_S:.0f} s"
+                await self._give_up(partition, visit, question, detail)
+
+    async def _take_in(self, partition: Partition, visit: VisitState, question: Question, heard: Answer) -> None:
+        secure = question.secure
+        if heard.until:
+            await self._give_up(partition, visit, question, f"{question.url}: its host rests", heard.until)
+            return
+        learned: Learned | None
+        if heard.reason or heard.status in REDIRECTS:
+            means = RobotsAnswer(heard.status, reason=heard.reason, detail=heard.detail)
+            learned = await self._robots.judge(partition, visit, secure, means)
+        else:
+            learned = await self._robots.adopted(partition, visit, secure)
+        if not self._is_open(visit, question):
+            return
+        self._close(partition, visit, secure)
+        if learned is not None:
+            self._robots.keep(partition, visit, secure, learned)
+            self._pacing.heed_crawl_delay(visit)
+            await self._take_sitemaps(visit, secure, learned)
+
+    async def _give_up(self, partition: Partition, visit: VisitState, question: Question, detail: str, until: float = 0.0) -> None:
+        """The answer takes too long: the origin counts as unreachable for now."""
+        answer = RobotsAnswer(0, reason=Reason.TOTAL_TIMEOUT, detail=detail)
+        learned = await self._robots.judge(partition, visit, question.secure, answer, until)
+        if self._is_open(visit, question):
+            late = msgspec.structs.replace(question, is_late=True, deadline=self._time() + LATE_S, heard=None)
+            self._replace(partition, visit, late)
+            self._robots.keep(partition, visit, question.secure, learned)
+
+    async def _take_sitemaps(self, visit: VisitState, secure: bool, learned: Learned) -> None:
+        """The sitemaps that a file names are found."""
+        url = robots_url(visit.host, secure)
+        start = partial(self._intake.sitemap_steps, visit, learned.sitemaps, url)
+        if len(learned.sitemaps) > LINKS_AT_ONCE:
+            await self._slices.run(url, start)
+        else:
+            self._slices.run_at_once(url, start)
+
+    @staticmethod
+    def _is_open(visit: VisitState, question: Question) -> bool:
+        """Whether nothing came between: another answer to the same question, or another question."""
+        return find_question(visit.record.questions, question.secure) == question
+
+    def _set_wait(self, visit: VisitState, until: float, reason: Reason = Reason.NONE, detail: str = "") -> None:
+        """The host's own URLs wait until a crawl time, or only for its rest."""
+        partition, record = self._frontier.partitions[visit.partition], visit.record
+        if not visit.may_wait:
+            return
+        record.next_at, visit.next_time = record.rests_until, visit.rest_time
+        if until:
+            partition.snooze(visit, until, reason, detail)
+            visit.next_time = max(visit.next_time, self._monotonic() + until - self._time())
+        else:
+            partition.wake(visit)
+        partition.visits.touch(visit)
+        self._frontier.recall(visit)
+
+    def _replace(self, partition: Partition, visit: VisitState, question: Question) -> None:
+        """Another state of the open question of an origin."""
+        old = find_question(visit.record.questions, question.secure)
+        partition.counters.asking += (not question.is_late) - (old is not None and not old.is_late)
+        visit.record.questions = with_question(visit.record.questions, question)
+        partition.visits.touch(visit)
+
+    def _close(self, partition: Partition, visit: VisitState, secure: bool) -> None:
+        question = find_question(visit.record.questions, secure)
+        if question is not None:
+            partition.counters.asking -= not question.is_late
+            visit.record.questions = without_question(visit.record.questions, secure)
+            partition.visits.touch(visit)
+
+    # -- the host that is asked ---------------------------------------------------------------------------------
+
+    def _receive(self, partition: Partition, errand: Errand) -> None:
+        host8, time = hash8(host_of(errand.url)), self._time()
+        visit = partition.visits.find(host8)
+        stored = self._robots.fresh(partition, visit, errand.url) if visit is not None else None
+        if stored is not None:
+            self._reply(errand, Answer((), errand.url, robots=stored))
+            return
+        visit = visit or partition.meet(host8, errand.url)
+        for asker in errand.askers:
+            waiting = with_asker(visit.record.errands, errand.url, asker)
+            if waiting is None:
+                detail = f"{MOST_WAITING} requests of others wait at {visit.host}"
+                self._reply(Errand(errand.url, (asker,)), Answer((), errand.url, reason=Reason.ERRAND_LIMIT, detail=detail))
+                continue
+            visit.record.errands = waiting
+            if visit.record.rests_until - time > PATIENCE_S:
+                self._reply(Errand(errand.url, (asker,)), Answer((), errand.url, until=visit.record.rests_until))
+        partition.visits.touch(visit)
+        self._frontier.recall(visit)
+
+    def has_turn(self, visit: VisitState, now: float) -> bool:
+        """Whether this turn of the host is an errand's: at most every second one while URLs of its own could be fetched."""
+        return bool(visit.record.errands) and not (visit.ran_errand and visit.has_own_turn(now))
+
+    async def next(self, visit: VisitState) -> Errand | None:
+        """The errand that is run now, when one needs a request: what became known meanwhile is answered without one."""
+        partition = self._frontier.partitions[visit.partition]
+        for errand in visit.record.errands:
+            secure = errand.url.startswith("https:")
+            if errand.url == robots_url(visit.host, secure):
+                await self._robots.load(partition, visit, secure)
+            stored = self._robots.fresh(partition, visit, errand.url)
+            if stored is None:
+                return errand
+            self.answer(visit, Answer((), errand.url, robots=stored))
+        return None
+
+    async def run(self, visit: VisitState, errand: Errand, address: str, rest: Rest) -> None:
+        """One request, its record, and the answer to all who wait for it. The slot of ``address`` is taken."""
+        partition, url = self._frontier.partitions[visit.partition], errand.url
+        fetched = await self._robots.fetch(url, address, rest)
+        answer = Answer((), url, fetched.status, fetched.reason, fetched.detail, fetched.location)
+        learned = None
+        secure = url.startswith("https:")
+        if fetched.status and fetched.status not in REDIRECTS:
+            record, stored = await self._robots.read_foreign(fetched)
+            if record.failures:
+                answer = msgspec.structs.replace(answer, reason=record.error, detail=record.detail)
+            else:
+                answer = msgspec.structs.replace(answer, reason=Reason.NONE, robots=stored)
+                if url == robots_url(visit.host, secure):  # it is this host's own file as well
+                    learned = await self._robots.read(partition, visit, secure, fetched)
+        # No await from here to the answer: the record, what is known by it and the answer are in one commit.
+        if fetched.status:
+            capture = msgspec.structs.replace(robots_capture(fetched), site=self._intake.site_of(visit.host))
+            answer = msgspec.structs.replace(answer, record_id=self._store.append(capture).record_id)
+        if learned is not None:
+            self._robots.keep(partition, visit, secure, learned)
+            rest.decide()
+        self.answer(visit, answer)
+        if learned is not None:
+            await self._take_sitemaps(visit, secure, learned)
+
+    def answer(self, visit: VisitState, answer: Answer) -> None:
+        """The errand for ``answer.url`` is over: all who wait for it hear of it."""
+        errand = find_errand(visit.record.errands, answer.url)
+        if errand is None:
+            return  # who asked has asked anew, for something else
+        visit.record.errands = tuple(each for each in visit.record.errands if each is not errand)
+        self._frontier.partitions[visit.partition].visits.touch(visit)
+        self._reply(errand, answer)
+
+    def _reply(self, errand: Errand, answer: Answer) -> None:
+        for number in sorted({asker.partition for asker in errand.askers}):
+            askers = tuple(asker for asker in errand.askers if asker.partition == number)
+            self._post(number, msgspec.structs.replace(answer, askers=askers))

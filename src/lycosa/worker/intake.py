@@ -1,0 +1,386 @@
+"""What enters the frontier: seeds, outlinks, redirects, sitemaps, parcels of other workers.
+
+    found -> recent (seen a moment ago?) -> admit (scope, traps: pure rules) -> the owner's partition, or its outbox
+
+The pure rules are judged where a URL is found, because that spares the exchange everything that is out of scope; what
+depends on state (URL-seen, budgets, depth, priority) is the owner's alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from lycosa.admit.refusal import Refusal
+from lycosa.frontier.counters import count
+from lycosa.frontier.discovery import Origin
+from lycosa.frontier.lease import Lease
+from lycosa.frontier.partition import Partition
+from lycosa.frontier.visit_state import VisitState
+from lycosa.kv.records import joined_key
+from lycosa.model.discovered import NO_HINT, Discovered, LinkKind
+from lycosa.model.fetched import Fetched
+from lycosa.model.parsed import Link, Parsed
+from lycosa.model.usage import Usage
+from lycosa.ports import Clock
+from lycosa.reasons import Reason
+from lycosa.schedule.priority import link_importance
+from lycosa.seen.recent import RecentHashes
+from lycosa.urls.identity import Canonicalizer, InvalidUrl, Sites, hash8, host_of, partition_of, scheme_of
+from lycosa.worker.admission import Admission
+from lycosa.worker.sitemaps import Sitemaps
+from lycosa.worker.standing import Standing
+
+MANY_LINKS = 1000
+"""A page with more is taken in by steps of ``LINKS_AT_ONCE``, between which the loop has a turn."""
+
+LINKS_AT_ONCE = 250
+"""10 ms when all of them are new."""
+
+_OWNERS = 100_000
+_FIRST = 0
+_NO_HINT = (0, NO_HINT)
+
+
+class Addressing(msgspec.Struct, frozen=True):
+    """From URL to owner: canonical form, site, partition."""
+
+    canonicalizer: Canonicalizer
+    sites: Sites
+    partitions: int
+
+
+class _Page(NamedTuple):
+    """A page whose links are taken in, how many of them were refused by now, by reason, and who vouches for what an index lists."""
+
+    lease: Lease
+    parsed: Parsed
+    origin: Origin
+    refused: Counter[Reason]
+    vouching: tuple[str, ...]
+
+
+class _Owner:
+    """A partition, here or elsewhere, and the links of one page that are on their way to it."""
+
+    __slots__ = ("links", "partition")
+
+    def __init__(self, partition: int) -> None:
+        self.partition = partition
+        self.links: list[Link] = []
+
+
+class Intake:
+    """One per worker. ``outbox`` takes what belongs to partitions that are not owned here: (source partition, destination, found)."""
+
+    def __init__(
+        self,
+        partitions: Mapping[int, Partition],
+        addressing: Addressing,
+        admission: Admission,
+        recent: RecentHashes,
+        clock: Clock,
+        outbox: Callable[[Partition, int, list[Discovered]], None],
+    ) -> None:
+        self._partitions = partitions
+        self._addressing = addressing
+        self.admission = admission
+        self._recent = recent
+        self._clock = clock
+        self._outbox = outbox
+        self._sitemaps = Sitemaps(admission.sitemaps)
+        self._standing = Standing(admission.budgets, addressing.sites.site_of)
+        self._owners: dict[bytes, _Owner] = {}  # by host8
+        self._known_owners: dict[int, _Owner] = {}
+        self.most_owners = _OWNERS
+        self.joined: list[str] = []  # places that joined the scope here, until the worker passes them on
+
+    def shed(self) -> None:
+        """Lets go of what is only kept to save look-ups."""
+        self._recent.clear()
+        self._owners.clear()
+
+    # -- what was found -----------------------------------------------------------------------------------------
+
+    def seed(self, raw: str) -> Refusal | None:
+        """A URL given by the operator. Raises ``InvalidUrl``; gives why it is refused, or ``None``. One that another worker owns widens
+        the scope, and is left to its owner."""
+        url = self.canonical(raw)
+        owner = self._partitions.get(self.partition_of_host(host_of(url)))
+        self._join(url, owner)
+        if owner is None:
+            return None
+        found = Discovered(url, hash8(host_of(url)), hash8(url), LinkKind.SEED, 0, importance=1.0)
+        refusal = self.admission.judge(found)
+        if refusal is None:
+            self._discover(owner, [found])
+        return refusal
+
+    def join(self, urls: Iterable[str]) -> None:
+        """Places that belong to the crawl, found in an earlier run or by another worker, which remembers them."""
+        for url in urls:
+            self._widen(url)
+
+    def _join(self, url: str, witness: Partition | None) -> None:
+        """A place belongs to the crawl; ``witness`` is the partition that remembers it."""
+        if self._widen(url) and witness is not None:
+            witness.table.put(joined_key(url), b"")
+            self.joined.append(url)
+
+    def _widen(self, url: str) -> bool:
+        """Whether the place is new to the scope. Links that were refused a moment ago may be in it now."""
+        is_new = self.admission.scope.joins(url)
+        if is_new:
+            self._recent.clear()
+        return is_new
+
+    def seeds(self, raws: Iterable[str]) -> list[tuple[str, str]]:
+        """Takes seeds; gives those that were refused, with the reason in words."""
+        refused: list[tuple[str, str]] = []
+        for raw in raws:
+            try:
+                refusal = self.seed(raw)
+            except InvalidUrl as error:
+                if _FIRST not in self._partitions:
+                    continue  # of several workers, the owner of the first partition says so
+                refused.append((raw, f"not a URL that can be crawled: {error.detail or error.reason.meaning}"))
+            else:
+                if refusal is not None:
+                    refused.append((raw, str(refusal)))
+        return refused
+
+    def outlinks(self, lease: Lease, parsed: Parsed) -> None:
+        """The links of a page, all at once."""
+        deque(self.outlink_steps(lease, parsed), maxlen=0)
+
+    def outlink_steps(self, lease: Lease, parsed: Parsed) -> Iterator[None]:
+        """The links of a page, so many with each step. All steps are taken before the next commit is cut."""
+        source, record = lease.visit, lease.record
+        if parsed.directives.nofollow:
+            self._refuse(source, Reason.NOFOLLOW, len(parsed.links))
+            return
+        partition = self._partitions[source.partition]
+        is_sitemap = parsed.is_sitemap or record.kind is LinkKind.SITEMAP_FILE
+        listing = self._sitemaps.listing(partition, lease, parsed) if is_sitemap else None
+        importance = link_importance(source.record.importance, len(parsed.links))
+        vouching = self._sitemaps.vouching(partition, lease) if parsed.is_sitemap_index else ()
+        page = _Page(lease, parsed, self.origin(lease.url, record.depth + 1, importance), Counter(), vouching)
+        page.refused.update({Reason(reason): number for reason, number in parsed.refused_links.items()})
+        has_many = len(parsed.links) > MANY_LINKS
+        size = LINKS_AT_ONCE if has_many else MANY_LINKS
+        for start in range(0, len(parsed.links), size):
+            links: Sequence[Link] = parsed.links[start : start + size]
+            if listing is not None:
+                links, unlisted = listing.take(links)
+                page.refused.update(unlisted)
+            self._take_links(page, links)
+            if has_many:
+                for own in self._partitions.values():
+                    own.take_gathered()  # or the cut of the next commit would have to take in what gathered of all steps
+                yield
+        if listing is not None:
+            self._sitemaps.note_listed(partition, source.host8, listing)
+        for reason, number in page.refused.items():
+            self._refuse(source, reason, number)
+
+    def _take_links(self, page: _Page, links: Sequence[Link]) -> None:
+        """Some links of a page: those that pass the pure rules go to their owners, the others are counted in ``page.refused``."""
+        origin, source = page.origin, page.lease.visit
+        hints, changes = page.parsed.hints, page.parsed.changes
+        stamps = [bytes([min(origin.depth, 255), way]) for way in range(4)]
+        counts_links = self._standing.counts_links
+        one_by_one = bool(counts_links or hints or page.parsed.is_sitemap or self.admission.rules)
+        fresh: list[Discovered] = []
+        passed: list[Link] = []
+        for link in links:
+            # A nearer find of a known URL passes, one by a kind of link that may be followed where another may not, and another date.
+            stamp = stamps[2 * link.kind.is_requisite + link.nofollow]
+            lastmod, hint = hints.get(link.url, _NO_HINT) if hints else _NO_HINT
+            if lastmod:
+                stamp += lastmod.to_bytes(8, "big")
+            is_news = counts_links and self._standing.is_news(source.host8, link.host8)
+            is_vouched = link.kind is LinkKind.SITEMAP_FILE and bool(page.vouching)
+            if not self._recent.admit(link.url8 + stamp) and not is_news and not is_vouched:
+                continue
+            if one_by_one:
+                vouching = page.vouching if is_vouched else ()
+                found = origin.found(link, lastmod, hint, changes.get(link.url, 0), vouching)
+                refusal = self.admission.judge(found, link.nofollow)
+            else:
+                refusal = self.admission.judge_link(link, origin.depth)
+            if refusal is None and one_by_one:
+                fresh.append(found)
+            elif refusal is None:
+                passed.append(link)
+            else:
+                page.refused[refusal.reason] += 1
+                if is_news:
+                    self._standing.forget(source.host8, link.host8)
+        self._give(fresh, self._partitions[source.partition])
+        if passed:
+            self.gather(origin, passed, self._partitions[source.partition])
+
+    def origin(self, via: str, depth: int, importance: float) -> Origin:
+        """What the links of a page have in common."""
+        return Origin(via, depth, importance)
+
+    def gather(self, origin: Origin, links: list[Link], source: Partition) -> None:
+        """Links of a page, that passed the pure rules, to their owners."""
+        owners = self._owners
+        for link in links:
+            try:
+                owners[link.host8].links.append(link)
+            except KeyError:
+                self._owner(link).links.append(link)
+        now = self._clock.wall()
+        for owner in self._known_owners.values():
+            if not owner.links:
+                continue
+            partition = self._partitions.get(owner.partition)
+            if partition is not None:
+                partition.gather(origin, owner.links, now)
+            else:
+                self._outbox(source, owner.partition, [origin.found(link) for link in owner.links])
+            owner.links.clear()
+
+    def redirect(self, lease: Lease, target: str) -> None:
+        """A page answered with a redirect. The target of a seed's redirect belongs to the crawl: the operator meant it."""
+        record = lease.record
+        found = Discovered(
+            target, hash8(host_of(target)), hash8(target), LinkKind.REDIRECT, record.depth, lease.url, record.hops + 1,
+            importance=1.0 if record.depth == 0 else lease.visit.record.importance,
+            chain=self.chain_of(lease), vouching=self._sitemaps.vouching(self._partitions[lease.visit.partition], lease),
+        )  # fmt: skip
+        if record.depth == 0 and record.kind in (LinkKind.SEED, LinkKind.REDIRECT):
+            self._join(target, self._partitions[lease.visit.partition])
+        refusal = self.admission.judge(found)
+        if refusal is not None:
+            self._refuse(lease.visit, refusal.reason, 1)
+        else:
+            self._give([found], self._partitions[lease.visit.partition])
+
+    def sitemaps(self, source: VisitState, lines: Sequence[str], robots_url: str) -> None:
+        """Sitemap lines of a host's robots.txt, all at once."""
+        deque(self.sitemap_steps(source, lines, robots_url), maxlen=0)
+
+    def sitemap_steps(self, source: VisitState, lines: Sequence[str], robots_url: str) -> Iterator[None]:
+        """Sitemap lines of a host's robots.txt; one that is not a URL is passed over, as the rest of such a file is. A host that is only
+        asked because another's sitemaps are there has none of its own to offer. All steps are taken before the next commit is cut."""
+        if not self.admission.scope.holds(source.host):
+            return
+        named = self._sitemaps.named(lines)
+        for start in range(0, len(named), LINKS_AT_ONCE):
+            fresh = []
+            for raw in named[start : start + LINKS_AT_ONCE]:
+                try:
+                    url = self.canonical(raw, robots_url)
+                except InvalidUrl:
+                    continue
+                found = Discovered(url, hash8(host_of(url)), hash8(url), LinkKind.SITEMAP_FILE, 0, robots_url, importance=0.5)
+                refusal = self.admission.judge(found)
+                if refusal is None:
+                    fresh.append(found)
+                else:
+                    self._refuse(source, refusal.reason, 1)
+            self._give(fresh, self._partitions[source.partition])
+            if len(named) > LINKS_AT_ONCE:
+                yield  # ordinary files name a handful
+
+    def is_sitemap(self, lease: Lease) -> bool:
+        """Whether a URL was found as a sitemap."""
+        return self._sitemaps.is_sitemap(self._partitions[lease.visit.partition], lease)
+
+    def receive(self, partition: Partition, found: Sequence[Discovered]) -> None:
+        """A parcel of another worker's; its URLs passed the pure rules where they were found."""
+        self._discover(partition, found)
+
+    # -- owners -------------------------------------------------------------------------------------------------
+
+    def partition_of_host(self, host: str) -> int:
+        """The partition that owns a host."""
+        return partition_of(self.site_of(host), self._addressing.partitions)
+
+    def site_of(self, host: str) -> str:
+        return self._addressing.sites.site_of(host)
+
+    def canonical(self, raw: str, base: str | None = None) -> str:
+        """Canonical form. Raises ``InvalidUrl``."""
+        return self._addressing.canonicalizer.canonical(raw, base)
+
+    def via_of(self, lease: Lease) -> str:
+        """The URL of the page that a URL was found on."""
+        via = lease.record.via
+        return f"{scheme_of(lease.url)}://{lease.visit.host}{via}" if via.startswith("/") else via
+
+    def chain_of(self, lease: Lease) -> tuple[str, ...]:
+        """The URLs that redirected to this one, the first asked first; empty when it was not a redirect that led here. Of a record from
+        before chains were kept, the last of them alone."""
+        is_redirect = lease.record.kind is LinkKind.REDIRECT and lease.record.hops
+        return (*lease.record.chain, self.via_of(lease)) if is_redirect else ()
+
+    def site_usage(self, partition: Partition, host: str) -> Usage:
+        """What the host's site has taken."""
+        return self._standing.usage(partition, host)
+
+    def note_usage(self, partition: Partition, host: str, fetched: Fetched, is_capture: bool) -> None:
+        """Counts an exchange against the host's site."""
+        self._standing.note_usage(partition, host, fetched, is_capture)
+
+    def over_budget(self, partition: Partition, visit: VisitState) -> Refusal | None:
+        """Why nothing more may be fetched now from a host whose turn has come, or ``None``."""
+        return self._standing.over_budget(partition, visit)
+
+    def _owner(self, found: Discovered | Link) -> _Owner:
+        owner = self._owners.get(found.host8)
+        if owner is None:
+            number = self.partition_of_host(host_of(found.url))
+            owner = self._known_owners.get(number) or self._known_owners.setdefault(number, _Owner(number))
+            if len(self._owners) >= self.most_owners:
+                self._owners.clear()
+            self._owners[found.host8] = owner
+        return owner
+
+    def _give(self, found: list[Discovered], source: Partition) -> None:
+        by_owner: dict[int, list[Discovered]] = {}
+        for each in found:
+            by_owner.setdefault(self._owner(each).partition, []).append(each)
+        for owner, batch in by_owner.items():
+            partition = self._partitions.get(owner)
+            if partition is not None:
+                self._discover(partition, batch)
+            else:
+                self._outbox(source, owner, batch)
+
+    def _discover(self, partition: Partition, batch: Sequence[Discovered]) -> None:
+        now = self._clock.wall()
+
+        def discover(found: Sequence[Discovered]) -> list[bool]:
+            return partition.discover(found, now)
+
+        self._sitemaps.note(partition, batch)
+        if self._standing.counts_links:
+            self._standing.note_links(partition, batch)
+        files: dict[bytes, list[Discovered]] = {}
+        for each in batch:
+            if each.kind is LinkKind.SITEMAP_FILE:
+                files.setdefault(each.host8, []).append(each)
+        if files:
+            batch = [each for each in batch if each.kind is not LinkKind.SITEMAP_FILE]
+        discover(batch)
+        for host8, group in files.items():
+            left_out = self._sitemaps.take_in(partition, group, discover)
+            if left_out and (visit := partition.visits.find(host8)) is not None:
+                self._refuse(visit, Reason.SITEMAP_LIMIT, left_out)
+                partition.visits.touch(visit)
+
+    def _refuse(self, source: VisitState, reason: Reason, number: int) -> None:
+        """Refusals by pure rules are counted per rule and host of the page, and judged again when somebody asks."""
+        if number:
+            refused = dict(source.record.refused)
+            count(refused, int(reason), number)
+            source.record.refused = refused
+            counters = self._partitions[source.partition].counters
+            count(counters.rule_refusals, int(reason), number)

@@ -1,0 +1,60 @@
+"""Where the address table is that all crawls of a user on this machine share, so that together they press no address.
+
+It is in memory that all processes of the machine see, in a folder that only this user can enter: ``/dev/shm/lycosa-UID`` on Linux, else
+below the folder for temporary files. The variable ``LYCOSA_RUNTIME_DIR`` names another folder. The name of the file carries the version
+of its layout, so that programs of different versions do not disturb each other.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+from lycosa.config.sections import PolitenessSection
+from lycosa.politeness.addresses import MACHINE_ENTRIES, MACHINE_SLOTS, AddressTable
+
+VARIABLE = "LYCOSA_RUNTIME_DIR"
+NAME = "addresses-2"
+_SHARED_MEMORY = Path("/dev/shm")
+
+
+class NoMachineTable(Exception):
+    """The crawls of this machine cannot share a table; the message says why."""
+
+
+def machine_table(section: PolitenessSection) -> Path:
+    """The file, which exists and can be opened. Raises ``NoMachineTable``."""
+    folder = machine_folder()
+    try:
+        _make_private(folder)
+        path = folder / NAME
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        open_machine_table(path, section).close()
+    except (OSError, ValueError) as error:
+        what = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise NoMachineTable(f"{folder}: {what}") from error
+    return path
+
+
+def open_machine_table(path: Path, section: PolitenessSection) -> AddressTable:
+    """The table of all crawls, for one process. Raises ``ValueError`` or ``OSError``."""
+    return AddressTable(path, section, MACHINE_ENTRIES, MACHINE_SLOTS)
+
+
+def machine_folder() -> Path:
+    """The folder of this user."""
+    if named := os.environ.get(VARIABLE):
+        return Path(named)
+    # Not XDG_RUNTIME_DIR: a crawl that cron starts has none, and would not find the table of one that was started by hand.
+    base = _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK | os.X_OK) else Path(tempfile.gettempdir())
+    return base / f"lycosa-{os.getuid()}"
+
+
+def _make_private(folder: Path) -> None:
+    """The folder exists, is ours and no link, and nobody else can write there. Raises ``OSError``."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+        raise PermissionError(1, "it is not a folder that belongs to you alone", str(folder))

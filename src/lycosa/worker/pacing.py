@@ -1,0 +1,77 @@
+"""The one place that decides how long a host rests after an exchange.
+
+The rules are ``politeness.delay``'s; here they meet the host's visit state. A ``Rest`` is made before a request and asked when
+it has ended; one that is never asked (the request was cancelled) leaves the host the longest ordinary delay.
+"""
+
+from __future__ import annotations
+
+import random
+
+from lycosa.config.sections import PolitenessSection
+from lycosa.crawl_clock import CrawlClock
+from lycosa.frontier.visit_state import VisitState
+from lycosa.model.fetched import Fetched
+from lycosa.politeness.delay import after_exchange, clamp, delay_s, in_seconds, longest_delay
+from lycosa.reasons import Reason
+
+
+class Rest:
+    """The rest of one host after the exchange that is about to begin: ``until`` on the monotonic clock, ``time_until`` in crawl time."""
+
+    def __init__(self, visit: VisitState, section: PolitenessSection, clock: CrawlClock, chance: random.Random) -> None:
+        self._visit = visit
+        self._section = section
+        self._clock = clock
+        self._chance = chance
+        longest = longest_delay(section)
+        self._ended = (clock.monotonic(), clock.time())
+        self.until, self.time_until = (ended + longest for ended in self._ended)
+        self.is_asked = False
+
+    def of(self, visit: VisitState) -> Rest:
+        """The rest of another host, whose request begins now."""
+        return Rest(visit, self._section, self._clock, self._chance)
+
+    def __call__(self, fetched: Fetched, now: float, wall: float, is_robots: bool) -> float:
+        """Takes the answer into the host's pace, which counts in crawl time; gives the delay in seconds. ``wall`` is what a date in
+        Retry-After is compared with; ``is_robots`` says that the request was for robots.txt."""
+        record, time = self._visit.record, self._clock.time()
+        pace, asked = clamp(record.pace, self._section, time), in_seconds(fetched.header("retry-after"), wall)
+        # A refused HTTP/2 stream is what 503 is: a server that has too much to do.
+        status = 503 if fetched.reason is Reason.REQUEST_REFUSED else fetched.status
+        record.pace = after_exchange(pace, self._section, status, asked, fetched.duration_s, time, is_robots=is_robots)
+        self._ended = self.until, self.time_until = now, time
+        return self.decide()
+
+    def decide(self) -> float:
+        """The delay in seconds by the pace as it is now: again when the answer itself, a robots.txt, asked for one.
+
+        Jitter is drawn anew, so a second decision only lengthens: the attempt log has the first one already.
+        """
+        delay = delay_s(self._visit.record.pace, self._section, self._ended[1], self._chance)
+        self.until = max(self.until, self._ended[0] + delay.seconds)
+        self.time_until = max(self.time_until, self._ended[1] + delay.seconds)
+        self.is_asked = delay.source in ("retry-after", "backoff")
+        return self.until - self._ended[0]
+
+
+class Pacing:
+    """Makes the rests of one worker."""
+
+    def __init__(self, section: PolitenessSection, clock: CrawlClock, chance: random.Random) -> None:
+        self._section = section
+        self._clock = clock
+        self._chance = chance
+
+    def heed_crawl_delay(self, visit: VisitState) -> None:
+        """The host's robots.txt became known some time after its last exchange: a Crawl-delay counts from now."""
+        record, section = visit.record, self._section
+        if record.pace.crawl_delay_s > section.delay_s:
+            now, time = self._clock.monotonic(), self._clock.time()
+            delay = delay_s(record.pace, section, time, self._chance).seconds
+            visit.rest_time, record.rest_at = max(visit.rest_time, now + delay), max(record.rests_until, time + delay)
+            visit.next_time, record.next_at = max(visit.next_time, visit.rest_time), max(record.next_at, record.rest_at)
+
+    def rest_of(self, visit: VisitState) -> Rest:
+        return Rest(visit, self._section, self._clock, self._chance)

@@ -1,0 +1,103 @@
+"""Permits for captures: ``--max-pages`` holds exactly, ``--max-bytes`` may be overrun by what is in flight."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lycosa.config.sections import LimitSection
+
+
+class GrantedPermits:
+    """Permits of one worker among several: the supervisor grants them in small numbers. ``want`` asks for more, with what is given back."""
+
+    def __init__(self, section: LimitSection, want: Callable[[int], None]) -> None:
+        self._is_limited = bool(section.max_pages)
+        self._want = want
+        self._left = 0
+        self._open = 0
+        self.is_waiting = False
+
+    def __repr__(self) -> str:
+        return f"<GrantedPermits left={self._left} open={self._open} waiting={self.is_waiting}>"
+
+    def may_take(self) -> bool:
+        """Whether ``take`` would give one; asks for more when none is left."""
+        if self._is_limited and self._left == 0 and not self.is_waiting:
+            self.is_waiting = True
+            self._want(0)
+        return not self._is_limited or self._left > 0
+
+    def take(self) -> bool:
+        if not self._is_limited:
+            return True
+        if not self.may_take():
+            return False
+        self._left -= 1
+        self._open += 1
+        return True
+
+    def give_back(self) -> None:
+        if self._is_limited:
+            self._left += 1
+            self._open -= 1
+
+    def used(self, body_bytes: int) -> None:
+        if self._is_limited:
+            self._open -= 1
+
+    def granted(self, captures: int) -> None:
+        """The supervisor's answer."""
+        self._left += captures
+        self.is_waiting = False
+
+    def return_unused(self) -> None:
+        """The worker has nothing to use them for."""
+        if self._left:
+            left, self._left = self._left, 0
+            self._want(left)
+
+
+class LocalPermits:
+    """One worker's permits. ``captures`` and ``body_bytes`` are what the crawl has; ``on_limit`` is called when nothing more is given."""
+
+    def __init__(self, section: LimitSection, captures: int, body_bytes: int, on_limit: Callable[[], None]) -> None:
+        self._section = section
+        self._captures = captures
+        self._bytes = body_bytes
+        self._open = 0
+        self._on_limit = on_limit
+
+    def __repr__(self) -> str:
+        return f"<LocalPermits captures={self._captures} open={self._open} bytes={self._bytes}>"
+
+    def may_take(self) -> bool:
+        """Whether ``take`` would give one. What is in flight may still fail and give its permit back."""
+        if self._is_reached():
+            self._on_limit()
+            return False
+        return not self._section.max_pages or self._captures + self._open < self._section.max_pages
+
+    def take(self) -> bool:
+        """A permit for one capture; it ends in ``used`` or ``give_back``."""
+        if not self.may_take():
+            return False
+        self._open += 1
+        return True
+
+    def give_back(self) -> None:
+        """The permit was not needed: nothing was captured."""
+        self._open -= 1
+
+    def used(self, body_bytes: int) -> None:
+        """A capture was made."""
+        self._open -= 1
+        self._captures += 1
+        self._bytes += body_bytes
+        if self._is_reached():
+            self._on_limit()
+
+    def _is_reached(self) -> bool:
+        section = self._section
+        return bool(section.max_pages and self._captures >= section.max_pages) or bool(
+            section.max_bytes and self._bytes >= section.max_bytes
+        )

@@ -1,0 +1,47 @@
+"""The ports of a real crawl: libcurl, the name servers, the parse child, RocksDB, threads."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from lycosa.config.sections import Config, Cookies, FetchSection
+from lycosa.fetch import AiodnsQuery, CachingResolver, CookieJars, CurlFetcher, Guard
+from lycosa.folder.names import spool_folder, suffix_list
+from lycosa.kv.port import Opener
+from lycosa.kv.rocks import SharedCache, rocks_opener
+from lycosa.parse.parent import ChildParser
+from lycosa.parse.parser_config import ParserConfig
+from lycosa.system.clock import SystemClock, ThreadOffload
+from lycosa.system.memory_plan import MemoryPlan
+from lycosa.urls.identity import Sites
+from lycosa.worker.assembly import Ports
+from lycosa.worker.committing import Reach
+
+
+def cache_of(plan: MemoryPlan) -> SharedCache:
+    """The tables' part of a worker's memory."""
+    return SharedCache(plan.cache, min(plan.memtables, plan.cache // 2), plan.memtable)
+
+
+def real_ports(folder: Path, config: Config, user_agent: str, open_table: Opener | None = None, reach: Reach = lambda _: None) -> Ports:
+    """Raises ``ValueError`` when a setting of the fetcher or the resolver is not usable."""
+    clock = SystemClock()
+    guard = Guard(config.fetch.allow_addresses)
+    return Ports(
+        clock=clock,
+        offload=ThreadOffload(),
+        fetcher=CurlFetcher(
+            config.fetch, user_agent, config.agent.contact, guard, clock, spool_folder(folder), _cookies(folder, config.fetch)
+        ),
+        resolver=CachingResolver(config.dns, clock, AiodnsQuery(config.dns)),
+        parser=ChildParser(ParserConfig(config.parse, config.canonical, config.agent.product), clock),
+        open_table=open_table or rocks_opener(),
+        reach=reach,
+        free_bytes=lambda: shutil.disk_usage(folder).free,
+    )
+
+
+def _cookies(folder: Path, section: FetchSection) -> CookieJars | None:
+    """Jars by the crawl's own sites, when the operator wants them."""
+    return CookieJars(Sites(suffix_list(folder)).site_of, section.cookie_bytes) if section.cookies is Cookies.SITE else None

@@ -1,0 +1,78 @@
+"""The steps of ``memory_relief``, done: what a worker gives back when the crawl's memory comes near its bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from lycosa.kv.rocks import SharedCache
+from lycosa.system.memory import give_back
+from lycosa.system.memory_plan import MemoryPlan
+from lycosa.system.memory_relief import MemoryGuard, Relief
+from lycosa.worker.assembly import Assembled, Ports
+from lycosa.worker.messages import ProcessMemory
+from lycosa.worker.progress import memory_of
+
+_SMALLER = 4  # times, of the workbench
+
+
+class Recycled(Protocol):
+    """The parse child, seen from here."""
+
+    @property
+    def pid(self) -> int | None: ...
+    def recycle(self) -> None: ...
+
+
+class Reliever:
+    """Of one worker. ``hear`` is called with what the crawl's processes hold together; it acts, and undoes it when that is far below."""
+
+    def __init__(self, plan: MemoryPlan, slots: int, assembled: Assembled, parser: Recycled, cache: SharedCache, ports: Ports) -> None:
+        self._guard = MemoryGuard(plan.total, plan.share)
+        self._plan, self._slots = plan, slots
+        self._worker, self._assembled = assembled.worker, assembled
+        self._parser, self._cache, self._clock, self._offload = parser, cache, ports.clock, ports.offload
+        self._capacity = assembled.worker.frontier.capacity
+        self._steps: dict[Relief, Callable[[], None]] = {
+            Relief.CACHES: self._drop_caches,
+            Relief.WORKBENCH: lambda: self._worker.frontier.resize(max(self._capacity // _SMALLER, slots)),
+            Relief.PARSER: parser.recycle,
+            Relief.STOP: lambda: self._worker.fetch_at_most(0),
+            Relief.NARROW: lambda: self._worker.fetch_at_most(1),
+        }
+
+    def __repr__(self) -> str:
+        return f"<Reliever {self._guard!r}>"
+
+    @property
+    def relief(self) -> Relief:
+        """The step that it is at."""
+        return self._guard.relief
+
+    def memory(self) -> list[ProcessMemory]:
+        """What the worker and its parser hold."""
+        return memory_of(self._parser.pid)
+
+    async def hear(self, total: int) -> None:
+        """Acts on the crawl's memory, if it must."""
+        before = self._guard.relief
+        mine = sum(each.own_bytes for each in self.memory())
+        relief = self._guard.judge(self._clock.monotonic(), total, mine, self._worker.running)
+        if relief > before:
+            for step in range(before + 1, relief + 1):
+                if (act := self._steps.get(Relief(step))) is not None:
+                    act()
+            await self._offload.run(give_back)
+        elif before and not relief:
+            self._undo()
+
+    def _drop_caches(self) -> None:
+        self._assembled.intake.shed()
+        self._assembled.robots.shed()
+        self._worker.frontier.shed()
+        self._cache.resize(self._plan.cache // 2)
+
+    def _undo(self) -> None:
+        self._cache.resize(self._plan.cache)
+        self._worker.frontier.resize(self._capacity)
+        self._worker.fetch_at_most(self._slots)

@@ -1,0 +1,139 @@
+"""Stored bodies that were never parsed, parsed from their WARC records, and their links handed in as if they had been found then.
+
+Each goes the way of a fetched page from the parser on: links to the intake with the depth and the page of that time, and the remark on the
+URL's record changed, both in one commit. What is already stored stays as it is, the row of the capture too. A body that cannot be read any
+more (its segment was taken away) is fetched again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Container, Mapping
+from pathlib import Path
+
+import msgspec
+
+from lycosa.crawl_clock import CrawlClock
+from lycosa.frontier.back_queue import Entry
+from lycosa.frontier.lease import Lease
+from lycosa.frontier.partition import Partition
+from lycosa.frontier.unparsed import OURS, THEIRS, UnparsedBody
+from lycosa.model.fetched import Fetched
+from lycosa.model.parsed import Document, Parsed
+from lycosa.ports import Offload, Parser
+from lycosa.reasons import Reason
+from lycosa.store.reading import RecordError, StoredRecord, read_record_at
+from lycosa.urls.identity import hash8, host_of
+from lycosa.worker.intake import Intake
+
+_BATCH = 16
+_HTML = frozenset({"text/html", "application/xhtml+xml"})
+_REVISIT = "revisit"
+_Key = tuple[Partition, bytes]
+
+
+class Reparsed(msgspec.Struct):
+    """What came of it: bodies parsed, links that they had, bodies that the parser did not get through again, URLs to be fetched again."""
+
+    parsed: int = 0
+    links: int = 0
+    failed: int = 0
+    to_fetch: int = 0
+
+
+class Reparsing:
+    """Of one worker, for the partitions that it owns. ``done`` counts what was achieved since it was made."""
+
+    def __init__(
+        self, folder: Path, partitions: Mapping[int, Partition], intake: Intake, parser: Parser, offload: Offload, clock: CrawlClock
+    ) -> None:
+        self._folder = folder
+        self._partitions = partitions
+        self._intake = intake
+        self._parser = parser
+        self._offload = offload
+        self._clock = clock
+        self.done = Reparsed()
+        for partition in partitions.values():
+            partition.unparsed.adopt()
+
+    def __repr__(self) -> str:
+        return f"<Reparsing {self.done}>"
+
+    def waiting(self, reasons: Container[Reason] = OURS) -> int:
+        """Bodies that wait to be parsed."""
+        return sum(partition.unparsed.count(reasons) for partition in self._partitions.values())
+
+    async def run(self, may_go_on: Callable[[], Awaitable[bool]], reasons: Container[Reason] = OURS) -> None:
+        """All that were not parsed for one of these reasons, once. ``may_go_on`` is awaited before each few; it ends when that says no."""
+        keys = [(partition, url) for partition in self._partitions.values() for url in partition.unparsed.of(reasons)]
+        for start in range(0, len(keys), _BATCH):
+            if not await may_go_on():
+                return
+            for key in keys[start : start + _BATCH]:
+                await self._one(key)
+
+    async def _one(self, key: _Key) -> None:
+        partition, url = key
+        body, lease = partition.unparsed.get(url), self._lease(key)
+        if body is None or lease is None:
+            return
+        record = await self._read(body)
+        parsed = await self._parse(lease, record) if record is not None else None
+        # Nothing awaits from here on, so a commit holds all of it or nothing.
+        if partition.unparsed.get(url) != body or url in partition.leased:
+            return  # fetched meanwhile, or about to be: that parse counts
+        if parsed is None:
+            partition.unparsed.fetch_again(url, self._clock.time())
+            self.done.to_fetch += 1
+        elif parsed.reason in OURS or parsed.reason in THEIRS:
+            partition.unparsed.failed(url, body, parsed.reason)
+            self.done.failed += 1
+        else:
+            self._take(key, lease, body, parsed)
+
+    def _lease(self, key: _Key) -> Lease | None:
+        """What links are found by is a lease; this one was not handed out and is not given back."""
+        partition, url = key
+        record, visit = partition.find(url[:8], url[8:]), partition.visits.find(url[:8])
+        if record is None or visit is None or url in partition.leased:
+            return None
+        return Lease(visit, Entry(0, 0, url[8:], 0), record)
+
+    def _take(self, key: _Key, lease: Lease, body: UnparsedBody, parsed: Parsed) -> None:
+        partition, url = key
+        history = lease.record.history
+        remark = parsed.reason
+        if not remark and history is not None and history.is_same:
+            remark = Reason.DUPLICATE
+        partition.unparsed.parsed(url, body, remark)
+        partition.counters.pages += parsed.media_type in _HTML
+        self._intake.outlinks(lease, parsed)
+        self.done.parsed += 1
+        self.done.links += len(parsed.links)
+
+    async def _parse(self, lease: Lease, record: StoredRecord) -> Parsed:
+        headers = Fetched(lease.url, Reason.NONE, header_block=record.header_block).headers()
+        is_sitemap, is_cut = self._intake.is_sitemap(lease), "WARC-Truncated" in record.fields
+        return await self._parser.parse(Document(lease.url, 200, headers, record.body, "", is_sitemap, is_cut))
+
+    async def _read(self, body: UnparsedBody) -> StoredRecord | None:
+        """The record with the body, which is another URL's when that had the same one; ``None`` when it is not there."""
+        record = await self._record(body.segment, body.offset)
+        if record is None or record.fields.get("WARC-Type") != _REVISIT:
+            return record
+        url = record.fields.get("WARC-Refers-To-Target-URI", "")
+        partition = self._partitions.get(self._intake.partition_of_host(host_of(url))) if url else None
+        found = partition.find(hash8(host_of(url)), hash8(url)) if partition is not None else None
+        history = found.history if found is not None else None
+        if history is None or f"<{history.record_id}>" != record.fields.get("WARC-Refers-To"):
+            return None
+        original = await self._record(history.segment, history.offset)
+        if original is None or original.fields.get("WARC-Type") == _REVISIT:
+            return None
+        return msgspec.structs.replace(original, header_block=record.header_block)
+
+    async def _record(self, segment: str, offset: int) -> StoredRecord | None:
+        try:
+            return await self._offload.run(lambda: read_record_at(self._folder, segment, offset))
+        except (RecordError, OSError):
+            return None

@@ -1,0 +1,33 @@
+"""The stages of one worker, by name, for those who ask them in turn."""
+
+from __future__ import annotations
+
+import msgspec
+
+from lycosa.frontier.frontier import Frontier
+from lycosa.ports import Parser
+from lycosa.store.segments import SegmentStore
+from lycosa.worker.capturing import Capturing
+from lycosa.worker.errands import Errands
+from lycosa.worker.intake import Intake
+from lycosa.worker.leasing import Leasing
+from lycosa.worker.reparsing import Reparsing
+from lycosa.worker.robots import Robots
+from lycosa.worker.sender import Sender
+from lycosa.worker.slicing import Slices
+
+
+class Stages(msgspec.Struct, frozen=True):
+    """In the order in which they are asked."""
+
+    frontier: Frontier
+    robots: Robots
+    leasing: Leasing
+    sender: Sender
+    parser: Parser
+    capturing: Capturing
+    store: SegmentStore
+    intake: Intake
+    reparsing: Reparsing
+    slices: Slices
+    errands: Errands

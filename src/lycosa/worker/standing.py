@@ -1,0 +1,105 @@
+"""How each site stands: what it took of the crawl, which of its hosts were visited, and how many other sites link to it.
+
+All of that is kept in the table of the partition that owns the site, written with the commit of what it counts, so a crash never
+counts twice. Who links is told by the discovered URLs themselves, known ones too: ``via`` is the page that a link was found on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from lycosa.admit.budgets import over_budget
+from lycosa.admit.linking import with_site
+from lycosa.admit.refusal import Refusal
+from lycosa.config.sections import BudgetSection
+from lycosa.frontier.partition import Partition
+from lycosa.frontier.visit_state import VisitState
+from lycosa.kv.records import encode, linking_key, site_key
+from lycosa.model.discovered import Discovered, LinkKind
+from lycosa.model.fetched import Fetched
+from lycosa.model.usage import Usage
+from lycosa.seen.recent import RecentHashes
+from lycosa.urls.identity import hash8, host_of
+
+_PAIRS = 50_000  # of a linking and a linked host that are remembered, so that a repeated link costs no look-up
+_NO_LINKS = frozenset({LinkKind.SEED, LinkKind.REDIRECT, LinkKind.SITEMAP, LinkKind.SITEMAP_FILE})
+_USAGE = msgspec.msgpack.Decoder(Usage)
+
+
+class Standing:
+    """One per worker. Nothing about links is kept while ``budgets.pages_per_linking_site`` is 0."""
+
+    def __init__(self, section: BudgetSection, site_of: Callable[[str], str]) -> None:
+        self._section = section
+        self._site_of = site_of
+        self.counts_links = section.pages_per_linking_site > 0
+        self._has_site_limit = bool(section.site_pages or section.site_bytes or section.site_hosts)
+        self._found = RecentHashes(_PAIRS)
+        self._noted = RecentHashes(_PAIRS)
+
+    def __repr__(self) -> str:
+        return f"<Standing counts_links={self.counts_links} noted={self._noted!r}>"
+
+    # -- budgets ------------------------------------------------------------------------------------------------
+
+    def over_budget(self, partition: Partition, visit: VisitState) -> Refusal | None:
+        """Whether a host whose turn has come may be visited; one that may takes its place among its site's hosts."""
+        section, record = self._section, visit.record
+        site = self.usage(partition, visit.host) if self._has_site_limit else Usage()
+        linking = self._linking(partition, visit.host) if self.counts_links and 0 < section.site_pages <= site.pages else b""
+        refusal = over_budget(section, record.usage, site, linking, record.has_place)
+        if refusal is None and section.site_hosts and not record.has_place:
+            record.has_place = True
+            partition.visits.touch(visit)
+            self._put(partition, visit.host, msgspec.structs.replace(site, hosts=site.hosts + 1))
+        return refusal
+
+    def usage(self, partition: Partition, host: str) -> Usage:
+        """What the host's site has taken."""
+        value = partition.table.get(site_key(self._site_of(host)))
+        return _USAGE.decode(value) if value is not None else Usage()
+
+    def note_usage(self, partition: Partition, host: str, fetched: Fetched, is_capture: bool) -> None:
+        """Counts an exchange against the host's site."""
+        before = self.usage(partition, host)
+        pages, size, time_s = before.pages + is_capture, before.bytes + fetched.body_bytes, before.time_s + fetched.duration_s
+        self._put(partition, host, Usage(pages, size, time_s, before.discovered, before.hosts))
+
+    def _put(self, partition: Partition, host: str, usage: Usage) -> None:
+        partition.table.put(site_key(self._site_of(host)), encode(usage))
+
+    # -- who links ----------------------------------------------------------------------------------------------
+
+    def is_news(self, source8: bytes, target8: bytes) -> bool:
+        """Whether a link between two hosts was not met lately, so that the target's owner should hear of it although it knows the URL."""
+        return source8 != target8 and self._found.admit(source8 + target8)
+
+    def forget(self, source8: bytes, target8: bytes) -> None:
+        """The link was refused, so its owner did not hear of it: the next one is news again."""
+        self._found.forget(source8 + target8)
+
+    def note_links(self, partition: Partition, batch: Iterable[Discovered]) -> None:
+        """URLs of this partition were found: the sites of the pages that they were found on link to theirs."""
+        via, host, host8 = "", "", b""
+        for found in batch:
+            if not found.via or found.kind in _NO_LINKS:
+                continue
+            if found.via != via:
+                via, host = found.via, host_of(found.via)
+                host8 = hash8(host)
+            if host8 != found.host8 and self._noted.admit(host8 + found.host8):
+                self._note(partition, self._site_of(host), self._site_of(host_of(found.url)))
+
+    def _note(self, partition: Partition, source: str, target: str) -> None:
+        if source == target:
+            return
+        key = linking_key(target)
+        before = partition.table.get(key) or b""
+        after = with_site(before, hash8(source))
+        if after is not before:
+            partition.table.put(key, after)
+
+    def _linking(self, partition: Partition, host: str) -> bytes:
+        return partition.table.get(linking_key(self._site_of(host))) or b""
