@@ -32,7 +32,7 @@ from bench.interpreter import described
 
 from lycosa.admit.scope import Scope
 from lycosa.admit.traps import Traps
-from lycosa.commit import CommitLog, CommitRecord, PartitionBatch, marked
+from lycosa.commit import Commit, CommitLog, PartitionBatch, marked
 from lycosa.config.sections import CanonicalSection, PrioritySection, ScopeSection, TrapSection
 from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.partition import Partition
@@ -130,7 +130,7 @@ class Crawl:
     def commit(self) -> None:
         """As the worker does, in one thread."""
         batches = [PartitionBatch(p.number, writes) for p in self.partitions if (writes := p.freeze())]
-        record = CommitRecord(epoch=1, sequence=self.log.next_sequence, wall=NOW + self.now, batches=batches)
+        record = Commit(term=1, sequence=self.log.next_sequence, wall=NOW + self.now, batches=batches)
         for batch in batches:
             self.partitions[batch.partition].seen.seal(record.sequence)
         self.log.append(record)

@@ -23,7 +23,7 @@ from bench.frontier import NOW, PARTITIONS, Crawl, rss_bytes
 from bench.frontier_load import seen_path, table_folder
 from bench.frontier_web import host_name
 
-from lycosa.commit import CommitRecord
+from lycosa.commit import Commit
 from lycosa.frontier.visit_state import VisitState
 from lycosa.model.discovered import Discovered, LinkKind
 from lycosa.system.memory import give_back, use_few_arenas
@@ -76,7 +76,7 @@ def measure(folder: Path, hosts: int, links: int, visits: int) -> None:
     opened = time.monotonic() - start
     while crawl.log.next_sequence <= max(partition.seen.stamp for partition in crawl.partitions):
         # The tables were made by two processes, with a log each: this one's goes on behind both.
-        crawl.log.append(CommitRecord(epoch=1, sequence=crawl.log.next_sequence, wall=float(NOW), batches=[]))
+        crawl.log.append(Commit(term=1, sequence=crawl.log.next_sequence, wall=float(NOW), batches=[]))
     waiting = sum(len(partition.front) for partition in crawl.partitions)
     assert waiting == hosts, (waiting, hosts)
     at_start = own_mb()

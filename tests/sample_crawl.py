@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lycosa.commit import CommitLog, CommitRecord, PartitionBatch, marked
+from lycosa.commit import Commit, CommitLog, PartitionBatch, marked
 from lycosa.folder import manifest as manifests
 from lycosa.frontier.visit_state import HostState, VisitRecord
 from lycosa.kv.records import UrlRecord, encode, host_key, robots_key, url_key
@@ -78,7 +78,7 @@ class SampleCrawl:
     def commit(self, writes: Writes) -> None:
         batch = PartitionBatch(self.number, writes)
         lengths = self.write_files()
-        record = CommitRecord(epoch=1, sequence=self.log.next_sequence, wall=START, lengths=lengths, batches=[batch])
+        record = Commit(term=1, sequence=self.log.next_sequence, wall=START, lengths=lengths, batches=[batch])
         self.log.append(record)
         self.table.write(marked(batch, record.mark, 0))
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.commit import CommitLog, CommitRecord, PartitionBatch
+from lycosa.commit import Commit, CommitLog, PartitionBatch
 from lycosa.exchange import (
     Exchange,
     ExchangeError,
@@ -476,7 +476,7 @@ class Ends:
 WORKER = """
 import asyncio, sys
 from pathlib import Path
-from lycosa.commit import CommitLog, CommitRecord, Mark, PartitionBatch, missing
+from lycosa.commit import CommitLog, Commit, Mark, PartitionBatch, missing
 from lycosa.exchange import Inbox, SocketExchange
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.kv.overlay import Overlay
@@ -504,7 +504,7 @@ async def main(folder, sockets):
         await asyncio.sleep(0.003)
         if table.open_writes:
             writes = table.freeze()
-            record = CommitRecord(epoch=1, sequence=log.next_sequence, wall=0.0, batches=[PartitionBatch(1, writes)])
+            record = Commit(term=1, sequence=log.next_sequence, wall=0.0, batches=[PartitionBatch(1, writes)])
             await asyncio.to_thread(log.append, record)
             store.write(writes)
             table.settle()
@@ -556,6 +556,6 @@ def replayed(folder: Path) -> dict[str, int]:
     return {key[1:].decode(): int.from_bytes(value or b"") for key, value in table.items() if key.startswith(b"U")}
 
 
-def writes(record: CommitRecord) -> list[tuple[bytes, bytes | None]]:
+def writes(record: Commit) -> list[tuple[bytes, bytes | None]]:
     batches: list[PartitionBatch] = record.batches
     return [pair for batch in batches for pair in pairs_of(batch.writes)]

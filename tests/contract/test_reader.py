@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.commit import CommitLog, CommitRecord, Mark, PartitionBatch, marked
+from lycosa.commit import Commit, CommitLog, Mark, PartitionBatch, marked
 from lycosa.folder import manifest as manifests
 from lycosa.frontier.visit_state import HostState, VisitRecord
 from lycosa.inspect.reader import CrawlReader, TableView
@@ -37,7 +37,7 @@ class Crawl:
 
     def commit(self, writes: list[tuple[bytes, bytes | None]], apply: bool = True) -> None:
         batch = PartitionBatch(self.number, writes)
-        record = CommitRecord(epoch=1, sequence=self.log.next_sequence, wall=1000.0 + self.log.next_sequence, batches=[batch])
+        record = Commit(term=1, sequence=self.log.next_sequence, wall=1000.0 + self.log.next_sequence, batches=[batch])
         self.log.append(record)
         if apply:
             self.table.write(marked(batch, record.mark, 0))
@@ -123,7 +123,7 @@ def test_a_partition_without_a_table_is_read_from_the_log_alone(tmp_path: Path) 
         path.unlink()
     crawl.table._folder.rmdir()
     log = CommitLog(tmp_path / "log", 0)
-    log.append(CommitRecord(epoch=1, sequence=1, wall=5.0, batches=[PartitionBatch(0, [(b"a", b"1")])]))
+    log.append(Commit(term=1, sequence=1, wall=5.0, batches=[PartitionBatch(0, [(b"a", b"1")])]))
     log.close()
     assert pairs(tmp_path) == {b"a": b"1"}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from judging import are_balanced, asked, host_states, is_polite, new_folder, quick_config
-from lycosa.commit import CommitLog, CommitRecord
+from lycosa.commit import Commit, CommitLog
 from lycosa.config.sections import BudgetSection, RetrySection
 from lycosa.inspect.audit.run import audit
 from lycosa.kv.memory import MemoryStores
@@ -34,7 +34,7 @@ def die(crawl: VirtualCrawl, seeds: list[str], turn: int) -> None:
 def forget_crawl_time(folder: Path) -> None:
     """The last commit becomes one of an older program, made after the clock was right again."""
     log = CommitLog(folder / "log", 0)
-    log.append(CommitRecord(epoch=log.last.epoch, sequence=log.next_sequence, wall=EPOCH, lengths=log.last.lengths))
+    log.append(Commit(term=log.last.term, sequence=log.next_sequence, wall=EPOCH, lengths=log.last.lengths))
     log.close()
 
 

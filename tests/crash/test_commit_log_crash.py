@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lycosa.attempts import read_attempts, unfinished
-from lycosa.commit import CommitLog, CommitRecord, Mark, PartitionBatch, all_logs, marked, merged, missing
+from lycosa.commit import Commit, CommitLog, Mark, PartitionBatch, all_logs, marked, merged, missing
 from lycosa.kv.memory import MemoryKeyValue, MemoryStores
 from lycosa.system.durable import cut_back
 
@@ -19,7 +19,7 @@ from lycosa.system.durable import cut_back
 COMMITTER = """
 import os, sys
 from pathlib import Path
-from lycosa.commit import CommitLog, CommitRecord, PartitionBatch
+from lycosa.commit import CommitLog, Commit, PartitionBatch
 from lycosa.system.durable import cut_back
 folder, size = Path(sys.argv[1]), int(sys.argv[2])
 log = CommitLog(folder / "log", 0, file_bytes=20 * size)
@@ -31,7 +31,7 @@ while True:
     os.write(fd, b"%08d" % number)
     os.fdatasync(fd)
     batch = PartitionBatch(number % 3, [(b"last", b"%d" % number), (b"fill", os.urandom(size))])
-    log.append(CommitRecord(epoch=1, sequence=number, wall=0.0, lengths={"out.bin": 8 * number}, batches=[batch]))
+    log.append(Commit(term=1, sequence=number, wall=0.0, lengths={"out.bin": 8 * number}, batches=[batch]))
     log.drop_until(number - 40)
     print(number, flush=True)
 """
@@ -105,7 +105,7 @@ def test_tables_that_lost_their_unflushed_end_are_brought_up_to_the_log(tmp_path
     disks = [MemoryStores() for _ in range(4)]
     stores = [disk(tmp_path) for disk in disks]
     truth: list[dict[bytes, bytes]] = [{} for _ in stores]
-    for epoch in range(1, 5):
+    for term in range(1, 5):
         logs = {log.worker: log for log in all_logs(tmp_path)}
         apply_missing(list(logs.values()), stores)
         assert [dict(store.scan(b"k", b"l")) for store in stores] == truth
@@ -114,7 +114,7 @@ def test_tables_that_lost_their_unflushed_end_are_brought_up_to_the_log(tmp_path
             logs.setdefault(worker, CommitLog(tmp_path, worker, file_bytes=300))
         for _ in range(chance.randrange(40)):
             log = logs[chance.randrange(workers)]
-            commit(log, epoch, [number for number in range(4) if number % workers == log.worker], stores, truth, chance)
+            commit(log, term, [number for number in range(4) if number % workers == log.worker], stores, truth, chance)
             if chance.random() < 0.1:
                 for store in stores:
                     store.flush()
@@ -128,10 +128,10 @@ def test_tables_that_lost_their_unflushed_end_are_brought_up_to_the_log(tmp_path
 
 
 def commit(
-    log: CommitLog, epoch: int, owned: list[int], stores: list[MemoryKeyValue], truth: list[dict[bytes, bytes]], chance: random.Random
+    log: CommitLog, term: int, owned: list[int], stores: list[MemoryKeyValue], truth: list[dict[bytes, bytes]], chance: random.Random
 ) -> None:
-    batches = [PartitionBatch(number, [(b"k%d" % chance.randrange(5), b"%d.%d" % (epoch, log.next_sequence))]) for number in owned]
-    record = CommitRecord(epoch=epoch, sequence=log.next_sequence, wall=0.0, batches=batches)
+    batches = [PartitionBatch(number, [(b"k%d" % chance.randrange(5), b"%d.%d" % (term, log.next_sequence))]) for number in owned]
+    record = Commit(term=term, sequence=log.next_sequence, wall=0.0, batches=batches)
     log.append(record)
     for batch in batches:
         stores[batch.partition].write(marked(batch, record.mark, 0))

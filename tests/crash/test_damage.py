@@ -242,7 +242,7 @@ def make_old(folder: Path) -> None:
         frames = b""
         for record in records:
             batches = [[batch.partition, batch.writes] for batch in record.batches]
-            payload = msgspec.msgpack.encode([record.epoch, record.sequence, record.wall, record.lengths, batches])
+            payload = msgspec.msgpack.encode([record.term, record.sequence, record.wall, record.lengths, batches])
             checksum = xxhash.xxh3_64_intdigest(payload, int.from_bytes(head[8:]))
             frames += b"\xc5LyR" + len(payload).to_bytes(4) + checksum.to_bytes(8) + payload
         if records:

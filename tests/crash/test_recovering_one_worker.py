@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lycosa.commit import CommitLog, CommitRecord, PartitionBatch
+from lycosa.commit import Commit, CommitLog, PartitionBatch
 from lycosa.config.sections import Config
 from lycosa.folder.names import log_folder, table_folder
 from lycosa.kv.memory import MemoryKeyValue
@@ -23,9 +23,9 @@ def test_a_partition_that_the_worker_owned_in_an_earlier_run_is_left_to_its_owne
 
     log_folder(tmp_path).mkdir(parents=True)
     log = CommitLog(log_folder(tmp_path), 1)
-    for sequence, (epoch, partition) in enumerate([(1, 4), (1, 1), (2, 3)], log.next_sequence):
-        batches = [PartitionBatch(partition, {b"x": b"%d" % epoch})]
-        log.append(CommitRecord(epoch=epoch, sequence=sequence, wall=1.0, batches=batches))
+    for sequence, (term, partition) in enumerate([(1, 4), (1, 1), (2, 3)], log.next_sequence):
+        batches = [PartitionBatch(partition, {b"x": b"%d" % term})]
+        log.append(Commit(term=term, sequence=sequence, wall=1.0, batches=batches))
     log.close()
     recovered = recover_worker(tmp_path, Config(), open_table, 1, (1, 3, 5))
     assert recovered.replayed == 2

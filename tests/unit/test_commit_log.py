@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from lycosa.commit import (
     MARK_KEY,
+    Commit,
     CommitLog,
-    CommitRecord,
     LastCommit,
     LogDamaged,
     Mark,
@@ -33,9 +33,9 @@ from lycosa.kv.memory import MemoryKeyValue
 from lycosa.system.durable import DiskFull, FileTooShort, cut_back, replace_file
 
 
-def record(sequence: int, epoch: int = 1, partition: int = 0, size: int = 10) -> CommitRecord:
+def record(sequence: int, term: int = 1, partition: int = 0, size: int = 10) -> Commit:
     batch = PartitionBatch(partition, [(b"k%d" % sequence, b"v" * size), (b"gone", None)])
-    return CommitRecord(epoch=epoch, sequence=sequence, wall=1e9 + sequence, lengths={"warc/a.warc.gz": sequence * 100}, batches=[batch])
+    return Commit(term=term, sequence=sequence, wall=1e9 + sequence, lengths={"warc/a.warc.gz": sequence * 100}, batches=[batch])
 
 
 def filled(folder: Path, count: int, worker: int = 0, **settings: int) -> CommitLog:
@@ -191,7 +191,7 @@ def test_bytes_inside_a_record_never_pass_for_a_record(tmp_path: Path) -> None:
     filled(tmp_path / "other", 1).close()
     frame = files(tmp_path / "other")[0].read_bytes()[16:]
     log = CommitLog(tmp_path, 0)
-    log.append(CommitRecord(epoch=1, sequence=1, wall=0.0, batches=[PartitionBatch(0, [(b"k", frame)])]))
+    log.append(Commit(term=1, sequence=1, wall=0.0, batches=[PartitionBatch(0, [(b"k", frame)])]))
     log.close()
     path = files(tmp_path)[0]
     path.write_bytes(path.read_bytes()[:-1])
@@ -229,15 +229,15 @@ def test_sequences_must_follow_each_other(tmp_path: Path) -> None:
     with pytest.raises(AssertionError):
         log.append(record(3))
     with pytest.raises(AssertionError):
-        log.append(record(2, epoch=0))
+        log.append(record(2, term=0))
     log.close()
 
 
 def test_logs_of_more_workers_than_now_are_found_and_merged_by_run(tmp_path: Path) -> None:
     for worker, records in {0: [(1, 1), (1, 2), (3, 3)], 2: [(1, 1), (2, 2)], 11: [(2, 1)]}.items():
         log = CommitLog(tmp_path, worker)
-        for epoch, sequence in records:
-            log.append(record(sequence, epoch, partition=worker))
+        for term, sequence in records:
+            log.append(record(sequence, term, partition=worker))
         log.close()
     logs = all_logs(tmp_path)
     assert [log.worker for log in logs] == [0, 2, 11]
@@ -255,19 +255,19 @@ def test_any_partition_gets_what_it_lacks_in_order_whoever_owned_it(data: st.Dat
     truth: list[dict[bytes, bytes]] = [{} for _ in range(partitions)]
     history: list[list[Mark]] = [[Mark(0, 0)] for _ in range(partitions)]
     states: list[list[dict[bytes, bytes]]] = [[{}] for _ in range(partitions)]
-    for epoch in range(1, data.draw(st.integers(1, 4)) + 1):
+    for term in range(1, data.draw(st.integers(1, 4)) + 1):
         owner = {partition: data.draw(st.integers(0, 2)) for partition in range(partitions)}
         for step in range(data.draw(st.integers(0, 5))):
             worker = data.draw(st.integers(0, 2))
             sequences[worker] += 1
             batches = []
             for partition in (p for p in range(partitions) if owner[p] == worker and data.draw(st.booleans())):
-                value = b"%d.%d" % (epoch, step)
+                value = b"%d.%d" % (term, step)
                 truth[partition][b"last"] = value
                 batches.append(PartitionBatch(partition, [(b"last", value)]))
-                history[partition].append(Mark(epoch, sequences[worker]))
+                history[partition].append(Mark(term, sequences[worker]))
                 states[partition].append(dict(truth[partition]))
-            records.append((worker, CommitRecord(epoch=epoch, sequence=sequences[worker], wall=0.0, batches=batches)))
+            records.append((worker, Commit(term=term, sequence=sequences[worker], wall=0.0, batches=batches)))
     stores = []
     for partition in range(partitions):  # each store has some prefix of what it should have
         at = data.draw(st.integers(0, len(history[partition]) - 1))

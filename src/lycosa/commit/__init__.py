@@ -3,15 +3,15 @@
 from lycosa.commit.files import FORMAT, SavedLog, is_begun, merged, merged_by_worker, missing, read_logs, saved_logs
 from lycosa.commit.last import LastCommit, last_said
 from lycosa.commit.log import DEFAULT_FILE_BYTES, MAX_RECORD_BYTES, CommitLog, LogUnusable, all_logs
-from lycosa.commit.record import MARK_KEY, CommitRecord, LogDamaged, Mark, PartitionBatch, maker_of, marked
+from lycosa.commit.record import MARK_KEY, Commit, LogDamaged, Mark, PartitionBatch, maker_of, marked
 
 __all__ = [
     "DEFAULT_FILE_BYTES",
     "FORMAT",
     "MARK_KEY",
     "MAX_RECORD_BYTES",
+    "Commit",
     "CommitLog",
-    "CommitRecord",
     "LastCommit",
     "LogDamaged",
     "LogUnusable",

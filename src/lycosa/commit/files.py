@@ -19,7 +19,7 @@ from typing import Protocol
 import msgspec
 from xxhash import xxh3_64_intdigest
 
-from lycosa.commit.record import CommitRecord, LogDamaged, Mark, PartitionBatch
+from lycosa.commit.record import Commit, LogDamaged, Mark, PartitionBatch
 from lycosa.system.wire import UNREADABLE
 
 FORMAT = 2
@@ -31,7 +31,7 @@ _HEAD_MAGICS = (HEAD_MAGIC, b"LYCLOG\x00\x01")
 FRAME = struct.Struct(">4sIQ")  # magic, length of the payload, checksum of it
 FRAME_MAGIC = b"\xc5LyR"
 _NAME = re.compile(r"commit-w(\d{3,})-(\d{12,})\.log")
-_DECODER = msgspec.msgpack.Decoder(CommitRecord)
+_DECODER = msgspec.msgpack.Decoder(Commit)
 
 
 class Readable(Protocol):
@@ -39,7 +39,7 @@ class Readable(Protocol):
 
     worker: int
 
-    def records(self, after: int = 0) -> Iterator[CommitRecord]: ...
+    def records(self, after: int = 0) -> Iterator[Commit]: ...
 
 
 class SavedLog:
@@ -53,7 +53,7 @@ class SavedLog:
         """The sequence of the first record, by the name of its file; there may be none yet."""
         return first_of(self.files[0])
 
-    def records(self, after: int = 0) -> Iterator[CommitRecord]:
+    def records(self, after: int = 0) -> Iterator[Commit]:
         """The records with a sequence greater than ``after``, in order. Raises ``LogDamaged``."""
         return records_of(self.files, after)
 
@@ -66,7 +66,7 @@ def saved_logs(folder: Path) -> dict[int, SavedLog]:
     return {worker: SavedLog(worker, files) for worker, files in sorted(files_of(folder).items())}
 
 
-def read_logs(folder: Path) -> Iterator[tuple[int, CommitRecord]]:
+def read_logs(folder: Path) -> Iterator[tuple[int, Commit]]:
     """The records of all logs with their worker's number, worker by worker, while their owners may be writing.
 
     Nothing is changed, and an unfinished end is left out. A file that its owner drops meanwhile raises ``FileNotFoundError``: read
@@ -76,7 +76,7 @@ def read_logs(folder: Path) -> Iterator[tuple[int, CommitRecord]]:
         yield from ((worker, record) for record in records_of(files))
 
 
-def merged_by_worker(logs: Iterable[Readable], after: Callable[[int], int] = lambda worker: 0) -> Iterator[tuple[int, CommitRecord]]:
+def merged_by_worker(logs: Iterable[Readable], after: Callable[[int], int] = lambda worker: 0) -> Iterator[tuple[int, Commit]]:
     """The records of several logs with their worker, in the order in which any one partition saw them: by run, then by sequence.
 
     ``after`` gives, for a worker's log, the sequence up to which every partition is known to have everything.
@@ -85,12 +85,12 @@ def merged_by_worker(logs: Iterable[Readable], after: Callable[[int], int] = lam
     return heapq.merge(*streams, key=lambda each: each[1].mark)
 
 
-def merged(logs: Iterable[Readable], after: Callable[[int], int] = lambda worker: 0) -> Iterator[CommitRecord]:
+def merged(logs: Iterable[Readable], after: Callable[[int], int] = lambda worker: 0) -> Iterator[Commit]:
     """The records of ``merged_by_worker`` alone."""
     return (record for _, record in merged_by_worker(logs, after))
 
 
-def missing(records: Iterable[CommitRecord], applied: Callable[[int], Mark]) -> Iterator[tuple[Mark, PartitionBatch]]:
+def missing(records: Iterable[Commit], applied: Callable[[int], Mark]) -> Iterator[tuple[Mark, PartitionBatch]]:
     """The batches that partitions lack, in the order in which each partition must get them.
 
     ``records`` come from ``merged``. ``applied`` gives the mark in a partition's table; it is asked once per partition.
@@ -116,7 +116,7 @@ def is_begun(path: Path) -> bool:
         return file.read(HEAD.size)[: len(HEAD_MAGIC)] == HEAD_MAGIC and path.stat().st_size >= HEAD.size
 
 
-def _with_worker(worker: int, records: Iterator[CommitRecord]) -> Iterator[tuple[int, CommitRecord]]:
+def _with_worker(worker: int, records: Iterator[Commit]) -> Iterator[tuple[int, Commit]]:
     for record in records:
         yield worker, record
 
@@ -137,7 +137,7 @@ def first_of(path: Path) -> int:
     return int(match[2])
 
 
-def records_of(files: list[Path], after: int = 0) -> Iterator[CommitRecord]:
+def records_of(files: list[Path], after: int = 0) -> Iterator[Commit]:
     """The records of one worker's files that have a sequence greater than ``after``."""
     expected = 0
     for index, path in enumerate(files):
@@ -152,7 +152,7 @@ def records_of(files: list[Path], after: int = 0) -> Iterator[CommitRecord]:
                 yield record
 
 
-def decode(path: Path, offset: int, payload: bytes) -> CommitRecord:
+def decode(path: Path, offset: int, payload: bytes) -> Commit:
     """The record of a frame. Raises ``LogDamaged``."""
     try:
         return _DECODER.decode(payload)

@@ -4,7 +4,7 @@ An unfinished record at the end of a log is what a crash leaves; the same bytes 
 acknowledged. The log alone cannot tell the two apart. So after each record is on disk, its mark is written here, without a sync: the
 file may be behind the log after a power loss, and is never ahead of it. A log that ends before this mark has lost what was committed.
 
-Layout: magic with the version (8 bytes), epoch (4), sequence (8), XXH3-64 of these 20 bytes (8). A file that does not verify says nothing.
+Layout: magic with the version (8 bytes), term (4), sequence (8), XXH3-64 of these 20 bytes (8). A file that does not verify says nothing.
 """
 
 from __future__ import annotations
@@ -57,5 +57,5 @@ def last_said(path: Path) -> Mark | None:
     body = data[: _BODY.size]
     if data[_BODY.size :] != _CHECKSUM.pack(xxh3_64_intdigest(body)):
         return None
-    magic, epoch, sequence = _BODY.unpack(body)
-    return Mark(epoch, sequence) if magic == _MAGIC else None
+    magic, term, sequence = _BODY.unpack(body)
+    return Mark(term, sequence) if magic == _MAGIC else None

@@ -22,7 +22,7 @@ from xxhash import xxh3_64_intdigest
 
 from lycosa.commit.files import FRAME, FRAME_MAGIC, HEAD, HEAD_MAGIC, decode, files_of, first_of, frames, is_begun, name_of, records_of
 from lycosa.commit.last import LastCommit
-from lycosa.commit.record import CommitRecord
+from lycosa.commit.record import Commit
 from lycosa.system.durable import DiskFull, named, sync_data, sync_folder, write_all
 
 DEFAULT_FILE_BYTES = 64_000_000
@@ -53,7 +53,7 @@ class CommitLog:
         self._last = self._open_last()
 
     @property
-    def last(self) -> CommitRecord | None:
+    def last(self) -> Commit | None:
         """The last commit, or ``None`` when there was none yet."""
         return self._last
 
@@ -67,14 +67,14 @@ class CommitLog:
         if not self._files:
             self._start_file(1)
 
-    def append(self, record: CommitRecord) -> None:
+    def append(self, record: Commit) -> None:
         """Returns when the record is on disk. Raises ``DiskFull`` or ``OSError``; the record is then not in the log.
 
         After ``DiskFull`` the same record may be appended again. After any other failure of the disk it is unknown what a later
         write would leave, so every further call raises ``LogUnusable``.
         """
         assert record.sequence == self.next_sequence, f"record {record.sequence} after {self.next_sequence - 1}"
-        assert self._last is None or record.epoch >= self._last.epoch, "a run's number never goes back"
+        assert self._last is None or record.term >= self._last.term, "a run's number never goes back"
         if self._broken:
             raise LogUnusable(errno.EIO, "an earlier write failed", str(self._files[-1]))
         payload = _ENCODER.encode(record)
@@ -92,7 +92,7 @@ class CommitLog:
         if self._last_commit is not None:
             self._last_commit.say(record.mark)
 
-    def records(self, after: int = 0) -> Iterator[CommitRecord]:
+    def records(self, after: int = 0) -> Iterator[Commit]:
         """The records with a sequence greater than ``after``, in order. Raises ``LogDamaged``."""
         return records_of(self._files, after)
 
@@ -114,7 +114,7 @@ class CommitLog:
     def __repr__(self) -> str:
         return f"CommitLog(worker={self.worker}, files={len(self._files)}, last={self._last and self._last.mark}, bytes={self._length})"
 
-    def _open_last(self) -> CommitRecord | None:
+    def _open_last(self) -> Commit | None:
         """Opens the last file behind its last whole record and gives that record."""
         while self._files:
             path = self._files[-1]

@@ -1,7 +1,7 @@
 """What a commit is: one record with the write batches of all partitions, and the mark by which commits are ordered.
 
-Partitions may be dealt to other workers at the start of a run, never within one. A record therefore carries the run's number (``epoch``),
-and (epoch, sequence) orders all batches of one partition, whatever logs they are in.
+Partitions may be dealt to other workers at the start of a run, never within one. A record therefore carries the run's number (``term``),
+and (term, sequence) orders all batches of one partition, whatever logs they are in.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WORKER = struct.Struct(">I")
 class Mark(NamedTuple):
     """Position of a commit among all those of one partition; greater is later. ``(0, 0)`` is before all."""
 
-    epoch: int
+    term: int
     sequence: int
 
     def pack(self) -> bytes:
@@ -49,17 +49,17 @@ class PartitionBatch(msgspec.Struct, array_like=True, gc=False):
     writes: dict[bytes, bytes | None] | list[tuple[bytes, bytes | None]]
 
 
-class CommitRecord(msgspec.Struct, array_like=True, kw_only=True):
+class Commit(msgspec.Struct, array_like=True, kw_only=True):
     """One commit of one worker.
 
-    ``sequence`` counts the worker's commits from 1 without a gap, over all runs; ``epoch`` is the number of the run; ``wall`` is
+    ``sequence`` counts the worker's commits from 1 without a gap, over all runs; ``term`` is the number of the run; ``wall`` is
     seconds since 1970, ``time`` crawl time (0: a program that had none wrote it, and it was ``wall``). ``lengths`` gives the committed
     bytes of each output file that is open (path relative to the crawl's folder).
     ``before`` gives, for each partition that the worker owns, the last commit before this one: by it a start sees that a log, or
     the front of one, is missing. Records of earlier versions have none.
     """
 
-    epoch: int
+    term: int
     sequence: int
     wall: float
     lengths: dict[str, int] = {}
@@ -69,7 +69,7 @@ class CommitRecord(msgspec.Struct, array_like=True, kw_only=True):
 
     @property
     def mark(self) -> Mark:
-        return Mark(self.epoch, self.sequence)
+        return Mark(self.term, self.sequence)
 
 
 class LogDamaged(Exception):

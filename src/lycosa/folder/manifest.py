@@ -63,7 +63,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """The content of ``crawl.json``.
 
     ``created`` and ``started`` (the last start) are ISO 8601 in UTC; ``software`` is the version that wrote the file last; ``runs``
-    counts starts and is the epoch of the commits of the run; ``seeds`` counts the seeds taken until the last start. ``workers`` is the
+    counts starts and is the term of the commits of the run; ``seeds`` counts the seeds taken until the last start. ``workers`` is the
     largest number of workers that a run had: each of them has a commit log. It is 0 before the first run, and when an earlier version
     made the last one. ``identity_digest`` tells a damaged ``identity`` from settings that were asked to change; empty in folders that
     were written before there was one.
@@ -187,7 +187,7 @@ def save(folder: Path, manifest: Manifest) -> Manifest:
 
 
 def begin_run(folder: Path, manifest: Manifest, software: str, wall: float, seeds: int = 0, workers: int = 0) -> Manifest:
-    """Counts a start and writes it: ``runs`` is then the epoch of this run's commits.
+    """Counts a start and writes it: ``runs`` is then the term of this run's commits.
 
     Call it under the lock, before the first commit, when each of ``workers`` workers has its commit log.
     """

@@ -87,7 +87,7 @@ def status_path(folder: Path) -> Path:
 
 def stamp_of(mark: Mark) -> int:
     """A commit's mark as the one rising number that URL-seen counts by."""
-    return mark.epoch << 40 | mark.sequence
+    return mark.term << 40 | mark.sequence
 
 
 def mark_at(stamp: int) -> Mark:

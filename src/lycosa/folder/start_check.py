@@ -25,7 +25,7 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.commit import MARK_KEY, CommitRecord, Mark, SavedLog, is_begun, last_said, maker_of, merged_by_worker, saved_logs
+from lycosa.commit import MARK_KEY, Commit, Mark, SavedLog, is_begun, last_said, maker_of, merged_by_worker, saved_logs
 from lycosa.config.sections import SeenUrls
 from lycosa.exchange import ParcelNumbers, disagreements
 from lycosa.folder.manifest import Manifest
@@ -72,7 +72,7 @@ class _Found(msgspec.Struct):
     """What logs and tables say."""
 
     states: dict[int, _State]
-    ends: dict[int, CommitRecord]
+    ends: dict[int, Commit]
     gaps: dict[int, str]
 
 
@@ -97,13 +97,13 @@ def check_crawl(folder: Path, manifest: Manifest, seen: SeenUrls, read_table: Re
     check(folder, {name: length for end in found.ends.values() for name, length in end.lengths.items()})
 
 
-def check_worker(folder: Path, worker: int, owned: Collection[int], epoch: int, read_table: Reader) -> None:
-    """Judges the part of one worker that died in the run ``epoch``, while the others go on: parcels are not compared, since the tables of
+def check_worker(folder: Path, worker: int, owned: Collection[int], term: int, read_table: Reader) -> None:
+    """Judges the part of one worker that died in the run ``term``, while the others go on: parcels are not compared, since the tables of
     others change. Raises like ``check_crawl``."""
     logs = {number: log for number, log in saved_logs(log_folder(folder)).items() if number == worker}
     found = _read(folder, logs, owned, read_table)
     for state in found.states.values():
-        if state.table_mark.epoch < epoch:  # of an earlier run, maybe in another worker's log; it was judged when this run began
+        if state.table_mark.term < term:  # of an earlier run, maybe in another worker's log; it was judged when this run began
             state.table_mark, state.table_maker = _NONE, None
     _conclude(folder, [*_short_ends(folder, logs, found, [worker]).values(), *found.gaps.values()])
     check(folder, found.ends[worker].lengths if worker in found.ends else {}, worker)
@@ -154,7 +154,7 @@ def _state_of(folder: Path, number: int, read_table: Reader) -> _State:
 # -- judging --------------------------------------------------------------------------------------------------------
 
 
-def _lacking_logs(folder: Path, manifest: Manifest, logs: Mapping[int, SavedLog], ends: Mapping[int, CommitRecord]) -> dict[int, str]:
+def _lacking_logs(folder: Path, manifest: Manifest, logs: Mapping[int, SavedLog], ends: Mapping[int, Commit]) -> dict[int, str]:
     """Workers whose log must be there, or must hold a record, and does not."""
     found = {}
     stored = _workers_with_outputs(folder, manifest)
@@ -237,4 +237,4 @@ def _name(worker: int, log: SavedLog | None) -> str:
 
 
 def _commit(mark: Mark) -> str:
-    return f"commit {mark.sequence} of run {mark.epoch}" if mark > _NONE else "no commit"
+    return f"commit {mark.sequence} of run {mark.term}" if mark > _NONE else "no commit"

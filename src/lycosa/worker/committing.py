@@ -16,7 +16,7 @@ from typing import Protocol
 import msgspec
 
 from lycosa.attempts import AttemptLog, CrashCounts
-from lycosa.commit import CommitLog, CommitRecord, Mark, PartitionBatch, marked
+from lycosa.commit import Commit, CommitLog, Mark, PartitionBatch, marked
 from lycosa.config.sections import StoreSection
 from lycosa.crawl_clock import CrawlClock
 from lycosa.folder.names import mark_of, stamp_of
@@ -63,7 +63,7 @@ class Books(msgspec.Struct, frozen=True):
     attempts: AttemptLog
     crashes: CrashCounts
     store: SegmentStore
-    epoch: int
+    term: int
     free_bytes: Callable[[], int]
     batch_bytes: int = 32_000_000
     """Of records that wait in memory, at which a commit does not wait for its time."""
@@ -167,8 +167,8 @@ class Committer:
         pending = books.store.freeze()
         batches = [PartitionBatch(number, writes) for number, p in partitions.items() if (writes := p.freeze())]
         if batches or not pending.is_empty or is_last:
-            record = CommitRecord(
-                epoch=books.epoch,
+            record = Commit(
+                term=books.term,
                 sequence=books.log.next_sequence,
                 wall=self._clock.wall(),
                 batches=batches,
@@ -194,7 +194,7 @@ class Committer:
         self.mail.send(posted)
         await self._tend()
 
-    def _write(self, pending: PendingWrite, record: CommitRecord) -> None:
+    def _write(self, pending: PendingWrite, record: Commit) -> None:
         """Off the loop, in the order that makes it safe."""
         self._reach("commit:begin")
         pending.write()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fuzz.judging import scratch
 from lycosa.attempts import AttemptLog, Since, last_boots, last_contacts, read_attempts, unfinished
-from lycosa.commit import CommitLog, CommitRecord, LogDamaged, PartitionBatch, read_logs
+from lycosa.commit import Commit, CommitLog, LogDamaged, PartitionBatch, read_logs
 from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
 from lycosa.store import JournalError, Row, journal, read_header, read_rows
@@ -44,7 +44,7 @@ def _foreign_commits(data: bytes) -> None:
     if log is None or before is None:  # opening looks at the last record only
         return
     assert list(log.records()) == before
-    log.append(CommitRecord(epoch=log.last.epoch if log.last else 1, sequence=log.next_sequence, wall=1.0))
+    log.append(Commit(term=log.last.term if log.last else 1, sequence=log.next_sequence, wall=1.0))
     log.close()
     assert len(_read_commits() or []) == len(before) + 1
 
@@ -77,7 +77,7 @@ def with_damage(whole: bytes, data: bytes) -> bytes:
     return ways[data[0] % len(ways) if data else 0]
 
 
-def _read_commits() -> list[CommitRecord] | None:
+def _read_commits() -> list[Commit] | None:
     try:
         return [record for _, record in read_logs(_FOLDER)]
     except LogDamaged as error:
@@ -92,13 +92,13 @@ def _opened() -> CommitLog | None:
         return None
 
 
-def _three() -> tuple[list[CommitRecord], bytes, int]:
+def _three() -> tuple[list[Commit], bytes, int]:
     """Three records, the file that holds them, and where the last one begins."""
     log = CommitLog(_FOLDER, 0)
     records = [
-        CommitRecord(epoch=1, sequence=1, wall=1.5, lengths={"warc/a": 7}),
-        CommitRecord(epoch=1, sequence=2, wall=2.5, batches=[PartitionBatch(3, {b"key": b"value", b"gone": None})]),
-        CommitRecord(epoch=2, sequence=3, wall=3.5, lengths={"warc/b": 9}),
+        Commit(term=1, sequence=1, wall=1.5, lengths={"warc/a": 7}),
+        Commit(term=1, sequence=2, wall=2.5, batches=[PartitionBatch(3, {b"key": b"value", b"gone": None})]),
+        Commit(term=2, sequence=3, wall=3.5, lengths={"warc/b": 9}),
     ]
     path, last = _FOLDER / _COMMITS, 0
     for record in records:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from lycosa.commit import CommitRecord, PartitionBatch
+from lycosa.commit import Commit, PartitionBatch
 from lycosa.exchange.connection import DECODER as EXCHANGED
 from lycosa.exchange.connection import Answers, Hello, Parcels, Questions, Replies
 from lycosa.exchange.port import Parcel
@@ -39,7 +39,7 @@ def _plain(kind: Any) -> _Codec:
 
 _CODECS = (
     _Codec(decode_url, encode_url),
-    *map(_plain, (VisitRecord, RobotsRecord, RobotsRules, Counters, Usage, Original, CommitRecord, list[Discovered], Document, Parsed)),
+    *map(_plain, (VisitRecord, RobotsRecord, RobotsRules, Counters, Usage, Original, Commit, list[Discovered], Document, Parsed)),
     _Codec(EXCHANGED.decode),
     _Codec(decode_to_worker),
     _Codec(decode_to_supervisor),
@@ -97,7 +97,7 @@ def samples() -> Iterator[bytes]:
         [Counters()],
         [Usage()],
         [Original("http://a/", 1_790_000_000_000_000, "urn:uuid:1")],
-        [CommitRecord(epoch=1, sequence=2, wall=3.5, lengths={"warc/a": 4}, batches=[batch])],
+        [Commit(term=1, sequence=2, wall=3.5, lengths={"warc/a": 4}, batches=[batch])],
         [[discovered]],
         [Document("http://a/", 200, [("content-type", "text/html")], b"<p>")],
         [Parsed(title="t", links=[link], hints={"http://a/b": (5, 0.5)}, refused_links={1: 2})],

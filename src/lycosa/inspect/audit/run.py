@@ -201,8 +201,8 @@ class _Audit:
         check = Check("commit log", "tables against the commit logs: none holds a commit that is behind the end of all logs")
         newest = self._reader.newest
         for view in self._views.values():
-            held = f"partition {view.number} holds commit {view.table_mark.sequence} of run {view.table_mark.epoch}"
-            ends = f"the logs end at {newest.sequence} of {newest.epoch}"
+            held = f"partition {view.number} holds commit {view.table_mark.sequence} of run {view.table_mark.term}"
+            ends = f"the logs end at {newest.sequence} of {newest.term}"
             check.expect(view.table_mark <= newest, f"{held}, {ends}: a log lost its end, or is gone")
         return check
 
