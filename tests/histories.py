@@ -329,7 +329,7 @@ class History:
 
     def _check_start(self, assembled: Assembled) -> None:
         """What recovery left adds up. (Parcels from an earlier run between partitions of one worker may be in its open commit by now.)"""
-        for number, table in assembled.worker._books.tables.items():
+        for number, table in assembled.worker._books.shard.tables.items():
             is_balanced(table)
             self._opened[number] = table
         if len(self._opened) == self.crawl.config.frontier.partitions:
@@ -433,9 +433,9 @@ def _planted(plant: str) -> Iterator[None]:
 
 def _bug(plant: str) -> tuple[object, str, Callable[[Callable[..., object]], Callable[..., object]]]:
     if plant == "early":
-        from lycosa.store import pending  # the module whose call is left out
+        from lycosa.store import segment_files  # the module whose call is left out
 
-        return pending, "sync_data", lambda right: lambda fd: None
+        return segment_files, "sync_data", lambda right: lambda fd: None
     if plant == "hasty":
 
         def hasty(self: Rest) -> float:

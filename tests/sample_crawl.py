@@ -72,7 +72,7 @@ class SampleCrawl:
     def write_files(self) -> dict[str, int]:
         """The first step of a commit alone: bytes on disk, not yet in the log."""
         pending = self.store.freeze()
-        pending.write()
+        self.store.files.put(pending)
         return pending.lengths
 
     def commit(self, writes: Writes) -> None:

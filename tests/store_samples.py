@@ -14,7 +14,7 @@ from lycosa.model.discovered import LinkKind
 from lycosa.model.fetched import Fetched, FetchKind
 from lycosa.model.parsed import Link, Parsed
 from lycosa.reasons import Reason
-from lycosa.store import ClosedSegment, CrawlInfo, SegmentStore
+from lycosa.store import ClosedSegment, CrawlInfo, SegmentFiles, SegmentStore
 from lycosa.urls.surt import surt
 
 SITE = "https://www.example.org"
@@ -133,18 +133,30 @@ def misshapen(spool: Path) -> dict[str, Capture]:
     }
 
 
-def open_store(folder: Path, seed: int = 0, section: StoreSection = SECTION, info: CrawlInfo = INFO, worker: int = 0) -> SegmentStore:
-    return SegmentStore(folder, section, info, worker, Random(seed), surt, lambda name: ("org", "org"))
+class FileStore(SegmentStore):
+    """A store with the files that its segments are in."""
+
+    def __init__(self, folder: Path, section: StoreSection, info: CrawlInfo, worker: int, seed: int) -> None:
+        self.files = SegmentFiles(folder, worker)
+        super().__init__(self.files.find(), section, info, worker, Random(seed), surt, lambda name: ("org", "org"))
+
+    def finish(self, closed: ClosedSegment) -> None:
+        self.files.close(closed.name)
+        self.closed(closed)
 
 
-def commit(store: SegmentStore) -> dict[str, int]:
+def open_store(folder: Path, seed: int = 0, section: StoreSection = SECTION, info: CrawlInfo = INFO, worker: int = 0) -> FileStore:
+    return FileStore(folder, section, info, worker, seed)
+
+
+def commit(store: FileStore) -> dict[str, int]:
     """Freezes and writes; gives the committed lengths."""
     pending = store.freeze()
-    pending.write()
+    store.files.put(pending)
     return pending.lengths
 
 
-def close_all(store: SegmentStore, now: float = START) -> list[ClosedSegment]:
+def close_all(store: FileStore, now: float = START) -> list[ClosedSegment]:
     """Commits, then closes every segment."""
     commit(store)
     closed = []

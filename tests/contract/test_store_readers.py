@@ -339,7 +339,7 @@ def test_a_record_is_read_back_from_an_open_segment_too(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     location = store.append(capture(fetched(body=b"<p>open")))
     pending = store.freeze()
-    pending.write()
+    store.files.put(pending)
     assert read_record(tmp_path, location).body == b"<p>open"
     assert [location_of(row) for row in crawl_rows(tmp_path, pending.lengths)] == [location]
 

@@ -309,7 +309,7 @@ def test_parcels_that_can_never_arrive_end_the_crawl_and_are_named(tmp_path: Pat
 
     def forget(assembled: Assembled) -> None:
         """A receiver loses the last parcel that it took from each source, which passed the check a moment ago."""
-        for table in assembled.worker._books.tables.values():
+        for table in assembled.worker._books.shard.tables.values():
             for key, value in list(table.scan(b"I", b"J")):
                 table.write([(key, (int.from_bytes(value) - 1).to_bytes(8))])
 

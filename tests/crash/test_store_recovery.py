@@ -229,7 +229,7 @@ def test_a_sealed_segment_is_closed_only_once_its_last_capture_is_committed(tmp_
     store.append(numbered(1))
     pending = store.freeze()
     store.append(numbered(2))  # while the write is under way, into the same segment
-    pending.write()
+    store.files.put(pending)
     assert store.roll(START + 10_000) is None
     store.append(numbered(3))
     commit(store)
@@ -246,11 +246,11 @@ def test_a_write_that_failed_can_be_repeated(tmp_path: Path) -> None:
     (tmp_path / "journal").write_text("in the way")
     pending = store.freeze()
     with pytest.raises(OSError):
-        pending.write()
+        store.files.put(pending)
     with pytest.raises(RuntimeError):
         _ = pending.lengths
     (tmp_path / "journal").unlink()
-    pending.write()
+    store.files.put(pending)
     recover(tmp_path, pending.lengths)
     assert urls(tmp_path) == [page_url(1)]
 
@@ -271,7 +271,7 @@ def test_a_spooled_body_survives_until_it_is_stored(tmp_path: Path) -> None:
     store.append(capture(fetched(page_url(9), b"", spool=str(spool))))
     pending = store.freeze()
     assert spool.exists()
-    pending.write()
+    store.files.put(pending)
     assert list(spool.parent.iterdir()) == []
     assert urls(tmp_path / "crawl") == [page_url(9)]
 
@@ -329,13 +329,19 @@ from store_samples import START, commit, numbered, open_store
 from lycosa.config.sections import StoreSection
 folder, first = Path(sys.argv[1]), int(sys.argv[2])
 store = open_store(folder, seed=first, section=StoreSection(segment_bytes=100_000))
+done = []
+def close(closed):
+    store.files.close(closed.name)
+    done.append(closed)
 for number in range(first, first + 4000):
     store.append(numbered(number, size=20_000))
     if number % 3 == 0:
+        while done:
+            store.closed(done.pop())
         lengths = commit(store)
         print(json.dumps([number, lengths]), flush=True)
         while (closed := store.roll(START)) is not None:
-            threading.Thread(target=store.finish, args=(closed,)).start()
+            threading.Thread(target=close, args=(closed,)).start()
 """
 
 
@@ -422,7 +428,7 @@ class History:
         before = {path: path.stat().st_size for path in self.folder.rglob(f"*{OPEN}")}
         pending = self.store.freeze()
         if how:
-            pending.write()
+            self.store.files.put(pending)
             chance = Random(self.number)
             for path in sorted(self.folder.rglob(f"*{OPEN}")):
                 kept = before.get(path, 0)

@@ -234,7 +234,7 @@ def test_after_the_log_was_dropped_the_tables_hold_what_it_held(tmp_path: Path) 
     death = Death(crawl, tmp_path / "image", random.Random(1), "commit:logged", 310)
 
     def in_small_files(assembled: Assembled) -> None:
-        assembled.worker._books.log._file_bytes = 10_000
+        assembled.worker._books.shard.ground.log._log._file_bytes = 10_000
 
     with pytest.raises(Crash):
         crawl.run([web.seed_url(0)], death, in_small_files)

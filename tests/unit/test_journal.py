@@ -193,7 +193,7 @@ def test_a_segment_is_sealed_when_it_is_large_enough(tmp_path: Path) -> None:
 def test_a_segment_is_closed_when_it_is_old_enough(tmp_path: Path) -> None:
     store = open_store(tmp_path, section=StoreSection(segment_age_s=60))
     store.append(numbered(0))
-    store.freeze().write()
+    store.files.put(store.freeze())
     assert store.roll(START + 59) is None
     closed = store.roll(START + 60)
     assert closed is not None and closed.name.endswith("w000-000001-20260921141320")
@@ -203,7 +203,7 @@ def test_a_segment_is_closed_when_it_is_old_enough(tmp_path: Path) -> None:
 def test_nothing_appended_makes_no_files(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     pending = store.freeze()
-    pending.write()
+    store.files.put(pending)
     assert pending.is_empty and pending.lengths == {}
     assert store.roll(START, force=True) is None
     assert list(tmp_path.iterdir()) == []
@@ -258,7 +258,7 @@ def test_a_response_packed_for_a_segment_that_was_sealed_is_made_again(tmp_path:
     store = open_store(tmp_path)
     store.append(numbered(0))
     packed = store.draft(numbered(1)).pack()
-    store.freeze().write()
+    store.files.put(store.freeze())
     assert store.roll(START, force=True) is not None
     store.append(numbered(1), packed)
     close_all(store)
@@ -272,7 +272,7 @@ def test_the_snapshot_says_what_is_waiting(tmp_path: Path) -> None:
     before = store.snapshot()
     pending = store.freeze()
     during = store.snapshot()
-    pending.write()
+    store.files.put(pending)
     assert before.buffered_bytes > 500 and not before.is_writing
     assert during.buffered_bytes == 0 and during.is_writing and during.length == before.length
     assert not store.snapshot().is_writing

@@ -1,22 +1,32 @@
 """The commit log: what one worker has decided, in order, on disk before anyone is told."""
 
+from lycosa.commit.file_log import FileLog, FolderLogs
 from lycosa.commit.files import FORMAT, SavedLog, is_begun, merged, merged_by_worker, missing, read_logs, saved_logs
 from lycosa.commit.last import LastCommit, last_said
 from lycosa.commit.log import DEFAULT_FILE_BYTES, MAX_RECORD_BYTES, CommitLog, LogUnusable, all_logs
-from lycosa.commit.record import MARK_KEY, Commit, LogDamaged, Mark, PartitionBatch, maker_of, marked
+from lycosa.commit.port import Claim, Fenced, Log, OutcomeUnknown, RolledBack
+from lycosa.commit.record import MARK_KEY, NOTHING, Commit, LogDamaged, Mark, PartitionBatch, maker_of, marked
 
 __all__ = [
     "DEFAULT_FILE_BYTES",
     "FORMAT",
     "MARK_KEY",
     "MAX_RECORD_BYTES",
+    "NOTHING",
+    "Claim",
     "Commit",
     "CommitLog",
+    "Fenced",
+    "FileLog",
+    "FolderLogs",
     "LastCommit",
+    "Log",
     "LogDamaged",
     "LogUnusable",
     "Mark",
+    "OutcomeUnknown",
     "PartitionBatch",
+    "RolledBack",
     "SavedLog",
     "all_logs",
     "is_begun",

@@ -1,4 +1,4 @@
-"""What a commit is: one record with the write batches of all partitions, and the mark by which commits are ordered.
+"""What a commit is: a value with the write batches of all partitions, and the mark by which commits are ordered.
 
 Partitions may be dealt to other workers at the start of a run, never within one. A record therefore carries the run's number (``term``),
 and (term, sequence) orders all batches of one partition, whatever logs they are in.
@@ -34,6 +34,10 @@ class Mark(NamedTuple):
         return Mark(0, 0) if value is None else Mark(*_MARK.unpack_from(value))
 
 
+NOTHING = Mark(0, 0)
+"""Before all commits."""
+
+
 def maker_of(value: bytes | None) -> int | None:
     """The worker that made the commit under ``MARK_KEY``; ``None`` when an earlier version wrote it, which did not say."""
     if value is None or len(value) < _MARK.size + _WORKER.size:
@@ -56,7 +60,9 @@ class Commit(msgspec.Struct, array_like=True, kw_only=True):
     seconds since 1970, ``time`` crawl time (0: a program that had none wrote it, and it was ``wall``). ``lengths`` gives the committed
     bytes of each output file that is open (path relative to the crawl's folder).
     ``before`` gives, for each partition that the worker owns, the last commit before this one: by it a start sees that a log, or
-    the front of one, is missing. Records of earlier versions have none.
+    the front of one, is missing. Records of earlier versions have none, and neither the next four: ``crawl`` is the UUID of the crawl,
+    ``shard`` the number of the shard or worker that made the commit (-1: not said), ``inbox`` the position up to which the shard's inbox
+    is taken (0 where parcels come over sockets), ``settings`` the version of the live settings that it was made under.
     """
 
     term: int
@@ -66,6 +72,10 @@ class Commit(msgspec.Struct, array_like=True, kw_only=True):
     batches: list[PartitionBatch] = []
     before: dict[int, Mark] = {}
     time: float = 0.0
+    crawl: str = ""
+    shard: int = -1
+    inbox: int = 0
+    settings: int = 0
 
     @property
     def mark(self) -> Mark:

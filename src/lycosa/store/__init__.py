@@ -9,10 +9,12 @@ if TYPE_CHECKING:
     from lycosa.store.damage import StoreDamaged
     from lycosa.store.journal import JournalError, read_header, read_rows
     from lycosa.store.pending import PendingWrite
+    from lycosa.store.port import FoundSegments, NotStored, OpenSegment, Segments
     from lycosa.store.reading import RecordError, StoredRecord, crawl_rows, location_of, read_record
     from lycosa.store.records import CrawlInfo
     from lycosa.store.recovery import Recovery, rebuild, recover
     from lycosa.store.rows import Links, Row, SegmentHeader, Suffixes
+    from lycosa.store.segment_files import SegmentFiles
     from lycosa.store.segments import SegmentStore, StoreSnapshot
 else:
     __getattr__ = late_names(
@@ -22,10 +24,12 @@ else:
             "damage": "StoreDamaged",
             "journal": "JournalError read_header read_rows",
             "pending": "PendingWrite",
+            "port": "FoundSegments NotStored OpenSegment Segments",
             "reading": "RecordError StoredRecord crawl_rows location_of read_record",
             "records": "CrawlInfo",
             "recovery": "Recovery rebuild recover",
             "rows": "Links Row SegmentHeader Suffixes",
+            "segment_files": "SegmentFiles",
             "segments": "SegmentStore StoreSnapshot",
         },
     )
@@ -33,14 +37,19 @@ else:
 __all__ = [
     "ClosedSegment",
     "CrawlInfo",
+    "FoundSegments",
     "JournalError",
     "Links",
+    "NotStored",
+    "OpenSegment",
     "PendingWrite",
     "RecordError",
     "Recovery",
     "Row",
+    "SegmentFiles",
     "SegmentHeader",
     "SegmentStore",
+    "Segments",
     "StoreDamaged",
     "StoreSnapshot",
     "StoredRecord",

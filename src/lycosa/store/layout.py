@@ -1,9 +1,10 @@
 """Names of the files of a segment: the only place that knows them.
 
 A segment is one WARC file, its row journal and what is derived from them, all with the same stem
-``{crawl}-w{worker}-{number}-{time}``. While a segment is open its WARC and journal carry the ending ``.open``; derived files
-are built as ``.{file}.tmp`` and renamed. So a reader that takes ``warc/*.warc.gz``, ``cdxj/*.cdxj`` or ``pages/*.parquet`` sees
-only whole files of closed segments, whatever the moment it looks.
+``{crawl}-w{worker}-{number}-{time}``, or ``{crawl}-w{shard}-t{term}-{number}-{time}`` where each owner of a shard begins new ones. While
+a segment is open its WARC and journal carry the ending ``.open``; derived files are built as ``.{file}.tmp`` and renamed. So a reader
+that takes ``warc/*.warc.gz``, ``cdxj/*.cdxj`` or ``pages/*.parquet`` sees only whole files of closed segments, whatever the moment it
+looks.
 """
 
 from __future__ import annotations
@@ -20,13 +21,17 @@ WARC, JOURNAL, CDXJ, PAGES, LINKS, TEXT = "warc", "journal", "cdxj", "pages", "l
 DERIVED = (CDXJ, PAGES, LINKS, TEXT)
 
 _SUFFIX = {WARC: ".warc.gz", JOURNAL: ".jsonl.zst", CDXJ: ".cdxj", PAGES: ".parquet", LINKS: ".parquet", TEXT: ".warc.wet.gz"}
-_STEM = re.compile(r"^.+-w(?P<worker>\d{3,})-(?P<number>\d{6,})-(?P<time>\d{14})$")
+_STEM = re.compile(r"^.+-w(?P<worker>\d{3,})(?:-t(?P<term>\d{4,}))?-(?P<number>\d{6,})-(?P<time>\d{14})$")
 
 
-def stem(crawl: str, worker: int, number: int, seconds: float) -> str:
-    """The name of a segment, without folder and ending. Characters of the crawl's id that are unsafe in a file name become ``_``."""
+def stem(crawl: str, worker: int, number: int, seconds: float, term: int = 0) -> str:
+    """The name of a segment, without folder and ending. Characters of the crawl's id that are unsafe in a file name become ``_``.
+
+    ``term`` is a part of the name where a new owner never continues a segment, so that two owners never write the same name.
+    """
     safe = re.sub(r"[^A-Za-z0-9._-]", "_", crawl).lstrip(".") or "crawl"
-    return f"{safe}-w{worker:03d}-{number:06d}-{datetime.fromtimestamp(seconds, UTC):%Y%m%d%H%M%S}"
+    owner = f"w{worker:03d}-t{term:04d}" if term else f"w{worker:03d}"
+    return f"{safe}-{owner}-{number:06d}-{datetime.fromtimestamp(seconds, UTC):%Y%m%d%H%M%S}"
 
 
 def worker_of(name: str) -> int:

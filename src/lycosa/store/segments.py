@@ -1,10 +1,9 @@
 """The store as the pipeline sees it: append captures, freeze what was appended, write it, roll the segment.
 
 ``append`` makes bytes and decides where they will stand, without touching a disk. ``freeze`` takes all that was appended since
-the last one; its ``write`` blocks, and belongs on another thread. The order of a write is the promise: WARC bytes, fdatasync,
-journal lines, fdatasync; only then may the commit log name the new lengths. Appending goes on meanwhile. A segment is sealed
-(nothing more is appended to it) by size or age, and closed once everything in it is committed; so the name without ``.open`` is
-never seen on a file that may still be cut back.
+the last one, for the ``Segments`` port to make safe; only then may a commit name it. Appending goes on meanwhile. A segment is sealed
+(nothing more is appended to it) by size or age, and closed once everything in it is committed; so the final form of a segment
+is never cut back.
 
 A later run continues a worker's open segment at its committed length, unless the crawl's description changed; then it is sealed and closed.
 """
@@ -12,8 +11,6 @@ A later run continues a worker's open segment at its committed length, unless th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from pathlib import Path
 from random import Random
 
 import msgspec
@@ -21,9 +18,9 @@ import msgspec
 from lycosa.config.sections import StoreSection
 from lycosa.model.capture import Capture, Location
 from lycosa.store import journal, layout, records
-from lycosa.store.closing import ClosedSegment, build_derived, give_final_names
-from lycosa.store.ledger import note_closed
+from lycosa.store.closing import ClosedSegment
 from lycosa.store.pending import Part, PendingWrite
+from lycosa.store.port import FoundSegments
 from lycosa.store.records import CrawlInfo, Draft, Member, Packed
 from lycosa.store.rows import FORMAT, Place, RowBuilder, SegmentHeader, Suffixes, date_us
 
@@ -72,15 +69,15 @@ class _Open:
 
 
 class SegmentStore:
-    """Segments of one worker in the crawl folder.
+    """The segments of one worker.
 
-    ``surt`` gives SURT keys, ``suffixes`` (may be absent: the columns stay empty) public suffixes; ``chance`` makes record ids. The
-    folder must have been through ``recover``: an open segment of this worker that is found there is taken as committed to its last byte.
+    ``found`` is what ``Segments.find`` gave. ``surt`` gives SURT keys, ``suffixes`` (may be absent: the columns stay empty) public
+    suffixes; ``chance`` makes record ids.
     """
 
     def __init__(
         self,
-        folder: Path,
+        found: FoundSegments,
         section: StoreSection,
         info: CrawlInfo,
         worker: int,
@@ -88,15 +85,17 @@ class SegmentStore:
         surt: Callable[[str], str],
         suffixes: Suffixes | None = None,
     ) -> None:
-        self._folder, self._section, self._info, self._worker, self._chance = folder, section, info, worker, chance
+        self._section, self._info, self._worker, self._chance = section, info, worker, chance
         self._rows = RowBuilder(surt, suffixes, section.text, section.links)
         self._max_bytes = min(section.segment_bytes, MAX_SEGMENT_BYTES)
         self._current: _Open | None = None
         self._sealed: list[_Open] = []
         self._closing: dict[str, dict[str, int]] = {}
         self._in_flight: PendingWrite | None = None
-        self._number = 0
-        self._find_segments()
+        self._number, self._term = found.number, found.term
+        self._sealed += [_Open(each.header, each.length, each.journal_length) for each in found.open]
+        if self._sealed and self._may_continue(self._sealed[-1]):
+            self._current = self._sealed.pop()
 
     # Appending.
 
@@ -149,7 +148,7 @@ class SegmentStore:
             raise RuntimeError("the last frozen write is not finished")
         self._note_written()
         steady: dict[str, int] = {}
-        for lengths in list(self._closing.values()):  # a copy: finish may take one out meanwhile
+        for lengths in self._closing.values():
             steady.update(lengths)
         parts = []
         for segment in self._all_open():
@@ -157,11 +156,12 @@ class SegmentStore:
                 parts.append(segment.take())
             else:
                 steady.update(segment.lengths())
-        self._in_flight = PendingWrite(self._folder, parts, steady)
+        self._in_flight = PendingWrite(parts, steady)
         return self._in_flight
 
     def roll(self, now: float, force: bool = False) -> ClosedSegment | None:
-        """Call after a commit, until it gives ``None``: a segment that is to be closed, by ``finish`` or at the latest by ``recover``.
+        """Call after a commit, until it gives ``None``: a segment that is to be closed, by ``Segments.close`` or at the latest by
+        the next recovery.
 
         ``force`` seals the current one whatever its size and age, for the clean end of a crawl. A segment with captures that are not
         committed yet is given by a later call.
@@ -179,19 +179,9 @@ class SegmentStore:
                 return ClosedSegment(segment.name)
         return None
 
-    def finish(self, closed: ClosedSegment) -> None:
-        """Closes a segment: final names, then the derived files. Blocks for about a minute per gigabyte; idempotent.
-
-        Commits name the segment's open files until the final names are on disk, so that a crash at any point in between finds it. The
-        second half (``closing.build_derived``) may be run in another process instead.
-        """
-        give_final_names(self._folder, closed.name)
-        note_closed(self._folder, closed.name)
+    def closed(self, closed: ClosedSegment) -> None:
+        """``Segments.close`` is done with this segment: commits do not name it any more."""
         self._closing.pop(closed.name, None)
-        with suppress(journal.JournalError, ValueError, OverflowError):
-            # The captures are safe in the WARC, and no row stops a crawl: ``lacking_files`` tells what is missing, and ``rebuild`` tries
-            # again at the next start and says why it cannot.
-            build_derived(self._folder, closed.name)
 
     @property
     def buffered_bytes(self) -> int:
@@ -232,7 +222,7 @@ class SegmentStore:
     def _begin(self, moment_us: int) -> _Open:
         """A new segment. Its warcinfo and journal header wait in memory for the first record, so no file is ever without one."""
         self._number += 1
-        name = layout.stem(self._info.crawl, self._worker, self._number, moment_us / 1_000_000)
+        name = layout.stem(self._info.crawl, self._worker, self._number, moment_us / 1_000_000, self._term)
         warcinfo_id = records.record_id(self._chance)
         data = records.warcinfo(self._info, warcinfo_id, moment_us, layout.warc_name(name), self._section.gzip_level)
         header = SegmentHeader(
@@ -266,21 +256,6 @@ class SegmentStore:
             for segment in self._all_open():
                 segment.journal_length = self._in_flight.journal_lengths.get(segment.name, segment.journal_length)
             self._in_flight = None
-
-    def _find_segments(self) -> None:
-        """Open segments of an earlier run: the newest is continued if it may be, all others are closed by the next ``roll``."""
-        for kind in (layout.WARC, layout.JOURNAL):
-            for path in (self._folder / kind).glob("*"):
-                name = layout.stem_of(path)
-                if layout.worker_of(name) == self._worker:
-                    self._number = max(self._number, layout.number_of(name))
-        for path in layout.open_files(self._folder):
-            name = layout.stem_of(path)
-            if path.parent.name == layout.WARC and layout.worker_of(name) == self._worker:
-                rows = self._folder / (layout.file_name(layout.JOURNAL, name) + layout.OPEN)
-                self._sealed.append(_Open(journal.read_header(rows), path.stat().st_size, rows.stat().st_size))
-        if self._sealed and self._may_continue(self._sealed[-1]):
-            self._current = self._sealed.pop()
 
     def _may_continue(self, segment: _Open) -> bool:
         header, section = segment.header, self._section

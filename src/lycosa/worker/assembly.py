@@ -15,21 +15,10 @@ from lycosa.admit.budgets import over_discovery
 from lycosa.admit.scope import Scope
 from lycosa.admit.traps import Traps
 from lycosa.attempts import Attempt, AttemptLog, CrashCounts, Settling, Since, boot_id, last_contacts
-from lycosa.commit import CommitLog, LastCommit
 from lycosa.config.sections import FetchSection
 from lycosa.config.sections import SeenUrls as SeenChoice
 from lycosa.crawl_clock import CrawlClock, ahead_s
-from lycosa.folder.names import (
-    addresses_path,
-    attempts_folder,
-    last_commit_path,
-    log_folder,
-    mark_of,
-    stamp_of,
-    suffix_list,
-    table_folder,
-)
-from lycosa.folder.url_seen import open_seen
+from lycosa.folder.names import addresses_path, attempts_folder, suffix_list
 from lycosa.frontier.forward import Forward
 from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.partition import Partition
@@ -55,6 +44,7 @@ from lycosa.worker.capturing import Capturing
 from lycosa.worker.committing import Books, Reach
 from lycosa.worker.delivery import Delivery
 from lycosa.worker.errands import Ends, Errands
+from lycosa.worker.folder_shard import open_folder_shard
 from lycosa.worker.intake import Addressing, Intake
 from lycosa.worker.job import Job
 from lycosa.worker.leasing import Leasing
@@ -67,6 +57,7 @@ from lycosa.worker.reparsing import Reparsing
 from lycosa.worker.robots import Robots
 from lycosa.worker.robots_reading import RobotsReader
 from lycosa.worker.sender import Sender
+from lycosa.worker.shard import PartitionData, Shard
 from lycosa.worker.slicing import Slices
 from lycosa.worker.stages import Stages
 from lycosa.worker.suspects import suspects
@@ -118,16 +109,16 @@ def limits_of(section: FetchSection) -> Limits:
     )
 
 
-def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None = None) -> Assembled:
-    """Opens the partitions' tables and logs, and connects the stages. The folder has been through ``recover_crawl``. Blocks.
+def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None = None, shard: Shard | None = None) -> Assembled:
+    """Connects the stages over a shard that is open, or opens the one of a crawl folder that has been through ``recover_crawl``. Blocks.
 
     One worker of several is given ``want_permits``, by which it asks its supervisor for permits.
     """
     config, folder, clock = job.config, job.folder, CrawlClock(ports.clock, job.time_base)
-    log = CommitLog(log_folder(folder), job.number, last_commit=LastCommit(last_commit_path(folder, job.number)))
-    chance = random.Random(f"{config.seed}:{job.number}:{job.manifest.runs}")
-    tables = {number: ports.open_table(table_folder(folder, number)) for number in job.owned}
-    partitions = {number: _partition(job, number, table, clock) for number, table in tables.items()}
+    shard = shard or open_folder_shard(job, ports.open_table)
+    chance = random.Random(f"{config.seed}:{job.number}:{shard.term}")
+    tables, segments = shard.tables, shard.ground.segments
+    partitions = {number: _partition(job, number, data, clock) for number, data in shard.data.items()}
     sites = Sites(suffix_list(folder))
     addresses = _addresses(job)
     crashes = CrashCounts(attempts_folder(folder))
@@ -138,7 +129,7 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
     frontier.longest_wait_s = longest_wait(config.politeness)
     frontier.longest_due_s = max(frontier.longest_due_s, config.refetch.max_s, config.retry.max_s)
     frontier.hold_back(_recent_hosts(job, clock))
-    attempts = AttemptLog(attempts_folder(folder), job.number, clock.wall(), clock.monotonic(), session=job.manifest.runs)
+    attempts = AttemptLog(attempts_folder(folder), job.number, clock.wall(), clock.monotonic(), session=shard.term)
     settling = Settling(attempts_folder(folder), job.number)
     sender = Sender(ports.fetcher, ports.resolver, addresses, attempts, clock, limits_of(config.fetch))
     frontier.on_benched = sender.prefetch
@@ -146,8 +137,8 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
     delivery = Delivery(partitions, tables)
     intake = _intake(job, partitions, addressing, tables, clock, delivery)
     # Ids must differ between crawls, runs and restarts, and be the same when the same history is replayed.
-    ids = random.Random(f"{config.seed}:{job.manifest.crawl}:{job.number}:{job.manifest.runs}:{log.next_sequence}")
-    store = SegmentStore(folder, config.store, _crawl_info(job), job.number, ids, surt, sites.public_suffixes)
+    ids = random.Random(f"{config.seed}:{job.manifest.crawl}:{job.number}:{shard.term}:{shard.next_sequence}")
+    store = SegmentStore(segments.find(), config.store, _crawl_info(job), job.number, ids, surt, sites.public_suffixes)
     # The list is read at the first use of each, which takes 50 ms: now, and not in a step of the loop.
     sites.site_of("www.example.org")
     sites.public_suffixes("www.example.org")
@@ -174,7 +165,7 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
         ),
         store=store,
         intake=intake,
-        reparsing=Reparsing(folder, partitions, intake, ports.parser, ports.offload, clock),
+        reparsing=Reparsing(segments, partitions, intake, ports.parser, ports.offload, clock),
         slices=slices,
         errands=errands,
     )
@@ -186,7 +177,7 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
         body_bytes = sum(p.counters.body_bytes for p in partitions.values())
         permits = LocalPermits(config.limits, captures, body_bytes, lambda: worker.stop(End.LIMIT))
     pipeline = Pipeline(stages, config, clock, pacing, permits, crashes.suspicion)
-    books = Books(tables, log, attempts, crashes, store, job.manifest.runs, ports.free_bytes)
+    books = Books(job.manifest.crawl, shard, store, attempts, crashes, ports.free_bytes)
     if job.plan is not None:
         books = msgspec.structs.replace(books, batch_bytes=job.plan.batch)
         _bound(job.plan, frontier, intake, robots)
@@ -195,27 +186,19 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
         worker.is_alone, worker.committer.mail = False, delivery
 
     def close() -> None:
-        books.log.close()
         settling.close()
         addresses.close()
-        for number, table in tables.items():
-            partitions[number].seen.close()
-            table.close()
+        shard.close()
 
     return Assembled(worker, intake, pipeline, sender, store, delivery, permits, robots, clock, close)
 
 
-def _partition(job: Job, number: int, table: KeyValue, clock: CrawlClock) -> Partition:
+def _partition(job: Job, number: int, data: PartitionData, clock: CrawlClock) -> Partition:
     config = job.config
-    seen = open_seen(job.folder, number, config.seen, table, job.plan.delta if job.plan else 1 << 18)
-    mark = mark_of(table)
-    assert seen.stamp in (-1, stamp_of(mark)) or seen.stamp > stamp_of(mark), "recovery brought URL-seen up to its table"
-    if seen.stamp < 0:
-        seen.rebuild((), stamp_of(mark))
     return Partition(
         number,
-        Overlay(table),
-        seen,
+        Overlay(data.table),
+        data.seen,
         config.frontier,
         Rules(
             over_discovery=lambda usage: over_discovery(config.budgets, usage) is not None,

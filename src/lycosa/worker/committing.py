@@ -1,10 +1,10 @@
 """Commits of one worker: one instant of all its partitions and its store, written in the order that makes it safe.
 
-    WARC, journal, each synced -> one record in the commit log, synced -> the partitions' tables
+    records put into segments -> the commit appended to the log -> the partitions' tables
 
-A commit is cut at one instant (nothing awaits while it is cut) and written off the loop; one is in flight at a time. Only when it is on
-disk are outboxes sent and parcels of others acknowledged. What may follow a commit, closing segments, saving URL-seen, dropping
-logs, is done here too.
+A commit is cut at one instant (nothing awaits while it is cut) and written off the loop; one is in flight at a time. Only when it is in
+the log are outboxes sent and parcels of others acknowledged. What may follow a commit, closing segments, taking snapshots, trimming the
+log, is done here too. A store or a log that is away is waited for, however long; what ends the worker is said in ``commit.port``.
 """
 
 from __future__ import annotations
@@ -16,19 +16,21 @@ from typing import Protocol
 import msgspec
 
 from lycosa.attempts import AttemptLog, CrashCounts
-from lycosa.commit import Commit, CommitLog, Mark, PartitionBatch, marked
+from lycosa.commit import Commit, Mark, PartitionBatch, RolledBack, marked
 from lycosa.config.sections import StoreSection
 from lycosa.crawl_clock import CrawlClock
 from lycosa.folder.names import mark_of, stamp_of
 from lycosa.frontier.partition import Partition
-from lycosa.kv.port import KeyValue
 from lycosa.ports import Offload
+from lycosa.store import NotStored
 from lycosa.store.closing import ClosedSegment
 from lycosa.store.pending import PendingWrite
 from lycosa.store.segments import SegmentStore
 from lycosa.worker.pipeline import Pipeline
+from lycosa.worker.shard import PartitionData, Shard
 
-_FLUSH_RECORDS = 300  # commits after which tables are flushed and the log is dropped up to there
+_SNAPSHOT_COMMITS = 300  # after which snapshots are taken and the log is trimmed up to there
+_AGAIN_S = 1.0  # before records or a commit are tried again
 _OPEN_WRITE_BYTES = 64  # a write to the tables that waits for its commit, next to a record; 250 with all its objects
 
 
@@ -56,14 +58,13 @@ class NoMail:
 
 
 class Books(msgspec.Struct, frozen=True):
-    """What a worker writes besides output: tables below the partitions, logs, crash counts."""
+    """What a worker writes: its shard, the records that are on their way into segments, attempts, crash counts."""
 
-    tables: Mapping[int, KeyValue]
-    log: CommitLog
+    crawl: str
+    shard: Shard
+    store: SegmentStore
     attempts: AttemptLog
     crashes: CrashCounts
-    store: SegmentStore
-    term: int
     free_bytes: Callable[[], int]
     batch_bytes: int = 32_000_000
     """Of records that wait in memory, at which a commit does not wait for its time."""
@@ -92,9 +93,12 @@ class Committer:
         self._commit: asyncio.Task[None] | None = None
         self._closing: set[asyncio.Task[None]] = set()
         self._committed_at = clock.monotonic()
-        self._flushed = books.log.next_sequence
+        self._next = books.shard.next_sequence
+        self._saved = self._next - 1  # the commit that the snapshots have
         self._marks: dict[int, Mark] = {}  # of commits of this run
-        self._before = {number: mark_of(table) for number, table in books.tables.items()}
+        self._before = {number: mark_of(table) for number, table in books.shard.tables.items()}
+        self.waits_for = ""
+        """What a commit waits for, for people: a log or a store that cannot take it just now."""
         self._failure: BaseException | None = None
         self.captures = sum(p.counters.captures for p in partitions.values())
         """Captures that are committed."""
@@ -109,7 +113,7 @@ class Committer:
     @property
     def commits(self) -> int:
         """Commits of this worker so far, over all runs."""
-        return self._books.log.next_sequence - 1
+        return self._next - 1
 
     @property
     def is_behind(self) -> bool:
@@ -167,25 +171,27 @@ class Committer:
         pending = books.store.freeze()
         batches = [PartitionBatch(number, writes) for number, p in partitions.items() if (writes := p.freeze())]
         if batches or not pending.is_empty or is_last:
-            record = Commit(
-                term=books.term,
-                sequence=books.log.next_sequence,
+            commit = Commit(
+                term=books.shard.term,
+                sequence=self._next,
                 wall=self._clock.wall(),
                 batches=batches,
                 before=dict(self._before),
                 time=self._clock.time(),
+                crawl=books.crawl,
+                shard=books.shard.number,
             )
             for batch in batches:
-                self._before[batch.partition] = self._marks[batch.partition] = record.mark
-                partitions[batch.partition].seen.seal(stamp_of(record.mark))
+                self._before[batch.partition] = self._marks[batch.partition] = commit.mark
+                partitions[batch.partition].seen.seal(stamp_of(commit.mark))
             captures = sum(p.counters.captures for p in partitions.values())
-            await self._offload.run(lambda: self._write(pending, record))
+            await self._write(pending, commit)
             self.captures = captures
             for batch in batches:
                 partitions[batch.partition].table.settle()
             self._reach("commit:settled")
         else:
-            pending.write()  # nothing to write: the store may go on
+            pending.written({}, {})  # there is nothing: the store may go on
         for url in settled:
             books.crashes.finished(url)
         for waiter in waiters:
@@ -194,16 +200,29 @@ class Committer:
         self.mail.send(posted)
         await self._tend()
 
-    def _write(self, pending: PendingWrite, record: Commit) -> None:
+    async def _write(self, pending: PendingWrite, commit: Commit) -> None:
+        """Until it is written: what cannot be stored or logged just now can be later, and nothing goes on without it."""
+        while True:
+            try:
+                await self._offload.run(lambda: self._write_once(pending, commit))
+            except (NotStored, RolledBack) as error:
+                self.waits_for = str(error)
+                await self._clock.sleep(_AGAIN_S)
+            else:
+                self._next, self.waits_for = commit.sequence + 1, ""
+                return
+
+    def _write_once(self, pending: PendingWrite, commit: Commit) -> None:
         """Off the loop, in the order that makes it safe."""
+        ground = self._books.shard.ground
         self._reach("commit:begin")
-        pending.write()
+        ground.segments.put(pending)
         self._reach("commit:stored")
         # The lengths are read after the write: some are known only then.
-        self._books.log.append(msgspec.structs.replace(record, lengths=pending.lengths))
+        ground.log.append(msgspec.structs.replace(commit, lengths=pending.lengths))
         self._reach("commit:logged")
-        for batch in record.batches:
-            self._books.tables[batch.partition].write(marked(batch, record.mark, self._books.log.worker))
+        for batch in commit.batches:
+            self._books.shard.data[batch.partition].table.write(marked(batch, commit.mark, commit.shard))
             self._reach("commit:applied")
 
     async def _tend(self) -> None:
@@ -218,24 +237,26 @@ class Committer:
         for number, partition in self._partitions.items():
             if partition.seen.should_save and number in self._marks:
                 await self._offload.run(_saving(partition, stamp_of(self._marks[number])))
-        if books.log.next_sequence - self._flushed >= _FLUSH_RECORDS:
-            await self._flush()
+        if self.commits - self._saved >= _SNAPSHOT_COMMITS:
+            await self._save_snapshots()
 
-    async def _flush(self) -> None:
-        """Tables and URL-seen hold everything up to the last commit: the log before it is not needed any more."""
-        sequence = self._books.log.next_sequence - 1
-        for number, table in self._books.tables.items():
-            await self._offload.run(table.flush)
-            if number in self._marks:
-                await self._offload.run(_saving(self._partitions[number], stamp_of(self._marks[number])))
+    async def _save_snapshots(self) -> None:
+        """Snapshots of everything up to the last commit: the log before it is not needed any more."""
+        sequence, shard = self.commits, self._books.shard
+        for number, data in shard.data.items():
+            await self._offload.run(_saving_all(shard, number, data, self._before[number]))
         self._reach("flush:done")
-        await self._offload.run(lambda: self._books.log.drop_until(sequence))
-        self._flushed = sequence + 1
+        await self._offload.run(lambda: shard.ground.log.trim(sequence))
+        self._saved = sequence
 
     def _close_segment(self, closed: ClosedSegment) -> None:
-        task = asyncio.get_running_loop().create_task(self._offload.run(lambda: self._books.store.finish(closed)))
+        task = asyncio.get_running_loop().create_task(self._close_one(closed))
         self._closing.add(task)
         task.add_done_callback(self._segment_closed)
+
+    async def _close_one(self, closed: ClosedSegment) -> None:
+        await self._offload.run(lambda: self._books.shard.ground.segments.close(closed.name))
+        self._books.store.closed(closed)
 
     def _segment_closed(self, task: asyncio.Task[None]) -> None:
         self._closing.discard(task)
@@ -251,7 +272,7 @@ class Committer:
             await asyncio.wait(self._closing)
         self.raise_failure()
         await self.commit(is_last=True)
-        await self._flush()
+        await self._save_snapshots()
         self._books.attempts.close(self._clock.wall(), self._clock.monotonic())
 
     async def close(self) -> None:
@@ -263,3 +284,7 @@ class Committer:
 
 def _saving(partition: Partition, stamp: int) -> Callable[[], None]:
     return lambda: partition.seen.save(stamp)
+
+
+def _saving_all(shard: Shard, number: int, data: PartitionData, mark: Mark) -> Callable[[], None]:
+    return lambda: shard.ground.snapshots.save(number, data, mark)

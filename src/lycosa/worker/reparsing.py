@@ -8,7 +8,6 @@ more (its segment was taken away) is fetched again.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Container, Mapping
-from pathlib import Path
 
 import msgspec
 
@@ -21,7 +20,8 @@ from lycosa.model.fetched import Fetched
 from lycosa.model.parsed import Document, Parsed
 from lycosa.ports import Offload, Parser
 from lycosa.reasons import Reason
-from lycosa.store.reading import RecordError, StoredRecord, read_record_at
+from lycosa.store.port import Segments
+from lycosa.store.reading import RecordError, StoredRecord
 from lycosa.urls.identity import hash8, host_of
 from lycosa.worker.intake import Intake
 
@@ -44,9 +44,9 @@ class Reparsing:
     """Of one worker, for the partitions that it owns. ``done`` counts what was achieved since it was made."""
 
     def __init__(
-        self, folder: Path, partitions: Mapping[int, Partition], intake: Intake, parser: Parser, offload: Offload, clock: CrawlClock
+        self, segments: Segments, partitions: Mapping[int, Partition], intake: Intake, parser: Parser, offload: Offload, clock: CrawlClock
     ) -> None:
-        self._folder = folder
+        self._segments = segments
         self._partitions = partitions
         self._intake = intake
         self._parser = parser
@@ -134,6 +134,6 @@ class Reparsing:
 
     async def _record(self, segment: str, offset: int) -> StoredRecord | None:
         try:
-            return await self._offload.run(lambda: read_record_at(self._folder, segment, offset))
+            return await self._offload.run(lambda: self._segments.read(segment, offset))
         except (RecordError, OSError):
             return None

@@ -6,7 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from lycosa.store.pending import _write_at
+from lycosa.store.segment_files import write_at
 
 _ROUNDS, _WORKERS = 100, 4
 
@@ -16,7 +16,7 @@ def test_workers_that_make_the_first_file_of_a_folder_at_once_all_succeed(tmp_pa
 
     def write(number: int, folder: Path) -> None:
         together.wait(10)
-        _write_at(folder / f"w{number}", 0, iter([b"body"]))
+        write_at(folder / f"w{number}", 0, iter([b"body"]))
 
     with ThreadPoolExecutor(_WORKERS) as threads:
         for turn in range(_ROUNDS):

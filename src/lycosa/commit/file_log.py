@@ -1,0 +1,87 @@
+"""The log port over the files of a crawl folder.
+
+The lock of the folder shuts earlier owners out, so a claim asks nothing: the term is the number of the run, which the manifest counts
+under the lock. A folder has the logs of all workers that it ever had. A worker appends to its own; a start reads all of them, because
+partitions may have been another worker's in an earlier run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from lycosa.commit.files import merged_by_worker
+from lycosa.commit.log import CommitLog
+from lycosa.commit.port import Claim
+from lycosa.commit.record import NOTHING, Commit
+
+
+class FileLog:
+    """One worker's log as a ``Log``. The folder is locked by whoever made this."""
+
+    def __init__(self, log: CommitLog, term: int) -> None:
+        self._log, self._term = log, term
+
+    def claim(self) -> Claim:
+        """See ``Log``."""
+        return _claim(self._term, [self._log])
+
+    def read(self) -> Iterator[Commit]:
+        """See ``Log``."""
+        return (_named(commit, self._log.worker) for commit in self._log.records())
+
+    def append(self, commit: Commit) -> None:
+        """See ``Log``. Raises ``DiskFull`` or another ``OSError``, as ``CommitLog.append`` does."""
+        self._log.append(commit)
+
+    def trim(self, sequence: int) -> None:
+        """See ``Log``."""
+        self._log.drop_until(sequence)
+
+    def close(self) -> None:
+        self._log.close()
+
+    def __repr__(self) -> str:
+        return f"FileLog(term={self._term}, {self._log!r})"
+
+
+class FolderLogs:
+    """All logs of a crawl folder as one, to be read and trimmed before any worker starts. Nothing is appended to it."""
+
+    def __init__(self, logs: Sequence[CommitLog], term: int) -> None:
+        self._logs, self._term = logs, term
+
+    def claim(self) -> Claim:
+        """See ``Log``; ``last`` has the last commit of each worker."""
+        return _claim(self._term, self._logs)
+
+    def read(self) -> Iterator[Commit]:
+        """See ``Log``; merged by their marks."""
+        return (_named(commit, worker) for worker, commit in merged_by_worker(self._logs))
+
+    def append(self, commit: Commit) -> None:
+        """Raises ``RuntimeError``: each worker appends to a log of its own."""
+        raise RuntimeError(f"commit {commit.mark} belongs into the log of a worker")
+
+    def trim(self, sequence: int) -> None:
+        """Everything that was committed is in the tables, whatever ``sequence`` is: each log keeps its last commit."""
+        for log in self._logs:
+            log.drop_until(log.last.sequence if log.last else 0)
+
+    def close(self) -> None:
+        for log in self._logs:
+            log.close()
+
+    def __repr__(self) -> str:
+        return f"FolderLogs(logs={len(self._logs)})"
+
+
+def _named(commit: Commit, worker: int) -> Commit:
+    """The commit with the worker that made it, which records of earlier versions do not say."""
+    return commit if commit.shard == worker else msgspec.structs.replace(commit, shard=worker)
+
+
+def _claim(term: int, logs: Sequence[CommitLog]) -> Claim:
+    firsts = [first.mark for log in logs if (first := next(log.records(), None)) is not None]
+    return Claim(term, [log.last for log in logs if log.last], max(firsts, default=NOTHING))

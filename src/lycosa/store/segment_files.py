@@ -1,0 +1,121 @@
+"""Segments as files of a crawl folder: positions first, bytes second, durable before told.
+
+Every part knows the offset it was promised, and is written there. So a write that failed half-way (a full disk) can simply be
+repeated, and bytes of a crashed write beyond a committed length are overwritten or cut, never appended to.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from lycosa.store import journal, layout
+from lycosa.store.closing import build_derived, give_final_names
+from lycosa.store.damage import StoreDamaged
+from lycosa.store.ledger import note_closed
+from lycosa.store.pending import PendingWrite, pieces
+from lycosa.store.port import FoundSegments, OpenSegment
+from lycosa.store.reading import StoredRecord, read_record_at
+from lycosa.store.recovery import Recovery, recover
+from lycosa.system.durable import named, sync_data, sync_folder, write_all
+
+
+class SegmentFiles:
+    """The segments of one worker in a crawl folder, or of all its workers when ``worker`` is -1.
+
+    ``workers`` is how many go on: open segments of those beyond that number are closed at the recovery, because no worker continues them.
+    """
+
+    def __init__(self, folder: Path, worker: int = -1, workers: int | None = None) -> None:
+        self._folder, self._worker, self._workers = folder, worker, workers
+
+    def recover(self, lengths: Mapping[str, int]) -> Recovery:
+        """See ``Segments``. Raises ``StoreDamaged`` before anything is changed."""
+        return recover(self._folder, lengths, self._workers, None if self._worker < 0 else self._worker)
+
+    def find(self) -> FoundSegments:
+        """See ``Segments``: an open segment is taken as committed to its last byte, because ``recover`` was there before."""
+        number, found = 0, []
+        for kind in (layout.WARC, layout.JOURNAL):
+            for path in (self._folder / kind).glob("*"):
+                if layout.worker_of(layout.stem_of(path)) == self._worker:
+                    number = max(number, layout.number_of(layout.stem_of(path)))
+        for path in layout.open_files(self._folder):
+            name = layout.stem_of(path)
+            if path.parent.name == layout.WARC and layout.worker_of(name) == self._worker:
+                rows = self._folder / (layout.file_name(layout.JOURNAL, name) + layout.OPEN)
+                found.append(OpenSegment(journal.read_header(rows), path.stat().st_size, rows.stat().st_size))
+        return FoundSegments(number, found)
+
+    def put(self, pending: PendingWrite) -> None:
+        """See ``Segments``. WARC bytes to disk, then journal lines to disk.
+
+        Raises ``DiskFull`` or another ``OSError``; then it may be called again. Raises ``StoreDamaged`` when a file became shorter than it
+        was.
+        """
+        if pending.is_written:
+            return
+        lengths: dict[str, int] = {}
+        journal_lengths: dict[str, int] = {}
+        for part, _ in pending.parts:
+            lengths[self._write(layout.WARC, part.name, part.start, pieces(part))] = part.end
+        for part, journal_length in pending.parts:
+            frame = journal.encode_frame(part.lines) if part.lines else b""
+            journal_lengths[part.name] = journal_length + len(frame)
+            lengths[self._write(layout.JOURNAL, part.name, journal_length, iter((frame,)))] = journal_length + len(frame)
+        pending.written(lengths, journal_lengths)
+
+    def close(self, name: str) -> None:
+        """See ``Segments``. Final names, then the derived files. About a minute per gigabyte; may be repeated.
+
+        Commits name the segment's open files until the final names are on disk, so that a crash at any point in between finds it. The
+        second half (``closing.build_derived``) may be run in another process instead.
+        """
+        give_final_names(self._folder, name)
+        note_closed(self._folder, name)
+        with suppress(journal.JournalError, ValueError, OverflowError):
+            # The captures are safe in the WARC, and no row stops a crawl: ``lacking_files`` tells what is missing, and ``rebuild`` tries
+            # again at the next start and says why it cannot.
+            build_derived(self._folder, name)
+
+    def read(self, segment: str, offset: int) -> StoredRecord:
+        """See ``Segments``."""
+        return read_record_at(self._folder, segment, offset)
+
+    def _write(self, kind: str, name: str, start: int, data: Iterator[bytes]) -> str:
+        relative = layout.file_name(kind, name) + layout.OPEN
+        path = self._folder / relative
+        try:
+            write_at(path, start, data)
+        except OSError as error:
+            raise named(error, path) from error
+        return relative
+
+    def __repr__(self) -> str:
+        return f"SegmentFiles(worker={self._worker})"
+
+
+def write_at(path: Path, start: int, data: Iterator[bytes]) -> None:
+    """Puts the data at ``start``, ends the file behind them, and returns when it is on disk. Creates the file if ``start`` is 0."""
+    is_new = start == 0 and not path.exists()
+    if is_new and not path.parent.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)  # another worker may make it at the same moment
+        sync_folder(path.parent.parent)
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC | (os.O_CREAT if start == 0 else 0), 0o644)
+    try:
+        if is_new:
+            sync_folder(path.parent)
+        length = os.fstat(fd).st_size
+        if length < start:
+            raise StoreDamaged(path, length, start)
+        end = os.lseek(fd, start, os.SEEK_SET)
+        for piece in data:
+            write_all(fd, piece)
+            end += len(piece)
+        if length > end:
+            os.ftruncate(fd, end)
+        sync_data(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,177 @@
+"""A shard: everything that one worker owns, opened and closed as one.
+
+    log, segments and snapshots are the three ports under a commit; the tables and URL-seen are what the commits add up to
+
+State is the fold of the commits in the log. A snapshot saves reading all of them: ``bring_up`` claims the log, drops what no commit
+names, restores each table as the newest snapshot has it and applies the commits that it lacks, as they were written. Nothing is decided
+again. It is the same code for the files of a crawl folder and for a shard of a cluster, and every step may be repeated, so a crash in
+here is repaired by the next start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Protocol
+
+import msgspec
+
+from lycosa.commit import Claim, Commit, Log, Mark, marked
+from lycosa.folder.names import mark_of, stamp_of
+from lycosa.folder.url_seen import known_hashes
+from lycosa.frontier.counters import counters_of
+from lycosa.kv.port import KeyValue, pairs_of
+from lycosa.kv.records import prefix_end
+from lycosa.model.recovered import Recovered
+from lycosa.seen.port import SeenUrls, hashes_of
+from lycosa.store import Recovery, Segments
+
+
+class PartitionData(msgspec.Struct, frozen=True):
+    """What one partition is made of: its table, and the URL-seen that answers for it. The mark of the last commit is in the table."""
+
+    table: KeyValue
+    seen: SeenUrls
+
+    def close(self) -> None:
+        self.seen.close()
+        self.table.close()
+
+
+class Snapshots(Protocol):
+    """What holds the fold of the commits, so that the log need not be read from its beginning. The calls block.
+
+    A snapshot is of one commit: it has all that this commit and those before it wrote, and nothing else.
+    """
+
+    def partitions(self) -> Collection[int]:
+        """The partitions that there is a snapshot of."""
+        ...
+
+    def restore(self, partition: int) -> PartitionData:
+        """The partition as its newest usable snapshot has it, or empty. Raises ``StoreDamaged``, ``StoreLocked`` or ``OSError``."""
+        ...
+
+    def save(self, partition: int, data: PartitionData, mark: Mark) -> None:
+        """Returns when a snapshot of this commit is safe. ``data`` contains it, and maybe later ones."""
+        ...
+
+
+class Ground(msgspec.Struct, frozen=True):
+    """The three ports under the commits of a shard."""
+
+    log: Log
+    segments: Segments
+    snapshots: Snapshots
+
+
+class Shard(msgspec.Struct, frozen=True):
+    """A shard that is open. ``number`` is the shard's, or that of a worker on one machine; ``term`` counts its owners; ``last`` is the last
+    commit of its log."""
+
+    number: int
+    term: int
+    ground: Ground
+    data: Mapping[int, PartitionData]
+    last: Commit | None = None
+
+    @property
+    def tables(self) -> dict[int, KeyValue]:
+        """The tables, by partition: what is committed."""
+        return {number: each.table for number, each in self.data.items()}
+
+    @property
+    def next_sequence(self) -> int:
+        """The sequence of the first commit after the claim."""
+        return self.last.sequence + 1 if self.last else 1
+
+    def close(self) -> None:
+        """What is not committed is lost, as in a crash."""
+        self.ground.log.close()
+        for each in self.data.values():
+            each.close()
+
+
+def open_shard(number: int, partitions: Collection[int], ground: Ground) -> tuple[Shard, Recovered]:
+    """Takes a shard over, from whatever its last owner left. Blocks. Raises what the ports raise."""
+    with _brought_up(ground, frozenset(partitions)) as (claim, opened, recovered):
+        for partition in sorted(set(partitions) - opened.keys()):
+            opened[partition] = ground.snapshots.restore(partition)
+        return Shard(number, claim.term, ground, dict(sorted(opened.items())), claim.latest), recovered
+
+
+def bring_up(ground: Ground, owned: Collection[int] | None = None) -> Recovered:
+    """Brings a shard, or only the partitions ``owned``, to its last commit and closes it again. Blocks."""
+    with _brought_up(ground, None if owned is None else frozenset(owned)) as (_, opened, recovered):
+        for each in opened.values():
+            each.close()
+        ground.log.close()
+        return recovered
+
+
+@contextmanager
+def _brought_up(ground: Ground, owned: frozenset[int] | None) -> Iterator[tuple[Claim, dict[int, PartitionData], Recovered]]:
+    """Claim, partitions at the last commit, report. Everything is closed when what follows raises."""
+    log, snapshots = ground.log, ground.snapshots
+    opened: dict[int, PartitionData] = {}
+    try:
+        claim = log.claim()
+        report = ground.segments.recover({name: length for last in claim.last for name, length in last.lengths.items()})
+        existing = [number for number in snapshots.partitions() if owned is None or number in owned]
+        opened.update((number, snapshots.restore(number)) for number in existing)
+        replayed, rebuilt = _catch_up(ground, claim, opened, owned)
+        log.trim(max((last.sequence for last in claim.last), default=0))
+        yield claim, opened, _told(claim, report, opened, replayed, rebuilt)
+    except BaseException:
+        for each in opened.values():
+            each.close()
+        log.close()
+        raise
+
+
+def _catch_up(ground: Ground, claim: Claim, opened: dict[int, PartitionData], owned: frozenset[int] | None) -> tuple[int, int]:
+    """Applies the batches that partitions lack; gives how many, and how many URL-seen were made again."""
+    marks = {number: mark_of(each.table) for number, each in opened.items()}
+    # URL-seen catches up from the log when the log reaches back to it; any other is made again from the table.
+    reach = stamp_of(claim.reach)
+    stale = {
+        number
+        for number, each in opened.items()
+        if each.seen.stamp < 0 or (each.seen.stamp < stamp_of(marks[number]) and each.seen.stamp + 1 < reach)
+    }
+    replayed = 0
+    for commit in ground.log.read():
+        for batch in commit.batches:
+            number = batch.partition
+            if owned is not None and number not in owned:
+                continue
+            if number not in opened:
+                opened[number] = ground.snapshots.restore(number)
+                marks[number] = mark_of(opened[number].table)
+            if commit.mark > marks[number]:
+                opened[number].table.write(marked(batch, commit.mark, commit.shard))
+                marks[number] = commit.mark
+                replayed += 1
+            seen = opened[number].seen
+            if number not in stale and stamp_of(commit.mark) > seen.stamp:
+                _remember(seen, (key for key, value in pairs_of(batch.writes) if value is not None), stamp_of(commit.mark))
+    for number, each in opened.items():
+        if number in stale:
+            each.seen.rebuild(known_hashes(each.table), stamp_of(marks[number]))
+        ground.snapshots.save(number, each, marks[number])
+    return replayed, len(stale)
+
+
+def _remember(seen: SeenUrls, keys: Iterable[bytes], stamp: int) -> None:
+    url8s = [key[9:] for key in keys if key[:1] == b"U"]
+    if url8s:
+        seen.unseen(hashes_of(url8s))
+    seen.seal(stamp)
+
+
+def _told(claim: Claim, report: Recovery, opened: Mapping[int, PartitionData], replayed: int, rebuilt: int) -> Recovered:
+    last = max((commit.wall for commit in claim.last), default=0.0)
+    latest = (claim.latest.time or claim.latest.wall, claim.latest.wall) if claim.latest else (0.0, 0.0)
+    captures = {number: counters_of(each.table).captures for number, each in opened.items()}
+    places = [key[1:].decode() for each in opened.values() for key, _ in each.table.scan(b"J", prefix_end(b"J"))]
+    return Recovered(replayed, rebuilt, report.unbuildable, last, captures, places, latest)
