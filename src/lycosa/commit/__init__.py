@@ -4,6 +4,7 @@ from lycosa.commit.file_log import FileLog, FolderLogs
 from lycosa.commit.files import FORMAT, SavedLog, is_begun, merged, merged_by_worker, missing, read_logs, saved_logs
 from lycosa.commit.last import LastCommit, last_said
 from lycosa.commit.log import DEFAULT_FILE_BYTES, MAX_RECORD_BYTES, CommitLog, LogUnusable, all_logs
+from lycosa.commit.memory_log import MemoryChangelog, MemoryLog
 from lycosa.commit.port import Claim, Fenced, Log, OutcomeUnknown, RolledBack
 from lycosa.commit.record import MARK_KEY, NOTHING, Commit, LogDamaged, Mark, PartitionBatch, maker_of, marked
 
@@ -24,6 +25,8 @@ __all__ = [
     "LogDamaged",
     "LogUnusable",
     "Mark",
+    "MemoryChangelog",
+    "MemoryLog",
     "OutcomeUnknown",
     "PartitionBatch",
     "RolledBack",

@@ -60,9 +60,10 @@ class Commit(msgspec.Struct, array_like=True, kw_only=True):
     seconds since 1970, ``time`` crawl time (0: a program that had none wrote it, and it was ``wall``). ``lengths`` gives the committed
     bytes of each output file that is open (path relative to the crawl's folder).
     ``before`` gives, for each partition that the worker owns, the last commit before this one: by it a start sees that a log, or
-    the front of one, is missing. Records of earlier versions have none, and neither the next four: ``crawl`` is the UUID of the crawl,
+    the front of one, is missing. Records of earlier versions have none, and neither the next five: ``crawl`` is the UUID of the crawl,
     ``shard`` the number of the shard or worker that made the commit (-1: not said), ``inbox`` the position up to which the shard's inbox
-    is taken (0 where parcels come over sockets), ``settings`` the version of the live settings that it was made under.
+    is taken (0 where parcels come over sockets), ``settings`` the version of the live settings that it was made under. ``is_final`` says
+    that the owner ended with this commit and had nothing under way.
     """
 
     term: int
@@ -76,6 +77,7 @@ class Commit(msgspec.Struct, array_like=True, kw_only=True):
     shard: int = -1
     inbox: int = 0
     settings: int = 0
+    is_final: bool = False
 
     @property
     def mark(self) -> Mark:

@@ -53,6 +53,16 @@ def read_header(path: Path) -> SegmentHeader:
     return _check(path, first)
 
 
+def header_in(data: bytes, name: str) -> SegmentHeader:
+    """The first line of a journal that is in memory; ``name`` is for the error. Raises like ``read_header``."""
+    try:
+        with zstd.ZstdFile(io.BytesIO(data)) as lines:
+            first = next(iter(lines), b"")
+    except (EOFError, zstd.ZstdError) as error:
+        raise JournalError(f"{name}: {error}") from error
+    return _check(Path(name), first)
+
+
 def read_rows(path: Path, length: int | None = None, having: bytes = b"") -> Iterator[Row]:
     """The rows of a journal, in the order of their records; memory holds one at a time.
 

@@ -46,8 +46,8 @@ class Segments(Protocol):
         commit names."""
         ...
 
-    def find(self) -> FoundSegments:
-        """What a new owner finds after the recovery."""
+    def find(self, term: int) -> FoundSegments:
+        """What the owner of this term finds after the recovery."""
         ...
 
     def put(self, pending: PendingWrite) -> None:

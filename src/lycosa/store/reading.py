@@ -56,17 +56,24 @@ def read_record(folder: Path, location: Location) -> StoredRecord:
 def read_record_at(folder: Path, segment: str, offset: int) -> StoredRecord:
     """The record that begins at a place whose length is not known, as a URL's record names it. Raises like ``read_record``."""
     path = layout.existing(folder, layout.WARC, layout.stem_of(segment))
-    gzip, parts = zlib.decompressobj(_GZIP), []
     with path.open("rb") as file:
         file.seek(offset)
-        try:
-            while not gzip.eof and (packed := file.read(_CHUNK)):
-                parts.append(gzip.decompress(packed))
-        except zlib.error as error:
-            raise RecordError(f"{path}, byte {offset}: {error}") from error
+        return record_at(iter(lambda: file.read(_CHUNK), b""), f"{path}, byte {offset}")
+
+
+def record_at(chunks: Iterator[bytes], place: str) -> StoredRecord:
+    """The record that these bytes begin with; ``place`` is for the error. Raises ``RecordError``."""
+    gzip, parts = zlib.decompressobj(_GZIP), []
+    try:
+        for packed in chunks:
+            parts.append(gzip.decompress(packed))
+            if gzip.eof:
+                break
+    except zlib.error as error:
+        raise RecordError(f"{place}: {error}") from error
     data = b"".join(parts)
     if not gzip.eof or not data.startswith(b"WARC/"):
-        raise RecordError(f"{path}, byte {offset}: no record begins there")
+        raise RecordError(f"{place}: no record begins there")
     return _record(data)
 
 

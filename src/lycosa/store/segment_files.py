@@ -35,8 +35,8 @@ class SegmentFiles:
         """See ``Segments``. Raises ``StoreDamaged`` before anything is changed."""
         return recover(self._folder, lengths, self._workers, None if self._worker < 0 else self._worker)
 
-    def find(self) -> FoundSegments:
-        """See ``Segments``: an open segment is taken as committed to its last byte, because ``recover`` was there before."""
+    def find(self, term: int = 0) -> FoundSegments:
+        """See ``Segments``; the names have no term. An open segment is committed to its last byte, because ``recover`` came before."""
         number, found = 0, []
         for kind in (layout.WARC, layout.JOURNAL):
             for path in (self._folder / kind).glob("*"):

@@ -94,7 +94,7 @@ class SegmentStore:
         self._in_flight: PendingWrite | None = None
         self._number, self._term = found.number, found.term
         self._sealed += [_Open(each.header, each.length, each.journal_length) for each in found.open]
-        if self._sealed and self._may_continue(self._sealed[-1]):
+        if self._sealed and not self._term and self._may_continue(self._sealed[-1]):
             self._current = self._sealed.pop()
 
     # Appending.

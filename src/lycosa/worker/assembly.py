@@ -138,7 +138,7 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
     intake = _intake(job, partitions, addressing, tables, clock, delivery)
     # Ids must differ between crawls, runs and restarts, and be the same when the same history is replayed.
     ids = random.Random(f"{config.seed}:{job.manifest.crawl}:{job.number}:{shard.term}:{shard.next_sequence}")
-    store = SegmentStore(segments.find(), config.store, _crawl_info(job), job.number, ids, surt, sites.public_suffixes)
+    store = SegmentStore(segments.find(shard.term), config.store, _crawl_info(job), job.number, ids, surt, sites.public_suffixes)
     # The list is read at the first use of each, which takes 50 ms: now, and not in a step of the loop.
     sites.site_of("www.example.org")
     sites.public_suffixes("www.example.org")

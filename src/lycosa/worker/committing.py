@@ -180,6 +180,7 @@ class Committer:
                 time=self._clock.time(),
                 crawl=books.crawl,
                 shard=books.shard.number,
+                is_final=is_last,
             )
             for batch in batches:
                 self._before[batch.partition] = self._marks[batch.partition] = commit.mark

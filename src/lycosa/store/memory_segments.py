@@ -1,0 +1,117 @@
+"""The segments port over objects in memory, as an object store behaves: for tests, and for histories of many nodes.
+
+What a commit adds to a segment is one part: an object of its WARC bytes and one of its journal lines, under keys that name the shard, the
+segment and the offset in it. A segment's name contains the term, and a new owner never continues a segment, so no two owners write
+the same key and a put may simply be repeated. A closed segment is its parts one behind the other. Only WARC and journal are kept here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableMapping
+from pathlib import Path
+
+from lycosa.store import journal, layout
+from lycosa.store.damage import StoreDamaged
+from lycosa.store.pending import PendingWrite, pieces
+from lycosa.store.port import FoundSegments, OpenSegment
+from lycosa.store.reading import StoredRecord, record_at
+from lycosa.store.recovery import Recovery
+
+Objects = MutableMapping[str, bytes]
+"""Objects by key; a write replaces the whole object."""
+
+
+class MemorySegments:
+    """The segments of one shard. ``objects`` outlives its owners."""
+
+    def __init__(self, objects: Objects, shard: int) -> None:
+        self._objects, self._shard = objects, shard
+        self._lengths: dict[str, int] = {}  # of what the last commits name, by the name of the open file
+
+    def recover(self, lengths: Mapping[str, int]) -> Recovery:
+        """See ``Segments``. Raises ``StoreDamaged``."""
+        self._lengths = dict(lengths)
+        report = Recovery()
+        for name, committed in lengths.items():
+            kind, segment = name.partition("/")[0], layout.stem_of(name)
+            length = len(self._content(kind, segment, committed))
+            if length != committed:
+                raise StoreDamaged(Path(name), length, committed)
+        for key in [key for key in self._objects if key.startswith(self._prefix())]:
+            kind, segment, offset = _parts_of(key)
+            if offset >= lengths.get(_open_name(kind, segment), 0) and layout.file_name(kind, segment) not in self._objects:
+                del self._objects[key]
+                report.removed.append(key)
+        return report
+
+    def find(self, term: int) -> FoundSegments:
+        """See ``Segments``."""
+        found = []
+        for name in sorted(self._lengths):
+            segment = layout.stem_of(name)
+            if name.startswith(f"{layout.WARC}/") and layout.file_name(layout.WARC, segment) not in self._objects:
+                rows = self._lengths[_open_name(layout.JOURNAL, segment)]
+                header = journal.header_in(self._content(layout.JOURNAL, segment, rows), segment)
+                found.append(OpenSegment(header, self._lengths[name], rows))
+        return FoundSegments(0, found, term)
+
+    def put(self, pending: PendingWrite) -> None:
+        """See ``Segments``. A put that is repeated writes the same objects."""
+        if pending.is_written:
+            return
+        lengths: dict[str, int] = {}
+        journal_lengths: dict[str, int] = {}
+        for part, rows_start in pending.parts:
+            rows = journal.encode_frame(part.lines) if part.lines else b""
+            self._objects[self._key(layout.WARC, part.name, part.start)] = b"".join(pieces(part))
+            self._objects[self._key(layout.JOURNAL, part.name, rows_start)] = rows
+            journal_lengths[part.name] = rows_start + len(rows)
+            lengths[_open_name(layout.WARC, part.name)] = part.end
+            lengths[_open_name(layout.JOURNAL, part.name)] = journal_lengths[part.name]
+        self._lengths.update(lengths)
+        pending.written(lengths, journal_lengths)
+
+    def close(self, name: str) -> None:
+        """See ``Segments``."""
+        for kind in (layout.JOURNAL, layout.WARC):
+            if layout.file_name(kind, name) not in self._objects:
+                self._objects[layout.file_name(kind, name)] = self._content(kind, name, self._lengths[_open_name(kind, name)])
+
+    def read(self, segment: str, offset: int) -> StoredRecord:
+        """See ``Segments``."""
+        name = layout.stem_of(segment)
+        data = self._objects.get(layout.file_name(layout.WARC, name))
+        if data is None:
+            data = self._content(layout.WARC, name, None)
+        return record_at(iter((data[offset:],)), f"{segment}, byte {offset}")
+
+    def _content(self, kind: str, segment: str, length: int | None) -> bytes:
+        """The parts up to a length, or all of them; as far as they join."""
+        content = b""
+        for offset, data in sorted(self._parts(kind, segment)):
+            if offset == len(content) and (length is None or offset < length):
+                content += data
+        return content
+
+    def _parts(self, kind: str, segment: str) -> Iterator[tuple[int, bytes]]:
+        prefix = f"{self._prefix()}{segment}/{kind}/"
+        return ((_parts_of(key)[2], data) for key, data in self._objects.items() if key.startswith(prefix))
+
+    def _prefix(self) -> str:
+        return f"parts/{self._shard:05d}/"
+
+    def _key(self, kind: str, segment: str, offset: int) -> str:
+        return f"{self._prefix()}{segment}/{kind}/{offset:012d}"
+
+    def __repr__(self) -> str:
+        return f"MemorySegments(shard={self._shard}, committed={self._lengths})"
+
+
+def _open_name(kind: str, segment: str) -> str:
+    return layout.file_name(kind, segment) + layout.OPEN
+
+
+def _parts_of(key: str) -> tuple[str, str, int]:
+    """Kind, segment and offset."""
+    _, _, segment, kind, offset = key.split("/")
+    return kind, segment, int(offset)

@@ -1,0 +1,68 @@
+"""The snapshots port over objects in memory, as an object store behaves: for tests, and for histories of many nodes.
+
+A snapshot is one object with all rows of the shard's table as they were at one commit. Two are kept. The newest is the one with the
+greatest (term, sequence), and it is used only if the log continues with the next commit; else the other one; else the takeover stops. Tables
+and URL-seen are local to the owner and are made anew by each: URL-seen from the table's own rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from lycosa.commit import NOTHING, Log, Mark
+from lycosa.store.memory_segments import Objects
+from lycosa.worker.shard import PartitionData
+
+_KEPT = 2
+
+
+class SnapshotUnusable(Exception):
+    """No snapshot of a shard is followed by the commits in its log."""
+
+
+class MemorySnapshots:
+    """The snapshots of one shard, which has one partition of the same number. ``make`` opens an empty local one."""
+
+    def __init__(self, objects: Objects, shard: int, log: Log, make: Callable[[], PartitionData]) -> None:
+        self._objects, self._shard, self._log, self._make = objects, shard, log, make
+
+    def partitions(self) -> list[int]:
+        """See ``Snapshots``."""
+        return [self._shard] if self._keys() else []
+
+    def restore(self, partition: int) -> PartitionData:
+        """See ``Snapshots``. Raises ``SnapshotUnusable``."""
+        first = next((commit.mark for commit in self._log.read()), None)
+        usable = [key for key in self._keys() if first is None or _mark(key).sequence + 1 >= first.sequence]
+        if not usable and first is not None and first.sequence > 1:
+            raise SnapshotUnusable(f"shard {partition}: the log begins at commit {first.sequence}, the snapshots are {self._keys()}")
+        data = self._make()
+        if usable:
+            data.table.write(msgspec.msgpack.decode(self._objects[max(usable, key=_mark)], type=dict[bytes, bytes]))
+        return data
+
+    def save(self, partition: int, data: PartitionData, mark: Mark) -> None:
+        """See ``Snapshots``."""
+        if mark == NOTHING:
+            return
+        rows = dict(data.table.scan(b"", b"\xff"))
+        self._objects[f"{self._prefix()}{mark.term:010d}-{mark.sequence:020d}"] = msgspec.msgpack.encode(rows)
+        for key in self._keys()[:-_KEPT]:
+            del self._objects[key]
+
+    def _keys(self) -> list[str]:
+        """From the oldest to the newest."""
+        return sorted((key for key in self._objects if key.startswith(self._prefix())), key=_mark)
+
+    def _prefix(self) -> str:
+        return f"snapshots/{self._shard:05d}/"
+
+    def __repr__(self) -> str:
+        return f"MemorySnapshots(shard={self._shard}, {[_mark(key) for key in self._keys()]})"
+
+
+def _mark(key: str) -> Mark:
+    term, _, sequence = key.rpartition("/")[2].partition("-")
+    return Mark(int(term), int(sequence))
