@@ -1,7 +1,8 @@
 """The snapshots port over objects in memory, as an object store behaves: for tests, and for histories of many nodes.
 
 A snapshot is one object with all rows of the shard's table as they were at one commit. Two are kept. The newest is the one with the
-greatest (term, sequence), and it is used only if the log continues with the next commit; else the other one; else the takeover stops. Tables
+greatest (term, sequence), and it is used only if the log continues with the next commit; else the other one; else the takeover stops.
+Tables
 and URL-seen are local to the owner and are made anew by each: URL-seen from the table's own rows.
 """
 
