@@ -1,4 +1,4 @@
-"""What the pipeline is given from outside: clock, offload, fetcher, resolver, parser.
+"""What the pipeline is given from outside: clock, offload, fetcher, resolver, parser, address slots.
 
 Each is small enough that the real one, the one for virtual time, and a test's own read alike. Everything that takes time
 or depends on chance comes through here, so that one seed gives one history.
@@ -36,6 +36,21 @@ class Fetcher(Protocol):
 
     async def fetch(self, request: FetchRequest) -> Fetched: ...
     async def close(self) -> None: ...
+
+
+class Addresses(Protocol):
+    """How often an address may be asked and how many requests to it may be open, over all workers that share its slots.
+
+    Times are ``Clock.monotonic``. ``take`` gives 0.0 when the request may start now: a slot is taken then. Else it gives the seconds
+    after which to ask again, and nothing is taken, nor when it is cancelled. ``started`` says that the request left at ``at`` and its
+    answer began at ``answered``: the next start counts from there. ``release`` says that the request has ended. Both raise ``KeyError``
+    when no slot of the address is held. ``close`` gives all slots back, without waiting.
+    """
+
+    async def take(self, address: str, now: float) -> float: ...
+    async def started(self, address: str, at: float, answered: float = 0.0) -> None: ...
+    async def release(self, address: str, now: float) -> None: ...
+    def close(self) -> None: ...
 
 
 class Resolver(Protocol):

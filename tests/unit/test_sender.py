@@ -11,7 +11,7 @@ import pytest
 from lycosa.attempts import AttemptLog
 from lycosa.config.sections import PolitenessSection
 from lycosa.model.fetched import Fetched, FetchRequest, Limits
-from lycosa.politeness.addresses import AddressTable
+from lycosa.politeness import AddressTable, MachineAddresses
 from lycosa.reasons import Reason
 from lycosa.worker.sender import Sender
 
@@ -57,17 +57,17 @@ async def test_a_worker_that_was_held_up_does_not_send_just_before_another(held_
     server, section = Server(clock), msgspec.structs.replace(PolitenessSection(), address_delay_s=DELAY_S)
     tables = [AddressTable(tmp_path / "addresses", section) for _ in range(2)]
     logs = [AttemptLog(tmp_path, number, clock.wall(), clock.monotonic()) for number in range(2)]
-    ours, other = (Sender(server, server, table, log, clock, Limits()) for table, log in zip(tables, logs, strict=True))
+    ours, other = (Sender(server, server, MachineAddresses(table), log, clock, Limits()) for table, log in zip(tables, logs, strict=True))
     clock.now += 10 * DELAY_S  # a new table waits for one delay
-    assert ours.take(ADDRESS) == 0
+    assert await ours.take(ADDRESS) == 0
     clock.now += held_up_s
-    taken = other.take(ADDRESS)
+    taken = await other.take(ADDRESS)
     assert (taken == 0) is (held_up_s > DELAY_S)
     if taken == 0:
         await other.send(FetchRequest("http://b.test/", ADDRESS), lambda *_: 1.0)
     await ours.send(FetchRequest("http://a.test/", ADDRESS), lambda *_: 1.0)
     clock.now += DELAY_S
-    while other.take(ADDRESS) > 0:
+    while await other.take(ADDRESS) > 0:
         clock.now += 0.01
     await other.send(FetchRequest("http://b.test/", ADDRESS), lambda *_: 1.0)
     gaps = [later - earlier for earlier, later in zip(server.starts, server.starts[1:], strict=False)]
@@ -98,8 +98,8 @@ async def test_a_second_attempt_is_never_early(tmp_path: Path) -> None:
     server = Closing(clock)
     section = msgspec.structs.replace(PolitenessSection(), address_delay_s=0.0)
     log = AttemptLog(tmp_path, 0, clock.wall(), clock.monotonic())
-    sender = Sender(server, server, AddressTable(tmp_path / "addresses", section), log, clock, Limits())
-    assert sender.take(ADDRESS) == 0.0
+    sender = Sender(server, server, MachineAddresses(AddressTable(tmp_path / "addresses", section)), log, clock, Limits())
+    assert await sender.take(ADDRESS) == 0.0
     fetched = await sender.send(FetchRequest("http://a.example/", ADDRESS), lambda *_: 1.5)
     assert fetched.status == 200
     first, second = server.starts

@@ -7,6 +7,8 @@ from lycosa.system.late_names import late_names
 if TYPE_CHECKING:
     from lycosa.politeness.addresses import AddressTable
     from lycosa.politeness.delay import Delay, after_exchange, clamp, delay_s, longest_delay, parse_retry_after
+    from lycosa.politeness.machine_addresses import MachineAddresses
+    from lycosa.politeness.node_addresses import NodeAddresses, WorkerAddresses
     from lycosa.politeness.robots_cache import RobotsAnswer, RobotsRecord, RobotsState, after_fetch, answer_of, decision, robots_state
     from lycosa.politeness.robots_file import judge_for, parse_robots
     from lycosa.politeness.robots_rules import Matcher, RobotsRules, Verdict, judge, target_of
@@ -16,6 +18,8 @@ else:
         {
             "addresses": "AddressTable",
             "delay": "Delay after_exchange clamp delay_s longest_delay parse_retry_after",
+            "machine_addresses": "MachineAddresses",
+            "node_addresses": "NodeAddresses WorkerAddresses",
             "robots_cache": "RobotsAnswer RobotsRecord RobotsState after_fetch answer_of decision robots_state",
             "robots_file": "judge_for parse_robots",
             "robots_rules": "Matcher RobotsRules Verdict judge target_of",
@@ -25,12 +29,15 @@ else:
 __all__ = [
     "AddressTable",
     "Delay",
+    "MachineAddresses",
     "Matcher",
+    "NodeAddresses",
     "RobotsAnswer",
     "RobotsRecord",
     "RobotsRules",
     "RobotsState",
     "Verdict",
+    "WorkerAddresses",
     "after_exchange",
     "after_fetch",
     "answer_of",

@@ -31,7 +31,8 @@ from lycosa.model.end import End
 from lycosa.model.fetched import Limits
 from lycosa.politeness.addresses import AddressTable
 from lycosa.politeness.delay import hosts_of_address, longest_delay, longest_wait
-from lycosa.ports import Clock, Fetcher, Offload, Parser, Resolver
+from lycosa.politeness.machine_addresses import MachineAddresses
+from lycosa.ports import Addresses, Clock, Fetcher, Offload, Parser, Resolver
 from lycosa.schedule.priority import priority
 from lycosa.seen.duplicates import Duplicates
 from lycosa.seen.recent import RecentHashes
@@ -77,6 +78,8 @@ class Ports(msgspec.Struct, frozen=True):
     open_table: Opener
     reach: Reach
     free_bytes: Callable[[], int] = lambda: sys.maxsize
+    addresses: Callable[[Job], Addresses] | None = None
+    """The slots of addresses that the worker shares with others; by default those of the machine's table, or of the crawl's own."""
 
 
 class Assembled(msgspec.Struct, frozen=True):
@@ -120,7 +123,7 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
     tables, segments = shard.tables, shard.ground.segments
     partitions = {number: _partition(job, number, data, clock) for number, data in shard.data.items()}
     sites = Sites(suffix_list(folder))
-    addresses = _addresses(job)
+    addresses = (ports.addresses or _addresses)(job)
     crashes = CrashCounts(attempts_folder(folder))
     crashes.after_restart(_suspects(job, sites))
     reopen_allowed(partitions.values(), config.fetch.allow_addresses, clock.time())
@@ -235,11 +238,11 @@ def _intake(
     return intake
 
 
-def _addresses(job: Job) -> AddressTable:
+def _addresses(job: Job) -> Addresses:
     section = job.config.politeness
     if job.machine_table is not None:
-        return open_machine_table(job.machine_table, section)
-    return AddressTable(addresses_path(job.folder), section)
+        return MachineAddresses(open_machine_table(job.machine_table, section))
+    return MachineAddresses(AddressTable(addresses_path(job.folder), section))
 
 
 def _suspects(job: Job, sites: Sites) -> list[Attempt]:

@@ -179,7 +179,7 @@ class Pipeline:
         frontier, partition, sender = self._stages.frontier, self._partition(visit), self._stages.sender
         if not self._permits.take():
             partition.restore(lease)
-            sender.untake(addresses[0])
+            await sender.untake(addresses[0])
             frontier.give_back(visit)
             return
         rest, request = self._pacing.rest_of(visit), self._request(lease, addresses[0])

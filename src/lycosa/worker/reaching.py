@@ -34,7 +34,7 @@ class Reaching:
             self._store.append_dns(name_of(visit.host), addresses, self._clock.wall())
         visit.record.address = addresses[0]
         workbench.rejoin(visit, addresses[0])
-        wait = self._sender.take(addresses[0])
+        wait = await self._sender.take(addresses[0])
         if wait <= 0:
             workbench.postpone(addresses[0], self._clock.monotonic() + self._address_delay_s)
             return addresses

@@ -1,7 +1,7 @@
-"""Sends one request with everything that must stand before and after it: name, address table, attempt log.
+"""Sends one request with everything that must stand before and after it: name, address slot, attempt log.
 
 Pages and robots.txt, redirect hops of robots.txt too, go through here, so there is one place where a request leaves the worker
-and none leaves without its line in the attempt log and its slot in the address table.
+and none leaves without its line in the attempt log and a slot of its address.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ import msgspec
 
 from lycosa.attempts import AttemptLog
 from lycosa.model.fetched import Fetched, FetchKind, FetchRequest, Limits
-from lycosa.politeness.addresses import AddressTable
-from lycosa.ports import Clock, Fetcher, ResolveError, Resolver
+from lycosa.ports import Addresses, Clock, Fetcher, ResolveError, Resolver
 from lycosa.reasons import Reason
 from lycosa.urls.identity import host_of, name_of
 
@@ -32,7 +31,7 @@ class Sender:
     """One per worker. ``limits`` bound every request that does not bring its own."""
 
     def __init__(
-        self, fetcher: Fetcher, resolver: Resolver, addresses: AddressTable, attempts: AttemptLog, clock: Clock, limits: Limits
+        self, fetcher: Fetcher, resolver: Resolver, addresses: Addresses, attempts: AttemptLog, clock: Clock, limits: Limits
     ) -> None:
         self._fetcher = fetcher
         self._resolver = resolver
@@ -59,18 +58,18 @@ class Sender:
         with suppress(ResolveError):
             await self.resolve(host)
 
-    def take(self, address: str) -> float:
+    async def take(self, address: str) -> float:
         """Takes a slot of the address: 0, or the seconds to wait without one."""
         now = self._clock.monotonic()
-        wait = self._addresses.take(address, now)
+        wait = await self._addresses.take(address, now)
         if wait <= 0:
             self._taken[address] = now
         return wait
 
-    def untake(self, address: str) -> None:
+    async def untake(self, address: str) -> None:
         """Gives a slot back unused."""
         self._taken.pop(address, None)
-        self._addresses.release(address, self._clock.monotonic())
+        await self._addresses.release(address, self._clock.monotonic())
 
     async def send(self, request: FetchRequest, rest: Rest, others: Sequence[str] = ()) -> Fetched:
         """Sends, with the slot of ``request.address`` already taken; the slot is given back.
@@ -82,14 +81,14 @@ class Sender:
         fetched, delay_s = await self._attempt(request, rest)
         if fetched.reason is Reason.REQUEST_UNANSWERED and delay_s <= _LONGEST_REST_S:
             await self._sleep(delay_s)
-            if self.take(request.address) > 0:
+            if await self.take(request.address) > 0:
                 return fetched
             return (await self._attempt(request, rest))[0]
         for address in [a for a in others if a != request.address][: _MOST_ADDRESSES - 1]:
             if fetched.reason not in _NEXT_ADDRESS or delay_s > _LONGEST_REST_S:
                 break
             await self._sleep(delay_s)
-            if self.take(address) > 0:
+            if await self.take(address) > 0:
                 break
             fetched, delay_s = await self._attempt(msgspec.structs.replace(request, address=address), rest)
         return fetched
@@ -98,12 +97,12 @@ class Sender:
         clock, host, is_robots = self._clock, host_of(request.url), request.kind is FetchKind.ROBOTS
         begun = await self._on_time(request.address)
         number = self._attempts.begin(host, request.address, request.url, request.kind, begun, clock.wall())
-        self._addresses.started(request.address, begun)
+        await self._addresses.started(request.address, begun)
         self.in_flight += 1
         try:
             fetched = await self._fetcher.fetch(request)
             began = clock.monotonic() - fetched.duration_s
-            self._addresses.started(request.address, began + fetched.sent_s, began + fetched.first_byte_s)
+            await self._addresses.started(request.address, began + fetched.sent_s, began + fetched.first_byte_s)
         except BaseException:
             # Cancelled: the worker stops at once. The line says that we broke it off, so it is not taken for a crash. The host
             # was asked for something all the same, and the next run keeps its rest.
@@ -113,7 +112,7 @@ class Sender:
             raise
         finally:
             self.in_flight -= 1
-            self._addresses.release(request.address, clock.monotonic())
+            await self._addresses.release(request.address, clock.monotonic())
         self.has_answer = self.has_answer or fetched.status > 0
         now, wall = clock.monotonic(), clock.wall()
         delay_s = rest(fetched, now, wall, is_robots)
@@ -130,8 +129,8 @@ class Sender:
         """Now, which is when the slot was taken. A process that was held up since then (another thread had the interpreter, the system
         ran others) takes its slot anew: another worker may have taken the next one, and its request would follow ours too closely."""
         while (now := self._clock.monotonic()) - self._taken.pop(address, now) > _LATE_S:
-            self.untake(address)
-            while (wait := self.take(address)) > 0:
+            await self.untake(address)
+            while (wait := await self.take(address)) > 0:
                 await self._clock.sleep(wait)
         return now
 

@@ -1,0 +1,83 @@
+"""The ``Addresses`` port in plain memory, for several workers in one process that count as one machine.
+
+The rules are those of the machine's table: a delay between the starts of two requests to an address, a number of requests to it that may
+be open, each worker with its own settings against what all of them did. A worker that dies does not close anything; whoever runs
+the node closes its slots for it, as the kernel does with the locks of a dead process. An address is never forgotten.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from lycosa.config.sections import PolitenessSection
+
+_NO_SLOT_S = 0.05
+_SEEN_SHARE = 0.5
+
+
+class _Address:
+    """One address: when its last request started, and how many are open."""
+
+    __slots__ = ("last", "open")
+
+    def __init__(self) -> None:
+        self.last, self.open = -inf, 0
+
+
+class NodeAddresses:
+    """What is known of the addresses of one node. ``join`` gives a worker its slots."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Address] = {}
+
+    def join(self, section: PolitenessSection) -> WorkerAddresses:
+        """The slots of one worker with these settings."""
+        return WorkerAddresses(self._known, section)
+
+    def __repr__(self) -> str:
+        return f"<NodeAddresses {len(self._known)} addresses, {sum(each.open for each in self._known.values())} requests open>"
+
+
+class WorkerAddresses:
+    """One worker's slots of a node."""
+
+    def __init__(self, known: dict[str, _Address], section: PolitenessSection) -> None:
+        self._known, self._delay_s, self._slots = known, section.address_delay_s, section.address_slots
+        self._held: dict[str, int] = {}
+
+    async def take(self, address: str, now: float) -> float:
+        """0.0 when the request may start now, else the seconds to wait."""
+        known = self._known.setdefault(address, _Address())
+        wait_s = known.last + self._delay_s - now
+        if wait_s > 0:
+            return wait_s
+        if known.open >= self._slots:
+            return max(_NO_SLOT_S, min(self._delay_s, 1.0))
+        known.last, known.open = now, known.open + 1
+        self._held[address] = self._held.get(address, 0) + 1
+        return 0.0
+
+    async def started(self, address: str, at: float, answered: float = 0.0) -> None:
+        """The request left at ``at``, its answer began at ``answered``: up to half a delay is given for a server that read it late."""
+        if not self._held.get(address):
+            raise KeyError(address)
+        known = self._known[address]
+        known.last = max(known.last, at, min(answered, at + self._delay_s * _SEEN_SHARE))
+
+    async def release(self, address: str, now: float) -> None:
+        """The request has ended."""
+        self._give_back(address, 1)
+
+    def close(self) -> None:
+        """Gives back all slots. May be called again."""
+        for address, held in list(self._held.items()):
+            self._give_back(address, held)
+
+    def _give_back(self, address: str, count: int) -> None:
+        left = self._held.pop(address) - count
+        if left:
+            self._held[address] = left
+        self._known[address].open -= count
+
+    def __repr__(self) -> str:
+        return f"<WorkerAddresses {sum(self._held.values())} slots held of {len(self._held)} addresses>"
