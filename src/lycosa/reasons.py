@@ -81,6 +81,7 @@ class Reason(IntEnum):
     INTERNAL = 100
     REQUEST_REFUSED = 101
     REQUEST_UNANSWERED = 102
+    LEASE_EXPIRED = 103
 
     # Fetched, with a remark (140-179).
     NOT_MODIFIED = 140
@@ -165,6 +166,7 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
     Reason.NETWORK_UNREACHABLE: (_N, "no route to the address"),
     Reason.REQUEST_REFUSED: (_T, "the server refused the request unread, as one under load does (HTTP/2)"),
     Reason.REQUEST_UNANSWERED: (_N, "the server closed the connection, which was a kept one, instead of answering"),
+    Reason.LEASE_EXPIRED: (_O, "not sent: the worker could not commit, so it may not be the owner any more"),
     Reason.INTERNAL: (_O, "an error of the crawler; see the log"),
     Reason.NOT_MODIFIED: (_T, "not modified since the last fetch"),
     Reason.DUPLICATE: (_T, "the same body as an earlier capture"),

@@ -73,7 +73,10 @@ async def test_workers_share_delay_and_slots(join: Join) -> None:
 
 
 async def test_each_worker_holds_its_own_settings_against_what_all_did(join: Join) -> None:
-    slow, quick = join(PolitenessSection(address_delay_s=2.0, address_slots=1)), join(PolitenessSection(address_delay_s=0.1, address_slots=3))
+    slow, quick = (
+        join(PolitenessSection(address_delay_s=2.0, address_slots=1)),
+        join(PolitenessSection(address_delay_s=0.1, address_slots=3)),
+    )
     assert await quick.take(A, 100.0) == 0
     assert await slow.take(A, 101.0) == pytest.approx(1.0)
     assert await slow.take(A, 102.0) > 0  # one request of the other is open

@@ -8,7 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from lycosa.attempts import AttemptLog
+from lycosa.attempts import AttemptLog, read_attempts
+from lycosa.commit import ShardLease, folder_lease
 from lycosa.config.sections import PolitenessSection
 from lycosa.model.fetched import Fetched, FetchRequest, Limits
 from lycosa.politeness import AddressTable, MachineAddresses
@@ -51,13 +52,20 @@ class Server:
     async def close(self) -> None: ...
 
 
+def sender_of(server: Server, table: AddressTable, log: AttemptLog, clock: Clock, lease: ShardLease | None = None) -> Sender:
+    return Sender(server, server, MachineAddresses(table), log, clock, Limits(), lease or folder_lease())
+
+
 @pytest.mark.parametrize("held_up_s", [0.0, 0.0005, 0.15, 0.7])
 async def test_a_worker_that_was_held_up_does_not_send_just_before_another(held_up_s: float, tmp_path: Path) -> None:
     clock = Clock()
     server, section = Server(clock), msgspec.structs.replace(PolitenessSection(), address_delay_s=DELAY_S)
     tables = [AddressTable(tmp_path / "addresses", section) for _ in range(2)]
     logs = [AttemptLog(tmp_path, number, clock.wall(), clock.monotonic()) for number in range(2)]
-    ours, other = (Sender(server, server, MachineAddresses(table), log, clock, Limits()) for table, log in zip(tables, logs, strict=True))
+    ours, other = (
+        Sender(server, server, MachineAddresses(table), log, clock, Limits(), folder_lease())
+        for table, log in zip(tables, logs, strict=True)
+    )
     clock.now += 10 * DELAY_S  # a new table waits for one delay
     assert await ours.take(ADDRESS) == 0
     clock.now += held_up_s
@@ -98,10 +106,74 @@ async def test_a_second_attempt_is_never_early(tmp_path: Path) -> None:
     server = Closing(clock)
     section = msgspec.structs.replace(PolitenessSection(), address_delay_s=0.0)
     log = AttemptLog(tmp_path, 0, clock.wall(), clock.monotonic())
-    sender = Sender(server, server, MachineAddresses(AddressTable(tmp_path / "addresses", section)), log, clock, Limits())
+    sender = sender_of(server, AddressTable(tmp_path / "addresses", section), log, clock)
     assert await sender.take(ADDRESS) == 0.0
     fetched = await sender.send(FetchRequest("http://a.example/", ADDRESS), lambda *_: 1.5)
     assert fetched.status == 200
     first, second = server.starts
     assert second - first >= 1.5
+    log.close(clock.wall(), clock.monotonic())
+
+
+class Slow(Server):
+    """Takes a while to connect, and lets nothing through without the lease."""
+
+    def __init__(self, clock: Clock, lease: ShardLease, connect_s: float) -> None:
+        super().__init__(clock)
+        self._lease, self._connect_s = lease, connect_s
+
+    async def fetch(self, request: FetchRequest) -> Fetched:
+        await self._clock.sleep(self._connect_s)
+        if not self._lease.holds(self._clock.now):
+            return Fetched(request.url, Reason.LEASE_EXPIRED, address=request.address, duration_s=self._connect_s)
+        return await super().fetch(request)
+
+
+class Rests:
+    """Notes what the host was asked to rest from."""
+
+    def __init__(self) -> None:
+        self.reasons: list[Reason] = []
+
+    def __call__(self, fetched: Fetched, now: float, wall: float, is_robots: bool) -> float:
+        self.reasons.append(fetched.reason)
+        return 0.0 if fetched.reason is Reason.LEASE_EXPIRED else 1.5
+
+
+@pytest.mark.parametrize(("left_s", "held_up_s", "connect_s"), [(-1.0, 0.0, 0.0), (0.3, 0.5, 0.0), (0.3, 0.0, 0.5), (9.0, 0.5, 0.5)])
+async def test_nothing_is_sent_without_the_lease(left_s: float, held_up_s: float, connect_s: float, tmp_path: Path) -> None:
+    clock, lease, rest = Clock(), ShardLease(10.0), Rests()
+    lease.renewed(clock.now - 10.0 + left_s)
+    server, section = Slow(clock, lease, connect_s), PolitenessSection(address_delay_s=0.0)
+    table, log = AddressTable(None, section), AttemptLog(tmp_path, 0, clock.wall(), clock.monotonic())
+    sender = sender_of(server, table, log, clock, lease)
+    taken = await sender.take(ADDRESS)
+    assert (taken == 0) is (left_s > 0)
+    if taken == 0:
+        clock.now += held_up_s
+        fetched = await sender.send(FetchRequest("http://a.test/", ADDRESS), rest)
+        assert (fetched.reason is Reason.LEASE_EXPIRED) is (left_s < 1)
+        assert rest.reasons == [fetched.reason]
+    assert len(server.starts) == (left_s > 1)
+    assert table.snapshot()["slots_used"] == 0
+    log.close(clock.wall(), clock.monotonic())
+    broken_off = [(Reason.LEASE_EXPIRED, True)] if connect_s and left_s < 1 else []
+    assert [(each.outcome, each.is_finished) for each in read_attempts(tmp_path)] == broken_off or left_s > 1
+
+
+async def test_a_second_attempt_that_is_broken_off_leaves_the_outcome_of_the_first(tmp_path: Path) -> None:
+    clock, lease, rest = Clock(), ShardLease(10.0), Rests()
+
+    class Unanswered(Slow):
+        async def fetch(self, request: FetchRequest) -> Fetched:
+            fetched = await super().fetch(request)
+            lease.end()
+            return fetched if fetched.reason else Fetched(request.url, Reason.REQUEST_UNANSWERED, address=request.address)
+
+    lease.renewed(clock.now)
+    server, log = Unanswered(clock, lease, 0.0), AttemptLog(tmp_path, 0, clock.wall(), clock.monotonic())
+    sender = sender_of(server, AddressTable(None, PolitenessSection(address_delay_s=0.0)), log, clock, lease)
+    assert await sender.take(ADDRESS) == 0
+    fetched = await sender.send(FetchRequest("http://a.test/", ADDRESS), rest)
+    assert (fetched.reason, len(server.starts)) == (Reason.REQUEST_UNANSWERED, 1)
     log.close(clock.wall(), clock.monotonic())

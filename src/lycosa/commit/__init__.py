@@ -7,10 +7,12 @@ from lycosa.commit.log import DEFAULT_FILE_BYTES, MAX_RECORD_BYTES, CommitLog, L
 from lycosa.commit.memory_log import MemoryChangelog, MemoryLog
 from lycosa.commit.port import Claim, Fenced, Log, OutcomeUnknown, RolledBack
 from lycosa.commit.record import MARK_KEY, NOTHING, Commit, LogDamaged, Mark, PartitionBatch, maker_of, marked
+from lycosa.commit.shard_lease import LEASE_S, ShardLease, folder_lease
 
 __all__ = [
     "DEFAULT_FILE_BYTES",
     "FORMAT",
+    "LEASE_S",
     "MARK_KEY",
     "MAX_RECORD_BYTES",
     "NOTHING",
@@ -31,7 +33,9 @@ __all__ = [
     "PartitionBatch",
     "RolledBack",
     "SavedLog",
+    "ShardLease",
     "all_logs",
+    "folder_lease",
     "is_begun",
     "last_said",
     "maker_of",

@@ -36,7 +36,7 @@ from lycosa.reasons import Reason
 _RECEIVE_BYTES = 65_536  # one buffer for all transfers: fewer system calls on large bodies, and what one step of the loop may take in
 _POOLED_HANDLES = 256
 _REDIRECTS = range(300, 400)
-_NO_RESPONSE = (Reason.INTERNAL, Reason.ADDRESS_FORBIDDEN)
+_NO_RESPONSE = (Reason.INTERNAL, Reason.ADDRESS_FORBIDDEN, Reason.LEASE_EXPIRED)
 _TRUNCATED = {
     Reason.NONE: "",
     Reason.BODY_TRUNCATED: "length",
@@ -90,6 +90,8 @@ class CurlFetcher:
         self._tls_versions: dict[int, str] = {}
         self._connections_made = 0
         self._is_closed = False
+        self.may_send: Callable[[], bool] = lambda: True
+        """Asked when a connection is there, at the moment before the request leaves; when it may not, it ends as ``LEASE_EXPIRED``."""
 
     async def fetch(self, request: FetchRequest) -> Fetched:
         """What came of ``request``; never raises for what a server or the network does. Cancelling ends the transfer."""
@@ -184,7 +186,10 @@ class CurlFetcher:
             curl.setopt(option, value)
         if self._ca_file:
             curl.setopt(pycurl.CAINFO, self._ca_file)
-        return Transfer(curl, self._guard, self._clock, self._budget, self._spool_folder)
+        return Transfer(curl, self._guard, self._clock, self._budget, self._spool_folder, self._may_send_now)
+
+    def _may_send_now(self) -> bool:
+        return self.may_send()
 
     def _recycle(self, transfer: Transfer) -> None:
         if len(self._idle) < _POOLED_HANDLES:

@@ -36,9 +36,12 @@ class Transfer:
     Times are seconds of ``clock.monotonic``, zero = not yet.
     """
 
-    def __init__(self, curl: Any, guard: Guard, clock: Clock, budget: MemoryBudget, spool_folder: Path) -> None:
+    def __init__(
+        self, curl: Any, guard: Guard, clock: Clock, budget: MemoryBudget, spool_folder: Path, may_send: Callable[[], bool] = lambda: True
+    ) -> None:
         self.curl = curl
         self._guard, self._clock, self._budget, self._folder = guard, clock, budget, spool_folder
+        self._may_send = may_send
         for option, callback in (
             (pycurl.SOCKOPTFUNCTION, self._on_socket),
             (pycurl.PREREQFUNCTION, self._on_connected),
@@ -150,6 +153,9 @@ class Transfer:
         refusal = self._guard.refusal(address)
         if refusal:
             self.decide(Reason.ADDRESS_FORBIDDEN, f"{address} is {refusal}")
+            return int(pycurl.PREREQFUNC_ABORT)
+        if not self._may_send():
+            self.decide(Reason.LEASE_EXPIRED, "broken off before it was sent")
             return int(pycurl.PREREQFUNC_ABORT)
         self.request_block = self._plain_block
         self.sent = self._clock.monotonic()

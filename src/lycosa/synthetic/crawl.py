@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from lycosa.commit import ShardLease, folder_lease
 from lycosa.config.sections import Config
 from lycosa.frontier.counters import Counters, count
 from lycosa.kv.memory import MemoryStores
@@ -51,9 +52,9 @@ class VirtualCrawl:
     """One crawl folder and the web it is about.
 
     ``log`` is the web's own record of all requests of all runs. ``now`` is the virtual time in seconds; set it forward between two runs
-    to let time pass. ``answers``, ``resolver``, ``wrap`` and ``sinks`` may be replaced before a run: what answers requests (the web
-    itself), what resolves names, a wrapper around the fetcher, and who gets the pages. A run that takes more than ``longest_s`` ends
-    with ``TimeoutError``.
+    to let time pass. ``answers``, ``resolver``, ``wrap``, ``sinks`` and ``lease`` may be replaced before a run: what answers requests (the
+    web itself), what resolves names, a wrapper around the fetcher, who gets the pages, and what makes the lease of a run's worker. A run
+    that takes more than ``longest_s`` ends with ``TimeoutError``.
     """
 
     def __init__(self, folder: Path, web: SyntheticWeb, config: Config | None = None, open_table: Opener | None = None) -> None:
@@ -67,6 +68,7 @@ class VirtualCrawl:
         self.resolver: Resolver = SyntheticResolver(web.hosts, self.clock)
         self.wrap: Callable[[Fetcher], Fetcher] = lambda fetcher: fetcher
         self.sinks: tuple[PageSink, ...] = ()
+        self.lease: Callable[[], ShardLease] = folder_lease
         self.open_table: Opener = open_table or in_memory(MemoryStores())
         self.longest_s = 366 * 86400.0
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -125,12 +127,14 @@ class VirtualCrawl:
         return VirtualRun(end, self.clock.monotonic() - began, counters, refused)
 
     def _ports(self, faults: Faults | None) -> Ports:
-        clock, chance = self.clock, random.Random(f"{self.config.seed}:{self._runs}")
-        fetcher: Fetcher = self.wrap(SyntheticFetcher(self.answers, clock, self.log, spool_dir=self.folder / "spool"))
+        clock, chance, lease = self.clock, random.Random(f"{self.config.seed}:{self._runs}"), self.lease()
+        may_send: Callable[[], bool] = lambda: lease.holds(clock.monotonic())  # noqa: E731 (typed in place)
+        web = SyntheticFetcher(self.answers, clock, self.log, spool_dir=self.folder / "spool", may_send=may_send)
+        fetcher: Fetcher = self.wrap(web)
         parser = InlineParser(ParserConfig(self.config.parse, self.config.canonical, self.config.agent.product))
         offload = VirtualOffload(chance, 0.005)
         if faults is None:
-            return Ports(clock, offload, fetcher, self.resolver, parser, self.open_table, lambda _: None)
+            return Ports(clock, offload, fetcher, self.resolver, parser, self.open_table, lambda _: None, lease=lease)
         return Ports(
             clock,
             FaultyOffload(offload, clock, faults),
@@ -139,6 +143,7 @@ class VirtualCrawl:
             parser,
             self.open_table,
             faults.reach,
+            lease=lease,
         )
 
 

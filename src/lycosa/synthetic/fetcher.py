@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -28,7 +28,8 @@ class SyntheticFetcher:
     """Fetches from a web in process.
 
     ``log`` judges politeness. Addresses in ``unreachable`` fail with their reason (``CONNECT_REFUSED``, ``CONNECT_TIMEOUT``,
-    ``NETWORK_UNREACHABLE``). Bodies over ``Limits.spool_bytes`` go to files in ``spool_dir``; without one they stay in memory.
+    ``NETWORK_UNREACHABLE``). ``may_send`` is asked at the instant at which a request reaches the web; one that may not ends as
+    ``LEASE_EXPIRED``. Bodies over ``Limits.spool_bytes`` go to files in ``spool_dir``; without one they stay in memory.
     """
 
     def __init__(
@@ -40,17 +41,21 @@ class SyntheticFetcher:
         unreachable: Mapping[str, Reason] | None = None,
         spool_dir: Path | None = None,
         agent: str = "lycosa",
+        may_send: Callable[[], bool] = lambda: True,
     ) -> None:
         self._web, self._clock = web, clock
         self.log = log if log is not None else RequestLog()
         self._unreachable = unreachable or {}
         self._spool_dir = spool_dir
         self._agent = agent
+        self._may_send = may_send
 
     async def fetch(self, request: FetchRequest) -> Fetched:
         refusal = self._unreachable.get(request.address)
         if refusal:
             return await self._refuse(request, refusal)
+        if not self._may_send():
+            return Fetched(request.url, Reason.LEASE_EXPIRED, "synthetic", address=request.address, started=self._clock.wall())
         parts = urlsplit(request.url)
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         fields = self._request_headers(request, parts.netloc)

@@ -15,6 +15,7 @@ from lycosa.admit.budgets import over_discovery
 from lycosa.admit.scope import Scope
 from lycosa.admit.traps import Traps
 from lycosa.attempts import Attempt, AttemptLog, CrashCounts, Settling, Since, boot_id, last_contacts
+from lycosa.commit import ShardLease, folder_lease
 from lycosa.config.sections import FetchSection
 from lycosa.config.sections import SeenUrls as SeenChoice
 from lycosa.crawl_clock import CrawlClock, ahead_s
@@ -78,6 +79,7 @@ class Ports(msgspec.Struct, frozen=True):
     open_table: Opener
     reach: Reach
     free_bytes: Callable[[], int] = lambda: sys.maxsize
+    lease: ShardLease = msgspec.field(default_factory=folder_lease)
     addresses: Callable[[Job], Addresses] | None = None
     """The slots of addresses that the worker shares with others; by default those of the machine's table, or of the crawl's own."""
 
@@ -134,7 +136,7 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
     frontier.hold_back(_recent_hosts(job, clock))
     attempts = AttemptLog(attempts_folder(folder), job.number, clock.wall(), clock.monotonic(), session=shard.term)
     settling = Settling(attempts_folder(folder), job.number)
-    sender = Sender(ports.fetcher, ports.resolver, addresses, attempts, clock, limits_of(config.fetch))
+    sender = Sender(ports.fetcher, ports.resolver, addresses, attempts, clock, limits_of(config.fetch), ports.lease)
     frontier.on_benched = sender.prefetch
     addressing = Addressing(Canonicalizer(config.canonical), sites, config.frontier.partitions)
     delivery = Delivery(partitions, tables)
@@ -180,7 +182,7 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
         body_bytes = sum(p.counters.body_bytes for p in partitions.values())
         permits = LocalPermits(config.limits, captures, body_bytes, lambda: worker.stop(End.LIMIT))
     pipeline = Pipeline(stages, config, clock, pacing, permits, crashes.suspicion)
-    books = Books(job.manifest.crawl, shard, store, attempts, crashes, ports.free_bytes)
+    books = Books(job.manifest.crawl, shard, store, attempts, crashes, ports.free_bytes, lease=ports.lease)
     if job.plan is not None:
         books = msgspec.structs.replace(books, batch_bytes=job.plan.batch)
         _bound(job.plan, frontier, intake, robots)

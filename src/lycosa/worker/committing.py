@@ -16,7 +16,7 @@ from typing import Protocol
 import msgspec
 
 from lycosa.attempts import AttemptLog, CrashCounts
-from lycosa.commit import Commit, Mark, PartitionBatch, RolledBack, marked
+from lycosa.commit import Commit, Mark, PartitionBatch, RolledBack, ShardLease, folder_lease, marked
 from lycosa.config.sections import StoreSection
 from lycosa.crawl_clock import CrawlClock
 from lycosa.folder.names import mark_of, stamp_of
@@ -68,6 +68,7 @@ class Books(msgspec.Struct, frozen=True):
     free_bytes: Callable[[], int]
     batch_bytes: int = 32_000_000
     """Of records that wait in memory, at which a commit does not wait for its time."""
+    lease: ShardLease = msgspec.field(default_factory=folder_lease)
 
 
 class Committer:

@@ -267,10 +267,13 @@ class Errands:
             self.answer(visit, Answer((), errand.url, robots=stored))
         return None
 
-    async def run(self, visit: VisitState, errand: Errand, address: str, rest: Rest) -> None:
-        """One request, its record, and the answer to all who wait for it. The slot of ``address`` is taken."""
+    async def run(self, visit: VisitState, errand: Errand, address: str, rest: Rest) -> bool:
+        """One request, its record, and the answer to all who wait for it. The slot of ``address`` is taken. False when it was not sent, and
+        is sent later."""
         partition, url = self._frontier.partitions[visit.partition], errand.url
         fetched = await self._robots.fetch(url, address, rest)
+        if fetched.reason is Reason.LEASE_EXPIRED:
+            return False
         answer = Answer((), url, fetched.status, fetched.reason, fetched.detail, fetched.location)
         learned = None
         secure = url.startswith("https:")
@@ -292,6 +295,7 @@ class Errands:
         self.answer(visit, answer)
         if learned is not None:
             await self._take_sitemaps(visit, secure, learned)
+        return True
 
     def answer(self, visit: VisitState, answer: Answer) -> None:
         """The errand for ``answer.url`` is over: all who wait for it hear of it."""

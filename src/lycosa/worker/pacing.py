@@ -37,6 +37,10 @@ class Rest:
         """Takes the answer into the host's pace, which counts in crawl time; gives the delay in seconds. ``wall`` is what a date in
         Retry-After is compared with; ``is_robots`` says that the request was for robots.txt."""
         record, time = self._visit.record, self._clock.time()
+        if fetched.reason is Reason.LEASE_EXPIRED:  # the host was asked for nothing, so it has nothing to rest from
+            self._ended = self.until, self.time_until = now, time
+            self.is_asked = False
+            return 0.0
         pace, asked = clamp(record.pace, self._section, time), in_seconds(fetched.header("retry-after"), wall)
         # A refused HTTP/2 stream is what 503 is: a server that has too much to do.
         status = 503 if fetched.reason is Reason.REQUEST_REFUSED else fetched.status

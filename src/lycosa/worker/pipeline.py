@@ -115,8 +115,7 @@ class Pipeline:
             return
         if decision is None:
             partition.restore(lease)
-            url = await self._robots_turns.fetch(visit, lease.record.secure, addresses[0])
-            self.settled.append(url)
+            self.settled += await self._robots_turns.fetch(visit, lease.record.secure, addresses[0])
             frontier.give_back(visit)
         else:
             await self._fetch_page(visit, lease, decision, addresses)
@@ -192,6 +191,11 @@ class Pipeline:
             frontier.give_back(visit)
             raise
         visit.rest(rest.until, rest.time_until, self._clock.monotonic())
+        if fetched.reason is Reason.LEASE_EXPIRED:  # it is for the shard's owner to fetch, us if we are
+            partition.restore(lease)
+            self._permits.give_back()
+            frontier.give_back(visit)
+            return
         self._note_health(visit, fetched, rest.is_asked)
         frontier.give_back(visit)
         body = await self._examine(fetched, is_sitemap=request.kind is FetchKind.SITEMAP)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from lycosa.commit import ShardLease, folder_lease
 from lycosa.config.sections import Config, Cookies, FetchSection
 from lycosa.fetch import AiodnsQuery, CachingResolver, CookieJars, CurlFetcher, Guard
 from lycosa.folder.names import spool_folder, suffix_list
@@ -24,21 +25,30 @@ def cache_of(plan: MemoryPlan) -> SharedCache:
     return SharedCache(plan.cache, min(plan.memtables, plan.cache // 2), plan.memtable)
 
 
-def real_ports(folder: Path, config: Config, user_agent: str, open_table: Opener | None = None, reach: Reach = lambda _: None) -> Ports:
-    """Raises ``ValueError`` when a setting of the fetcher or the resolver is not usable."""
-    clock = SystemClock()
-    guard = Guard(config.fetch.allow_addresses)
+def real_ports(
+    folder: Path,
+    config: Config,
+    user_agent: str,
+    open_table: Opener | None = None,
+    reach: Reach = lambda _: None,
+    lease: ShardLease | None = None,
+) -> Ports:
+    """``lease`` is that of the worker's shard; a crawl of one machine has none. Raises ``ValueError`` when a setting of the fetcher or the
+    resolver is not usable."""
+    clock, lease = SystemClock(), lease or folder_lease()
+    guard, cookies = Guard(config.fetch.allow_addresses), _cookies(folder, config.fetch)
+    fetcher = CurlFetcher(config.fetch, user_agent, config.agent.contact, guard, clock, spool_folder(folder), cookies)
+    fetcher.may_send = lambda: lease.holds(clock.monotonic())
     return Ports(
         clock=clock,
         offload=ThreadOffload(),
-        fetcher=CurlFetcher(
-            config.fetch, user_agent, config.agent.contact, guard, clock, spool_folder(folder), _cookies(folder, config.fetch)
-        ),
+        fetcher=fetcher,
         resolver=CachingResolver(config.dns, clock, AiodnsQuery(config.dns)),
         parser=ChildParser(ParserConfig(config.parse, config.canonical, config.agent.product), clock),
         open_table=open_table or rocks_opener(),
         reach=reach,
         free_bytes=lambda: shutil.disk_usage(folder).free,
+        lease=lease,
     )
 
 

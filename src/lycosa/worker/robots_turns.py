@@ -47,13 +47,15 @@ class RobotsTurns:
         self._pacing = pacing
         self._suspicion = suspicion
 
-    async def fetch(self, visit: VisitState, secure: bool, address: str) -> str:
-        """Requests the file of an origin; the slot of ``address`` is taken. Gives its URL."""
+    async def fetch(self, visit: VisitState, secure: bool, address: str) -> tuple[str, ...]:
+        """Requests the file of an origin; the slot of ``address`` is taken. Gives its URL, nothing when it was not sent."""
         partition, robots = self._partition(visit), self._stages.robots
         rest, url = self._pacing.rest_of(visit), robots_url(visit.host, secure)
         learned = None
         try:
             fetched = await robots.fetch(url, address, rest)
+            if fetched.reason is Reason.LEASE_EXPIRED:
+                return ()
             if fetched.status not in REDIRECTS:
                 learned = await robots.read(partition, visit, secure, fetched)
                 visit.record.pace = msgspec.structs.replace(visit.record.pace, crawl_delay_s=learned.crawl_delay_s)
@@ -65,7 +67,7 @@ class RobotsTurns:
             self._store(visit, fetched)
             means = self._stages.errands.follow(visit, secure, fetched)
             if means is None:
-                return url
+                return (url,)
             learned = await robots.judge(partition, visit, secure, means)
         start = partial(self._settle, visit, secure, learned, None if fetched.status in REDIRECTS else fetched)
         if len(learned.sitemaps) > LINKS_AT_ONCE:
@@ -73,7 +75,7 @@ class RobotsTurns:
         else:
             self._stages.slices.run_at_once(url, start)
         self._heed(visit, secure, learned.ready.record, address, is_answered=fetched.status > 0)
-        return url
+        return (url,)
 
     def _settle(self, visit: VisitState, secure: bool, learned: Learned, fetched: Fetched | None) -> Iterator[None]:
         """Stores the response and what it means; gives the steps by which the sitemaps that the file names are taken in."""
@@ -121,10 +123,10 @@ class RobotsTurns:
             return ()
         rest = self._pacing.rest_of(visit)
         try:
-            await errands.run(visit, errand, addresses[0], rest)
+            was_sent = await errands.run(visit, errand, addresses[0], rest)
         finally:
             visit.rest(rest.until, rest.time_until, self._clock.monotonic())
-        return (errand.url,)
+        return (errand.url,) if was_sent else ()
 
     def _partition(self, visit: VisitState) -> Partition:
         return self._stages.frontier.partitions[visit.partition]

@@ -13,6 +13,7 @@ from contextlib import suppress
 import msgspec
 
 from lycosa.attempts import AttemptLog
+from lycosa.commit import ShardLease
 from lycosa.model.fetched import Fetched, FetchKind, FetchRequest, Limits
 from lycosa.ports import Addresses, Clock, Fetcher, ResolveError, Resolver
 from lycosa.reasons import Reason
@@ -24,6 +25,7 @@ Rest = Callable[[Fetched, float, float, bool], float]
 _NEXT_ADDRESS = frozenset({Reason.CONNECT_REFUSED, Reason.CONNECT_TIMEOUT, Reason.NETWORK_UNREACHABLE})
 _MOST_ADDRESSES = 2
 _LONGEST_REST_S = 60.0  # before a second attempt of the same visit; beyond it the URL has its own retry
+_NO_LEASE_S = 1.0  # until a host has its turn again
 _LATE_S = 0.001  # from taking a slot to the request
 
 
@@ -31,7 +33,14 @@ class Sender:
     """One per worker. ``limits`` bound every request that does not bring its own."""
 
     def __init__(
-        self, fetcher: Fetcher, resolver: Resolver, addresses: Addresses, attempts: AttemptLog, clock: Clock, limits: Limits
+        self,
+        fetcher: Fetcher,
+        resolver: Resolver,
+        addresses: Addresses,
+        attempts: AttemptLog,
+        clock: Clock,
+        limits: Limits,
+        lease: ShardLease,
     ) -> None:
         self._fetcher = fetcher
         self._resolver = resolver
@@ -39,6 +48,7 @@ class Sender:
         self._attempts = attempts
         self._clock = clock
         self.limits = limits
+        self._lease = lease
         self.in_flight = 0
         self.has_answer = False  # somebody answered, with whatever status
         self._taken: dict[str, float] = {}  # when slots were taken whose request has not begun
@@ -59,8 +69,10 @@ class Sender:
             await self.resolve(host)
 
     async def take(self, address: str) -> float:
-        """Takes a slot of the address: 0, or the seconds to wait without one."""
+        """Takes a slot of the address: 0, or the seconds to wait without one. None is taken without the lease on the shard."""
         now = self._clock.monotonic()
+        if not self._lease.holds(now):
+            return _NO_LEASE_S
         wait = await self._addresses.take(address, now)
         if wait <= 0:
             self._taken[address] = now
@@ -77,29 +89,39 @@ class Sender:
         ``rest`` is asked once per attempt, when it has ended, how long the host then rests. A second attempt is made, after the host's
         rest as any other request and if the slot is free: on a new connection when the server closed a kept one instead of answering,
         and to one of the ``others`` (further addresses of the host) when no connection comes about.
+
+        ``LEASE_EXPIRED`` means that nothing was sent, because the lease on the shard had run out by then: no failure, of nobody.
         """
         fetched, delay_s = await self._attempt(request, rest)
         if fetched.reason is Reason.REQUEST_UNANSWERED and delay_s <= _LONGEST_REST_S:
             await self._sleep(delay_s)
             if await self.take(request.address) > 0:
                 return fetched
-            return (await self._attempt(request, rest))[0]
+            second, _ = await self._attempt(request, rest)
+            return fetched if second.reason is Reason.LEASE_EXPIRED else second
         for address in [a for a in others if a != request.address][: _MOST_ADDRESSES - 1]:
             if fetched.reason not in _NEXT_ADDRESS or delay_s > _LONGEST_REST_S:
                 break
             await self._sleep(delay_s)
             if await self.take(address) > 0:
                 break
-            fetched, delay_s = await self._attempt(msgspec.structs.replace(request, address=address), rest)
+            second, delay_s = await self._attempt(msgspec.structs.replace(request, address=address), rest)
+            if second.reason is Reason.LEASE_EXPIRED:
+                break
+            fetched = second
         return fetched
 
     async def _attempt(self, request: FetchRequest, rest: Rest) -> tuple[Fetched, float]:
         clock, host, is_robots = self._clock, host_of(request.url), request.kind is FetchKind.ROBOTS
         begun = await self._on_time(request.address)
+        if begun is None:
+            now, wall = clock.monotonic(), clock.wall()
+            unsent = Fetched(request.url, Reason.LEASE_EXPIRED, address=request.address, started=wall)
+            return unsent, rest(unsent, now, wall, is_robots)
         number = self._attempts.begin(host, request.address, request.url, request.kind, begun, clock.wall())
-        await self._addresses.started(request.address, begun)
         self.in_flight += 1
         try:
+            await self._addresses.started(request.address, begun)
             fetched = await self._fetcher.fetch(request)
             began = clock.monotonic() - fetched.duration_s
             await self._addresses.started(request.address, began + fetched.sent_s, began + fetched.first_byte_s)
@@ -125,13 +147,21 @@ class Sender:
         while (wait := until - self._clock.monotonic()) > 0:
             await self._clock.sleep(wait)
 
-    async def _on_time(self, address: str) -> float:
-        """Now, which is when the slot was taken. A process that was held up since then (another thread had the interpreter, the system
-        ran others) takes its slot anew: another worker may have taken the next one, and its request would follow ours too closely."""
+    async def _on_time(self, address: str) -> float | None:
+        """Now, which is when the slot was taken; ``None`` when the lease has run out, and then no slot is held.
+
+        A process that was held up since then (another thread had the interpreter, the system ran others) takes its slot anew: another
+        worker may have taken the next one, and its request would follow ours too closely.
+        """
         while (now := self._clock.monotonic()) - self._taken.pop(address, now) > _LATE_S:
             await self.untake(address)
             while (wait := await self.take(address)) > 0:
+                if not self._lease.holds(self._clock.monotonic()):
+                    return None
                 await self._clock.sleep(wait)
+        if not self._lease.holds(now):
+            await self.untake(address)
+            return None
         return now
 
     def robots_request(self, url: str, address: str, max_bytes: int) -> FetchRequest:

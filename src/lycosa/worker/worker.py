@@ -63,6 +63,7 @@ class Worker:
         self.reaches_nobody = False  # nothing was ever captured, nobody answered, and all that waits are hosts out of reach
         self._has_visited = False  # in this run
         self.lacks_room = False  # the disk has less than ``store.min_free_bytes``: nothing new is started until it has more
+        self.has_lease = True  # of its partitions; without it nothing new is started
         self.recalled = 0  # waits that ended because their stored time could not be
         self._most_running = config.fetch.slots
         self._looked_at_disk = -_DISK_S
@@ -148,6 +149,7 @@ class Worker:
         self._raise_failure()
         # In this order: what is late between the two makes a host that waits by crawl time wait longer, not shorter.
         time, now = self._clock.time(), self._clock.monotonic()
+        self.has_lease = self._books.lease.holds(now)
         if now - self._looked_at_disk >= _DISK_S:
             self._looked_at_disk = now
             self.lacks_room = self._books.free_bytes() < self._config.store.min_free_bytes
@@ -159,8 +161,10 @@ class Worker:
         self._has_more = self._start_visits(now, time)
         if not self._solo_waiting:
             self.committer.start_when_due(now)
-        is_free = self._most_running > 0 and not (
-            self._running or self._solo_waiting or self._is_paused or self.expects_more or self.lacks_room
+        is_free = (
+            self.has_lease
+            and self._most_running > 0
+            and not (self._running or self._solo_waiting or self._is_paused or self.expects_more or self.lacks_room)
         )
         wait = self._config.frontier.finish_wait_s
         self.is_idle = is_free and self._is_finished(now, time, wait)
@@ -181,7 +185,7 @@ class Worker:
         has_slot = len(self._running) - self._pipeline.parsing.number < self._most_running
         if self.committer.is_behind:
             return False  # commits are slower than fetching: what waits for them is bounded
-        return has_slot and not (self._solo_waiting or self._is_paused or self.lacks_room) and self._pipeline.may_start
+        return has_slot and self.has_lease and not (self._solo_waiting or self._is_paused or self.lacks_room) and self._pipeline.may_start
 
     def _is_finished(self, now: float, time: float, wait: float) -> bool:
         """Nothing is leased, no host will be ready within ``wait`` and nothing will be due within ``finish_wait``."""
