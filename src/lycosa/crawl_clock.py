@@ -21,6 +21,11 @@ LATEST = 4_102_444_800.0
 """A run begins at 2100-01-01 at the latest: the schedule stores times in 32 bits, which end in 2106."""
 
 
+CLOCK_TOLERANCE_S = 4.0
+"""By how much the wall clocks of two nodes may differ: each by two seconds from the coordinator's. A stored time is reached so much later on a
+node that takes a shard over."""
+
+
 class CrawlClock:
     """The clock of a crawl: ``time`` is crawl time, the rest is that of ``clock``.
 

@@ -16,7 +16,7 @@ from typing import Protocol
 import msgspec
 
 from lycosa.attempts import AttemptLog, CrashCounts
-from lycosa.commit import Commit, Mark, PartitionBatch, RolledBack, ShardLease, folder_lease, marked
+from lycosa.commit import Commit, Fenced, Mark, OutcomeUnknown, PartitionBatch, RolledBack, ShardLease, folder_lease, marked
 from lycosa.config.sections import StoreSection
 from lycosa.crawl_clock import CrawlClock
 from lycosa.folder.names import mark_of, stamp_of
@@ -171,7 +171,7 @@ class Committer:
         posted = self.mail.cut()
         pending = books.store.freeze()
         batches = [PartitionBatch(number, writes) for number, p in partitions.items() if (writes := p.freeze())]
-        if batches or not pending.is_empty or is_last:
+        if batches or not pending.is_empty or is_last or books.lease.is_due(self._committed_at):
             commit = Commit(
                 term=books.shard.term,
                 sequence=self._next,
@@ -206,26 +206,32 @@ class Committer:
         """Until it is written: what cannot be stored or logged just now can be later, and nothing goes on without it."""
         while True:
             try:
-                await self._offload.run(lambda: self._write_once(pending, commit))
+                began = await self._offload.run(lambda: self._write_once(pending, commit))
             except (NotStored, RolledBack) as error:
                 self.waits_for = str(error)
                 await self._clock.sleep(_AGAIN_S)
+            except (Fenced, OutcomeUnknown):
+                self._books.lease.end()
+                raise
             else:
+                self._books.lease.renewed(began)
                 self._next, self.waits_for = commit.sequence + 1, ""
                 return
 
-    def _write_once(self, pending: PendingWrite, commit: Commit) -> None:
-        """Off the loop, in the order that makes it safe."""
+    def _write_once(self, pending: PendingWrite, commit: Commit) -> float:
+        """Off the loop, in the order that makes it safe; gives the moment before the append was begun."""
         ground = self._books.shard.ground
         self._reach("commit:begin")
         ground.segments.put(pending)
         self._reach("commit:stored")
+        began = self._clock.monotonic()
         # The lengths are read after the write: some are known only then.
         ground.log.append(msgspec.structs.replace(commit, lengths=pending.lengths))
         self._reach("commit:logged")
         for batch in commit.batches:
             self._books.shard.data[batch.partition].table.write(marked(batch, commit.mark, commit.shard))
             self._reach("commit:applied")
+        return began
 
     async def _tend(self) -> None:
         """What may follow a commit: closing segments, saving URL-seen, flushing tables, rotating logs."""
