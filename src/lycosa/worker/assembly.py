@@ -37,6 +37,7 @@ from lycosa.ports import Addresses, Clock, Fetcher, Offload, Parser, Resolver
 from lycosa.schedule.priority import priority
 from lycosa.seen.duplicates import Duplicates
 from lycosa.seen.recent import RecentHashes
+from lycosa.shard.opening import PartitionData, Shard
 from lycosa.store.records import CrawlInfo
 from lycosa.store.segments import SegmentStore
 from lycosa.system.memory_plan import MemoryPlan
@@ -59,7 +60,6 @@ from lycosa.worker.reparsing import Reparsing
 from lycosa.worker.robots import Robots
 from lycosa.worker.robots_reading import RobotsReader
 from lycosa.worker.sender import Sender
-from lycosa.worker.shard import PartitionData, Shard
 from lycosa.worker.slicing import Slices
 from lycosa.worker.stages import Stages
 from lycosa.worker.suspects import suspects

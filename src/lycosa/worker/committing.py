@@ -22,12 +22,12 @@ from lycosa.crawl_clock import CrawlClock
 from lycosa.folder.names import mark_of, stamp_of
 from lycosa.frontier.partition import Partition
 from lycosa.ports import Offload
+from lycosa.shard.opening import PartitionData, Shard
 from lycosa.store import NotStored
 from lycosa.store.closing import ClosedSegment
 from lycosa.store.pending import PendingWrite
 from lycosa.store.segments import SegmentStore
 from lycosa.worker.pipeline import Pipeline
-from lycosa.worker.shard import PartitionData, Shard
 
 _SNAPSHOT_COMMITS = 300  # after which snapshots are taken and the log is trimmed up to there
 _AGAIN_S = 1.0  # before records or a commit are tried again

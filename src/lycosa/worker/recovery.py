@@ -1,7 +1,7 @@
 """The second phase of a start: bringing a crawl folder to its last commit, before any worker starts.
 
 It cuts and deletes what no commit names, so it comes after the first phase (``start_check``), which finds out whether a commit is missing.
-What is done is ``shard.bring_up`` over the files of the folder: of all its workers at a start, of one worker after it died. Partitions
+What is done is ``opening.bring_up`` over the files of the folder: of all its workers at a start, of one worker after it died. Partitions
 can be dealt to any number of workers afterwards, because no log is needed any more.
 """
 
@@ -15,9 +15,9 @@ from lycosa.config.sections import Config
 from lycosa.folder.names import log_folder
 from lycosa.kv.port import Opener
 from lycosa.model.recovered import Recovered
+from lycosa.shard.folder_snapshots import FolderSnapshots
+from lycosa.shard.opening import Ground, bring_up
 from lycosa.store import SegmentFiles
-from lycosa.worker.folder_shard import FolderSnapshots
-from lycosa.worker.shard import Ground, bring_up
 
 
 def recover_crawl(folder: Path, config: Config, open_table: Opener, workers: int) -> Recovered:

@@ -13,8 +13,8 @@ from collections.abc import Callable
 import msgspec
 
 from lycosa.commit import NOTHING, Log, Mark
+from lycosa.shard.opening import PartitionData
 from lycosa.store.memory_segments import Objects
-from lycosa.worker.shard import PartitionData
 
 _KEPT = 2
 

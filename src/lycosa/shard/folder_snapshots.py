@@ -1,0 +1,42 @@
+"""The snapshots port over the files of a crawl folder.
+
+Each partition's RocksDB is its own snapshot: ``flush`` makes it one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+from lycosa.commit import Mark
+from lycosa.config.sections import Config
+from lycosa.folder.names import stamp_of, table_folder
+from lycosa.folder.url_seen import open_seen
+from lycosa.kv.port import Opener
+from lycosa.shard.opening import PartitionData
+
+DEFAULT_DELTA = 1 << 18
+
+
+class FolderSnapshots:
+    """The tables and URL-seen files of some partitions. ``delta`` is how many hashes of URL-seen may wait in memory."""
+
+    def __init__(self, folder: Path, config: Config, open_table: Opener, partitions: Collection[int], delta: int = DEFAULT_DELTA) -> None:
+        self._folder, self._config, self._open_table, self._partitions, self._delta = folder, config, open_table, partitions, delta
+
+    def partitions(self) -> list[int]:
+        """See ``Snapshots``."""
+        return [number for number in self._partitions if table_folder(self._folder, number).exists()]
+
+    def restore(self, partition: int) -> PartitionData:
+        """See ``Snapshots``."""
+        table = self._open_table(table_folder(self._folder, partition))
+        return PartitionData(table, open_seen(self._folder, partition, self._config.seen, table, self._delta))
+
+    def save(self, partition: int, data: PartitionData, mark: Mark) -> None:
+        """See ``Snapshots``."""
+        data.table.flush()
+        data.seen.save(stamp_of(mark))
+
+    def __repr__(self) -> str:
+        return f"FolderSnapshots(partitions={list(self._partitions)})"
