@@ -35,7 +35,7 @@ class MemoryChangelog:
         self._entries: list[_Entry] = []
         self._producer = 0
         self._terms = 0
-        self._trimmed = 0  # what the last trim named
+        self._trimmed = 0  # the commit of the newest snapshot that a trim named
 
     def fence(self) -> int:
         """Shuts every earlier producer out; gives the number of the new one."""
@@ -55,20 +55,23 @@ class MemoryChangelog:
         self._entries.append(_Entry(commit.term, _ENCODER.encode(commit)))
 
     def check(self, producer: int) -> None:
-        """Raises ``Fenced`` for a producer that is not the newest."""
-        if producer != self._producer:
+        """Raises ``Fenced`` for a producer that is not the newest, and for one that never claimed."""
+        if producer != self._producer or not producer:
             raise Fenced(f"shard {self.shard} has a later owner")
 
     def commits(self) -> Iterator[Commit]:
-        """What counts, in order. Raises ``LogDamaged`` for a commit of another crawl, and for a gap."""
+        """What counts, in order. Raises ``LogDamaged`` for a commit of another crawl or of a term not begun, and for a gap."""
         claimed, expected = 0, 0
         for entry in self._entries:
-            claimed = max(claimed, entry.term)
+            if not entry.payload:
+                claimed = entry.term
             if not entry.payload or entry.term < claimed:
                 continue
             commit = _DECODER.decode(entry.payload)
             what = ""
-            if commit.crawl != self.crawl:
+            if entry.term > claimed:
+                what = f"commit {commit.sequence} is of term {entry.term}, which no claim began"
+            elif commit.crawl != self.crawl:
                 what = f"commit {commit.sequence} is of the crawl {commit.crawl}"
             elif expected and commit.sequence != expected:
                 what = f"commit {expected} is missing"
@@ -78,9 +81,13 @@ class MemoryChangelog:
             yield commit
 
     def trim(self, sequence: int) -> None:
-        """Drops what the trim before this one named, so that the older of two snapshots can still be used."""
+        """Drops what the trim of an earlier snapshot named, so that the older of two snapshots can still be used. One that names a
+        snapshot again, as owners do that have nothing new, drops nothing."""
         last = max((commit.sequence for commit in self.commits()), default=0)
-        upto, self._trimmed = min(self._trimmed, last - 1), max(sequence, self._trimmed)
+        newest = min(sequence, last)
+        if newest <= self._trimmed:
+            return
+        upto, self._trimmed = min(self._trimmed, last - 1), newest
         self._entries = [each for each in self._entries if not each.payload or _DECODER.decode(each.payload).sequence > upto]
 
     def __repr__(self) -> str:
