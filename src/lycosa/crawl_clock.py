@@ -22,8 +22,8 @@ LATEST = 4_102_444_800.0
 
 
 CLOCK_TOLERANCE_S = 4.0
-"""By how much the wall clocks of two nodes may differ: each by two seconds from the coordinator's. A stored time is reached so much later on a
-node that takes a shard over."""
+"""By how much the wall clocks of two nodes may differ: each by two seconds from the coordinator's. On a node that takes a shard over, a
+stored time is reached so much later."""
 
 
 class CrawlClock:
