@@ -34,7 +34,7 @@ class MemoryChangelog:
         self.crawl, self.shard = crawl, shard
         self._entries: list[_Entry] = []
         self._producer = 0
-        self._terms = 0
+        self.terms = 0
         self._trimmed = 0  # the commit of the newest snapshot that a trim named
 
     def fence(self) -> int:
@@ -45,9 +45,9 @@ class MemoryChangelog:
     def claim(self, producer: int) -> int:
         """Appends a claim; gives the term that it begins. Raises ``Fenced``."""
         self.check(producer)
-        self._terms += 1
-        self._entries.append(_Entry(self._terms, b""))
-        return self._terms
+        self.terms += 1
+        self._entries.append(_Entry(self.terms, b""))
+        return self.terms
 
     def append(self, producer: int, commit: Commit) -> None:
         """Raises ``Fenced``."""
@@ -91,7 +91,7 @@ class MemoryChangelog:
         self._entries = [each for each in self._entries if not each.payload or _DECODER.decode(each.payload).sequence > upto]
 
     def __repr__(self) -> str:
-        return f"MemoryChangelog(shard={self.shard}, entries={len(self._entries)}, terms={self._terms})"
+        return f"MemoryChangelog(shard={self.shard}, entries={len(self._entries)}, terms={self.terms})"
 
 
 class MemoryLog:

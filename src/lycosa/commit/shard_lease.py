@@ -29,6 +29,11 @@ class ShardLease:
         self._until = -inf
         self._has_ended = False
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether it runs out: the shard may get another owner while this one lives."""
+        return self._length_s < inf
+
     def renewed(self, began: float) -> None:
         """An append that was begun at ``began`` has succeeded."""
         if not self._has_ended:

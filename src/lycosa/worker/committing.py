@@ -134,8 +134,9 @@ class Committer:
         """Starts a commit when enough has happened or enough time has passed."""
         if self._commit is not None:
             return
+        is_urgent = self._pipeline.pacing.was_asked and self._books.lease.is_limited
         is_full = len(self._pipeline.settled) >= self._section.commit_pages or self._books.store.buffered_bytes >= self._books.batch_bytes
-        if not is_full and now - self._committed_at < self._section.commit_s:
+        if not (is_full or is_urgent) and now - self._committed_at < self._section.commit_s:
             return
         self._commit = asyncio.get_running_loop().create_task(self._commit_once())
         self._commit.add_done_callback(self._commit_ended)
@@ -166,6 +167,7 @@ class Committer:
         await self._pipeline.finished()
         self._reach("commit:cut")
         self._committed_at = self._clock.monotonic()
+        self._pipeline.pacing.was_asked = False
         settled, self._pipeline.settled = self._pipeline.settled, []
         waiters, self.waiters = self.waiters, []
         posted = self.mail.cut()

@@ -7,6 +7,7 @@ it has ended; one that is never asked (the request was cancelled) leaves the hos
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 from lycosa.config.sections import PolitenessSection
 from lycosa.crawl_clock import CrawlClock
@@ -17,10 +18,16 @@ from lycosa.reasons import Reason
 
 
 class Rest:
-    """The rest of one host after the exchange that is about to begin: ``until`` on the monotonic clock, ``time_until`` in crawl time."""
+    """The rest of one host after the exchange that is about to begin: ``until`` on the monotonic clock, ``time_until`` in crawl time.
 
-    def __init__(self, visit: VisitState, section: PolitenessSection, clock: CrawlClock, chance: random.Random) -> None:
+    ``on_asked`` is called when the host itself asked for a longer one.
+    """
+
+    def __init__(
+        self, visit: VisitState, section: PolitenessSection, clock: CrawlClock, chance: random.Random, on_asked: Callable[[], None]
+    ) -> None:
         self._visit = visit
+        self._on_asked = on_asked
         self._section = section
         self._clock = clock
         self._chance = chance
@@ -31,7 +38,7 @@ class Rest:
 
     def of(self, visit: VisitState) -> Rest:
         """The rest of another host, whose request begins now."""
-        return Rest(visit, self._section, self._clock, self._chance)
+        return Rest(visit, self._section, self._clock, self._chance, self._on_asked)
 
     def __call__(self, fetched: Fetched, now: float, wall: float, is_robots: bool) -> float:
         """Takes the answer into the host's pace, which counts in crawl time; gives the delay in seconds. ``wall`` is what a date in
@@ -57,6 +64,8 @@ class Rest:
         self.until = max(self.until, self._ended[0] + delay.seconds)
         self.time_until = max(self.time_until, self._ended[1] + delay.seconds)
         self.is_asked = delay.source in ("retry-after", "backoff")
+        if self.is_asked:
+            self._on_asked()
         return self.until - self._ended[0]
 
 
@@ -67,6 +76,8 @@ class Pacing:
         self._section = section
         self._clock = clock
         self._chance = chance
+        self.was_asked = False
+        """A host has asked for a rest that the next owner of the shard could not know of, until it is committed."""
 
     def heed_crawl_delay(self, visit: VisitState) -> None:
         """The host's robots.txt became known some time after its last exchange: a Crawl-delay counts from now."""
@@ -78,4 +89,7 @@ class Pacing:
             visit.next_time, record.next_at = max(visit.next_time, visit.rest_time), max(record.next_at, record.rest_at)
 
     def rest_of(self, visit: VisitState) -> Rest:
-        return Rest(visit, self._section, self._clock, self._chance)
+        return Rest(visit, self._section, self._clock, self._chance, self._note_asked)
+
+    def _note_asked(self) -> None:
+        self.was_asked = True

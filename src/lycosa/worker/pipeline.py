@@ -61,7 +61,7 @@ class Pipeline:
         self._stages = stages
         self._config = config
         self._clock = clock
-        self._pacing = pacing
+        self.pacing = pacing
         self._permits = permits
         self._suspicion = suspicion
         self._reaching = Reaching(stages.frontier, stages.sender, stages.store, clock, config.politeness.address_delay_s)
@@ -181,7 +181,7 @@ class Pipeline:
             await sender.untake(addresses[0])
             frontier.give_back(visit)
             return
-        rest, request = self._pacing.rest_of(visit), self._request(lease, addresses[0])
+        rest, request = self.pacing.rest_of(visit), self._request(lease, addresses[0])
         try:
             fetched = await sender.send(request, rest, addresses[1:])
         except BaseException:
