@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import json
 import os
 import random
 import shutil
@@ -35,6 +34,7 @@ from judging import (
     quick_config,
     stored_rows,
 )
+from lycosa.attempts import Suspicion
 from lycosa.config.sections import (
     Config,
     FrontierSection,
@@ -329,6 +329,7 @@ class History:
 
     def _check_start(self, assembled: Assembled) -> None:
         """What recovery left adds up. (Parcels from an earlier run between partitions of one worker may be in its open commit by now.)"""
+        acquit(assembled)
         for number, table in assembled.worker._books.shard.tables.items():
             is_balanced(table)
             self._opened[number] = table
@@ -351,7 +352,6 @@ class History:
             self.crawl.clock.jump(jump)
             self.told.append(f"wall clock set by {jump:+.0f}")
             self.faults["clock"] += 1
-        self._forget_suspects(image)
 
     def _set_wildly(self) -> None:
         """The next run has a clock that is far ahead or behind, or right again."""
@@ -360,12 +360,6 @@ class History:
         self._off_s = off_s
         self.told.append(f"wall clock off by {off_s:+.0f}")
         self.faults["clock"] += 1
-
-    @staticmethod
-    def _forget_suspects(image: Path) -> None:
-        counts = image / "log" / "crashes.json"
-        if counts.exists():  # these crashes are nobody's fault, so no URL may be condemned for being in flight at three of them
-            counts.write_text(json.dumps({**json.loads(counts.read_bytes()), "crashes": {}}))
 
     # -- judging ------------------------------------------------------------------------------------------------
 
@@ -381,6 +375,14 @@ class History:
     def events(self) -> list[tuple[float, float, str, str, int]]:
         """Everything that the web saw, for comparing one history with its repetition."""
         return [(each.start, each.end, each.host, each.path, each.status) for each in self.crawl.log.exchanges]
+
+
+def acquit(assembled: Assembled) -> None:
+    """These crashes are nobody's fault, so no URL may be condemned for being in flight at three of them."""
+    crashes = assembled.worker._books.crashes
+    for url in crashes.suspects():
+        if crashes.suspicion(url) > Suspicion.SUSPECT:
+            crashes.finished(url)
 
 
 def judge_end(crawl: VirtualCrawl, web: SyntheticWeb, seeds: Sequence[str]) -> None:

@@ -160,7 +160,7 @@ def test_a_record_that_was_not_acknowledged_may_be_torn(tmp_path: Path) -> None:
     scene.ends_well()
 
 
-@pytest.mark.parametrize("lost", ["state/last-commit-w000", "state/seen-*", "lock", "status.json", "log/crashes.json"])
+@pytest.mark.parametrize("lost", ["state/last-commit-w000", "state/seen-*", "lock", "status.json"])
 def test_files_that_can_be_made_again_may_be_missing(lost: str, tmp_path: Path) -> None:
     scene = Scene(tmp_path, 2, "commit:applied", 20)
     for path in scene.folder.glob(lost):

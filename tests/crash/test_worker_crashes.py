@@ -7,7 +7,6 @@ failing one is in its name, and ``pytest -k 'seed-17]'`` repeats it.
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import shutil
@@ -17,6 +16,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from histories import acquit
 from judging import (
     are_balanced,
     asked,
@@ -172,14 +172,6 @@ class History:
         if self.tables.is_rocks:
             _audit(image)
         self.crawl.now += self._chance.choice((0.0, 0.5, 20.0))
-        self._acquit()
-
-    def _acquit(self) -> None:
-        """These crashes are nobody's fault, so no URL may be condemned for being in flight at three of them."""
-        counts = self.crawl.folder / "log" / "crashes.json"
-        if counts.exists():
-            stored = json.loads(counts.read_bytes())
-            counts.write_text(json.dumps({**stored, "crashes": {}}))
 
 
 def _audit(folder: Path) -> None:
@@ -190,6 +182,7 @@ def _audit(folder: Path) -> None:
 
 def _check_start(assembled: Assembled) -> None:
     """What recovery left adds up, after every crash."""
+    acquit(assembled)
     for partition in assembled.worker.frontier.partitions.values():
         is_balanced(partition.table)
 

@@ -1,4 +1,4 @@
-"""The attempt log: what is read back after every kind of end, what it proves, whom it suspects."""
+"""The attempt log: what is read back after every kind of end, what it proves."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 from lycosa.attempts import (
     Attempt,
     AttemptLog,
-    CrashCounts,
     Keeping,
     Since,
-    Suspicion,
     address_use,
     boot_id,
     crashed_attempts,
@@ -330,68 +328,3 @@ def test_address_use_counts_starts_and_concurrency_over_all_hosts(tmp_path: Path
     writer.end(third, 6)
     uses = {use.address: (use.requests, round(use.least_gap_s, 6), use.most_at_once) for use in address_use(read_attempts(tmp_path))}
     assert uses == {"192.0.2.1": (3, 0.5, 2), "192.0.2.9": (1, float("inf"), 1)}
-
-
-def crash(folder: Path, *urls: str, finish: tuple[str, ...] = (), worker: int = 0) -> CrashCounts:
-    """One start: counts the last crash, fetches ``finish``, dies with ``urls`` in flight."""
-    counts = CrashCounts(folder)
-    counts.after_restart(unfinished(folder))
-    now = float(len(list(folder.glob("attempts*"))) * 100)
-    writer = Writer(folder, worker=worker, now=now)
-    for url in finish:
-        writer.fetch(now, now + 1, url=url)
-        counts.finished(url)
-    counts.save()
-    for url in urls:
-        writer.begin(now + 2, url=url)
-    return counts
-
-
-def test_a_url_in_flight_at_successive_crashes_becomes_poison_and_the_others_are_cleared(tmp_path: Path) -> None:
-    crash(tmp_path, "http://a.test/bad", "http://b.test/good")
-    counts = crash(tmp_path, "http://a.test/bad", finish=("http://b.test/good",))
-    assert counts.suspects() == {"http://a.test/bad"}
-    assert counts.suspicion("http://a.test/bad") is Suspicion.SUSPECT
-    counts = crash(tmp_path, "http://a.test/bad")
-    assert counts.suspicion("http://a.test/bad") is Suspicion.POISON
-    assert counts.suspicion("http://b.test/good") is Suspicion.NONE
-    assert crash(tmp_path).suspicion("http://a.test/bad") is Suspicion.HOPELESS
-
-
-def test_a_suspect_that_was_not_tried_again_stays_a_suspect(tmp_path: Path) -> None:
-    crash(tmp_path, "http://a.test/1")
-    crash(tmp_path, "http://a.test/2")
-    counts = crash(tmp_path)
-    assert {url: counts.suspicion(url) for url in counts.suspects()} == {
-        "http://a.test/1": Suspicion.SUSPECT,
-        "http://a.test/2": Suspicion.SUSPECT,
-    }
-
-
-def test_one_crash_is_counted_once_however_often_the_start_is_repeated(tmp_path: Path) -> None:
-    crash(tmp_path, "http://a.test/1", worker=5)
-    for _ in range(3):
-        counts = CrashCounts(tmp_path)
-        counts.after_restart(unfinished(tmp_path))
-    crash(tmp_path, worker=0)  # fewer workers than before: nobody opens the log of worker 5 again
-    counts = crash(tmp_path, worker=0)
-    assert counts.suspicion("http://a.test/1") is Suspicion.SUSPECT
-
-
-def test_two_processes_clear_their_own_suspects_without_undoing_each_other(tmp_path: Path) -> None:
-    crash(tmp_path, "http://a.test/1", "http://b.test/2", "http://c.test/3")
-    crash(tmp_path)
-    one, two = CrashCounts(tmp_path), CrashCounts(tmp_path)
-    one.finished("http://a.test/1")
-    two.finished("http://b.test/2")
-    assert one.is_changed
-    one.save()
-    two.save()
-    assert not one.is_changed
-    assert CrashCounts(tmp_path).suspects() == {"http://c.test/3"}
-
-
-@pytest.mark.parametrize("data", [b"{not json", b'{"crashes": {"\xff', b'{"crashes": {"http://a.test/": -5}}'])
-def test_unreadable_counts_suspect_nobody(tmp_path: Path, data: bytes) -> None:
-    (tmp_path / "crashes.json").write_bytes(data)
-    assert CrashCounts(tmp_path).suspects() == set()

@@ -19,6 +19,7 @@ Keys are big-endian with one prefix byte, so that the keys of one host stand sid
 ``T url8``                  the hosts whose robots.txt names this sitemap
 ``N host8``                 how many sitemaps the host brought, and how many URLs these listed
 ``B host8 url8``            a stored body that was not parsed (module ``frontier.unparsed``)
+``X host8 url8``            crashes at which the URL was in flight (module ``attempts.crashes``)
 ``O`` ``I``                 outbox and watermarks (module ``exchange``)
 ``M name``                  meta data and counters
 ==========================  =================================================
@@ -43,6 +44,7 @@ RECORDS_VERSION = 3
 SEQ_BYTES = 6
 PARKED_BAND = 255
 LINE_PREFIX = b"w"
+CRASH_PREFIX = b"X"
 _URL8, _DUE = 8, 5  # bytes of a hash, and of a key before what is due
 _DATE, _ID = 9, 10  # places in a stored history
 
@@ -207,6 +209,10 @@ def joined_key(url: str) -> bytes:
 
 def unparsed_key(host8: bytes, url8: bytes) -> bytes:
     return b"B" + host8 + url8
+
+
+def crash_key(host8: bytes, url8: bytes) -> bytes:
+    return CRASH_PREFIX + host8 + url8
 
 
 def sitemap_key(url8: bytes) -> bytes:

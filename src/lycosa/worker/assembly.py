@@ -14,7 +14,7 @@ import msgspec
 from lycosa.admit.budgets import over_discovery
 from lycosa.admit.scope import Scope
 from lycosa.admit.traps import Traps
-from lycosa.attempts import Attempt, AttemptLog, CrashCounts, Settling, Since, boot_id, last_contacts
+from lycosa.attempts import AttemptLog, CrashCounts, Settling, Since, boot_id, last_contacts
 from lycosa.commit import ShardLease, folder_lease
 from lycosa.config.sections import FetchSection
 from lycosa.config.sections import SeenUrls as SeenChoice
@@ -126,8 +126,9 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
     partitions = {number: _partition(job, number, data, clock) for number, data in shard.data.items()}
     sites = Sites(suffix_list(folder))
     addresses = (ports.addresses or _addresses)(job)
-    crashes = CrashCounts(attempts_folder(folder))
-    crashes.after_restart(_suspects(job, sites))
+    owner_of: Callable[[str], int] = lambda host: partition_of(sites.site_of(host), config.frontier.partitions)  # noqa: E731 (typed in place)
+    crashes = CrashCounts({n: p.table for n, p in partitions.items()}, owner_of, attempts_folder(folder))
+    crashes.after_restart(suspects(attempts_folder(folder), lambda host: owner_of(host) in partitions), job.previous_end)
     reopen_allowed(partitions.values(), config.fetch.allow_addresses, clock.time())
     workbench = Workbench(config.politeness.address_slots)
     frontier = Frontier(partitions.values(), workbench, config.frontier.workbench, hosts_of_address(config.politeness))
@@ -187,6 +188,8 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
         books = msgspec.structs.replace(books, batch_bytes=job.plan.batch)
         _bound(job.plan, frontier, intake, robots)
     worker = Worker(config, frontier, pipeline, books, clock, ports.offload, ports.reach)
+    if job.is_careful:
+        worker.start_carefully(max(clock.monotonic(), job.held_until))
     if want_permits is not None:
         worker.is_alone, worker.committer.mail = False, delivery
 
@@ -245,13 +248,6 @@ def _addresses(job: Job) -> Addresses:
     if job.machine_table is not None:
         return MachineAddresses(open_machine_table(job.machine_table, section))
     return MachineAddresses(AddressTable(addresses_path(job.folder), section))
-
-
-def _suspects(job: Job, sites: Sites) -> list[Attempt]:
-    def owns_host(host: str) -> bool:
-        return partition_of(sites.site_of(host), job.config.frontier.partitions) in job.owned
-
-    return suspects(attempts_folder(job.folder), owns_host)
 
 
 def _recent_hosts(job: Job, clock: Clock) -> dict[str, float]:

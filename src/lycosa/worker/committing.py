@@ -170,6 +170,8 @@ class Committer:
         self._pipeline.pacing.was_asked = False
         settled, self._pipeline.settled = self._pipeline.settled, []
         waiters, self.waiters = self.waiters, []
+        for url in settled:
+            books.crashes.finished(url)
         posted = self.mail.cut()
         pending = books.store.freeze()
         batches = [PartitionBatch(number, writes) for number, p in partitions.items() if (writes := p.freeze())]
@@ -196,8 +198,6 @@ class Committer:
             self._reach("commit:settled")
         else:
             pending.written({}, {})  # there is nothing: the store may go on
-        for url in settled:
-            books.crashes.finished(url)
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
@@ -240,8 +240,6 @@ class Committer:
         books = self._books
         while (closed := books.store.roll(self._clock.wall())) is not None:
             self._close_segment(closed)
-        if books.crashes.is_changed:
-            await self._offload.run(books.crashes.save)
         if books.attempts.is_full:
             await self._offload.run(books.attempts.rotate(self._clock.wall(), self._clock.monotonic()))
         for number, partition in self._partitions.items():

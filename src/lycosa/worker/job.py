@@ -10,6 +10,7 @@ import msgspec
 
 from lycosa.config.sections import Config
 from lycosa.folder.manifest import Manifest
+from lycosa.model.end import PreviousEnd
 from lycosa.system.memory_plan import MemoryPlan
 
 if TYPE_CHECKING:  # the types of what only a worker holds
@@ -20,7 +21,11 @@ if TYPE_CHECKING:  # the types of what only a worker holds
 class Job(msgspec.Struct, frozen=True):
     """What one worker is to do: which of a crawl's partitions it owns in this run, URLs whose places are in scope, the user's own rules,
     its part of the memory where that is bounded (``config`` is fitted to it), crawl time minus monotonic time (see
-    ``CrawlClock``), the address table of the machine if it is to be used."""
+    ``CrawlClock``), the address table of the machine if it is to be used.
+
+    ``previous_end`` says whom the end of the owner before this one accuses, and ``is_careful`` that the shard died again and again without
+    a commit: for a minute its requests leave one at a time, each named in a commit before. ``held_until`` (monotonic) is set after an
+    unclean takeover: no host is asked before it, because the owner before this one may still be doing that."""
 
     folder: Path
     config: Config
@@ -36,3 +41,6 @@ class Job(msgspec.Struct, frozen=True):
     plan: MemoryPlan | None = None
     time_base: float | None = None
     machine_table: Path | None = None
+    previous_end: PreviousEnd = PreviousEnd.CRASH
+    is_careful: bool = False
+    held_until: float = 0.0

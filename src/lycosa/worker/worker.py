@@ -24,6 +24,7 @@ from lycosa.worker.pipeline import Pipeline
 from lycosa.worker.reparsing import Reparsing
 
 _IDLE_S = 1.0
+_CAREFUL_S = 60.0
 _STARTED_AT_ONCE = 32  # visits in one turn of the loop
 _DISK_S = 1.0  # between looks at the room that the disk has
 
@@ -62,6 +63,7 @@ class Worker:
         self.is_idle = False
         self.reaches_nobody = False  # nothing was ever captured, nobody answered, and all that waits are hosts out of reach
         self._has_visited = False  # in this run
+        self._careful_until = 0.0
         self.lacks_room = False  # the disk has less than ``store.min_free_bytes``: nothing new is started until it has more
         self.has_lease = True  # of its partitions; without it nothing new is started
         self.recalled = 0  # waits that ended because their stored time could not be
@@ -110,6 +112,11 @@ class Worker:
         for task in self._running:
             task.cancel()
 
+    def start_carefully(self, begin: float) -> None:
+        """The partitions' workers died again and again without a commit: until a minute after ``begin`` (monotonic) one request leaves at
+        a time, and the log has its name before."""
+        self._careful_until = begin + _CAREFUL_S
+
     def fail(self, error: BaseException) -> None:
         """Something that the run depends on cannot go on: ``run`` raises this."""
         self._failure = self._failure or error
@@ -124,6 +131,8 @@ class Worker:
     async def run(self) -> End:
         """Until the end; everything is committed then, and the open segment closed. Raises what a stage or the disk raised."""
         try:
+            if self._books.crashes.has_news:
+                await self.committer.commit()  # a page that kills workers before their first commit would never be found out
             if self._pipeline.reparsing.waiting():
                 self._reparse = self._begin(self._pipeline.reparsing.run(self._may_reparse))
             while (end := self._step()) is None:
@@ -248,24 +257,34 @@ class Worker:
         return self._stop is None
 
     async def _visit(self, visit: VisitState) -> None:
-        if self._books.crashes.suspects() and await self._is_suspect(visit):
+        if self._is_careful or (self._books.crashes.has_suspects and await self._is_suspect(visit)):
             await self._visit_alone(visit)
         else:
             await self._pipeline.visit(visit)
+
+    @property
+    def _is_careful(self) -> bool:
+        return self._careful_until > 0 and self._clock.monotonic() < self._careful_until
 
     async def _is_suspect(self, visit: VisitState) -> bool:
         """Whether the host's next URL, or its robots.txt, was in flight when the worker last died."""
         return any(self._books.crashes.suspicion(url) is not Suspicion.NONE for url in await self._pipeline.next_urls(visit))
 
     async def _visit_alone(self, visit: VisitState) -> None:
-        """With nothing else in flight and its end committed: if the worker dies now, it is known who killed it."""
+        """With nothing else in flight and its end committed: if the worker dies now, it is known who killed it. In a careful start the log
+        knows it, for whoever owns the shard then."""
         self._solo_waiting += 1
         try:
             async with self._solo:
                 while len(self._running) > self._solo_waiting:
                     await self._clock.sleep(0.01)
+                urls = await self._pipeline.next_urls(visit) if self._is_careful else ()
+                self._books.crashes.name(urls)
                 await self.committer.commit()
-                await self._pipeline.visit(visit)
+                try:
+                    await self._pipeline.visit(visit)
+                finally:
+                    self._books.crashes.unname(urls)
                 await self.committer.commit()
         finally:
             self._solo_waiting -= 1

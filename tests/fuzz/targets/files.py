@@ -15,6 +15,8 @@ from lycosa.folder import manifest
 from lycosa.folder.lock import CrawlLock
 from lycosa.folder.manifest import Identity, Manifest, ManifestError
 from lycosa.inspect.running import lock_holder
+from lycosa.kv.memory import MemoryKeyValue
+from lycosa.kv.overlay import Overlay
 from lycosa.model.capture import Location
 from lycosa.processes.session import saved_settings
 from lycosa.store import RecordError, layout, read_record
@@ -48,12 +50,12 @@ def check(data: bytes) -> None:
 
 def _crashes(data: bytes) -> None:
     (_FOLDER / "crashes.json").write_bytes(data)
-    counts = CrashCounts(_FOLDER)
+    store = MemoryKeyValue()
+    table = Overlay(store)
+    counts = CrashCounts({0: table}, lambda _: 0, _FOLDER)
     assert all(counts.suspicion(url) in Suspicion for url in counts.suspects())
-    for url in counts.suspects():
-        counts.finished(url)
-    counts.save()
-    assert not CrashCounts(_FOLDER).suspects()
+    store.write(table.freeze())
+    assert CrashCounts({0: Overlay(store)}, lambda _: 0, _FOLDER).suspects() == counts.suspects()
 
 
 def _settling(data: bytes) -> None:
