@@ -58,11 +58,12 @@ class Snapshots(Protocol):
 
 
 class Ground(msgspec.Struct, frozen=True):
-    """The three ports under the commits of a shard."""
+    """The three ports under the commits of a shard. ``snapshot_commits`` is after how many commits a snapshot is taken."""
 
     log: Log
     segments: Segments
     snapshots: Snapshots
+    snapshot_commits: int = 300
 
 
 class Shard(msgspec.Struct, frozen=True):

@@ -29,7 +29,6 @@ from lycosa.store.pending import PendingWrite
 from lycosa.store.segments import SegmentStore
 from lycosa.worker.pipeline import Pipeline
 
-_SNAPSHOT_COMMITS = 300  # after which snapshots are taken and the log is trimmed up to there
 _AGAIN_S = 1.0  # before records or a commit are tried again
 _OPEN_WRITE_BYTES = 64  # a write to the tables that waits for its commit, next to a record; 250 with all its objects
 
@@ -245,7 +244,7 @@ class Committer:
         for number, partition in self._partitions.items():
             if partition.seen.should_save and number in self._marks:
                 await self._offload.run(_saving(partition, stamp_of(self._marks[number])))
-        if self.commits - self._saved >= _SNAPSHOT_COMMITS:
+        if self.commits - self._saved >= books.shard.ground.snapshot_commits:
             await self._save_snapshots()
 
     async def _save_snapshots(self) -> None:
