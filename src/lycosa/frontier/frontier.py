@@ -74,6 +74,8 @@ class Frontier:
         self._turns = cycle(self.partitions.values())
         self._visits: dict[bytes, int] = {}
         self._not_before: dict[str, float] = {}
+        self._held_until = 0.0
+        self._delay_of: Callable[[VisitState], float] = lambda _: 0.0  # after that
         self._now = self._wall = 0.0  # of the last ``acquire``
         self.in_process: dict[bytes, VisitState] = {}
         self.longest_wait_s, self.longest_due_s = _LONGEST_WAIT_S, _LONGEST_DUE_S
@@ -86,6 +88,12 @@ class Frontier:
     def hold_back(self, not_before: Mapping[str, float]) -> None:
         """After a restart: hosts contacted recently, with the monotonic time before which they are not fetched."""
         self._not_before.update(not_before)
+
+    def hold_all(self, until: float, delay_of: Callable[[VisitState], float]) -> None:
+        """After an unclean takeover, before the first ``acquire``: an owner before this one may still be asking any host until ``until``
+        (monotonic). So there is no visit before, and every host, whenever it is met, then waits ``delay_of`` it in seconds."""
+        assert not len(self.workbench) and not self.in_process, "a hold comes before the first visit"
+        self._held_until, self._delay_of = until, delay_of
 
     def resize(self, capacity: int) -> None:
         """The workbench holds no more hosts than that, and of one address no more than a share of it; those beyond that line up again
@@ -103,6 +111,8 @@ class Frontier:
     def acquire(self, now: float, wall: float) -> VisitState | None:
         """A host that is ready, or ``None``. The caller gives it back by ``release``."""
         self._now, self._wall = now, wall
+        if now < self._held_until:
+            return None  # nor does any host come to the workbench: it would fill up with hosts that wait, and these would go to sleep
         visit = self.workbench.acquire(now)
         if visit is None and self._refill_or_gather(now, wall):
             visit = self.workbench.acquire(now)
@@ -186,6 +196,8 @@ class Frontier:
 
     def next_time(self) -> float | None:
         """When the next host on the workbench is ready (monotonic)."""
+        if self._now < self._held_until and self.waiting_in_front():
+            return self._held_until
         return self.workbench.next_time()
 
     def _refill_or_gather(self, now: float, wall: float) -> bool:
@@ -278,6 +290,8 @@ class Frontier:
             visit.bound_wait(wall, self.longest_wait_s)
             partition.visits.touch(visit)
         held = self._not_before.pop(visit.host, 0.0)
+        if self._held_until and now < self._held_until + self.longest_wait_s:
+            held = max(held, self._held_until + self._delay_of(visit))
         visit.next_time = max(visit.next_time, now + max(visit.record.next_at - wall, 0.0), held)
         visit.rest_time = max(visit.rest_time, now + max(visit.record.rests_until - wall, 0.0), held)
         if self._sleeps(visit):

@@ -34,6 +34,7 @@ from lycosa.synthetic.resolver import SyntheticResolver
 from lycosa.synthetic.web import Responder, SyntheticWeb
 from lycosa.worker.assembly import Assembled, Ports, assemble
 from lycosa.worker.capturing import PageSink
+from lycosa.worker.job import Job
 
 Meanwhile = Callable[[Assembled], None]
 
@@ -52,9 +53,9 @@ class VirtualCrawl:
     """One crawl folder and the web it is about.
 
     ``log`` is the web's own record of all requests of all runs. ``now`` is the virtual time in seconds; set it forward between two runs
-    to let time pass. ``answers``, ``resolver``, ``wrap``, ``sinks`` and ``lease`` may be replaced before a run: what answers requests (the
-    web itself), what resolves names, a wrapper around the fetcher, who gets the pages, and what makes the lease of a run's worker. A run
-    that takes more than ``longest_s`` ends with ``TimeoutError``.
+    to let time pass. ``answers``, ``resolver``, ``wrap``, ``sinks``, ``lease`` and ``told`` may be replaced before a run: what answers
+    requests (the web itself), what resolves names, a wrapper around the fetcher, who gets the pages, what makes the lease of a run's
+    worker, and what the worker is told to do. A run that takes more than ``longest_s`` ends with ``TimeoutError``.
     """
 
     def __init__(self, folder: Path, web: SyntheticWeb, config: Config | None = None, open_table: Opener | None = None) -> None:
@@ -69,6 +70,7 @@ class VirtualCrawl:
         self.wrap: Callable[[Fetcher], Fetcher] = lambda fetcher: fetcher
         self.sinks: tuple[PageSink, ...] = ()
         self.lease: Callable[[], ShardLease] = folder_lease
+        self.told: Callable[[Job], Job] = lambda job: job
         self.open_table: Opener = open_table or in_memory(MemoryStores())
         self.longest_s = 366 * 86400.0
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -111,7 +113,7 @@ class VirtualCrawl:
         self._loop = asyncio.get_running_loop()
         began = self.clock.monotonic()
         with self.session() as session:
-            job = session.job(0, tuple(range(self.config.frontier.partitions)))
+            job = self.told(session.job(0, tuple(range(self.config.frontier.partitions))))
             assembled = assemble(msgspec.structs.replace(job, sinks=self.sinks), self._ports(faults))
             try:
                 if meanwhile is not None:

@@ -31,7 +31,7 @@ from lycosa.kv.records import prefix_end
 from lycosa.model.end import End
 from lycosa.model.fetched import Limits
 from lycosa.politeness.addresses import AddressTable
-from lycosa.politeness.delay import hosts_of_address, longest_delay, longest_wait
+from lycosa.politeness.delay import delay_s, hosts_of_address, longest_delay, longest_wait
 from lycosa.politeness.machine_addresses import MachineAddresses
 from lycosa.ports import Addresses, Clock, Fetcher, Offload, Parser, Resolver
 from lycosa.schedule.priority import priority
@@ -135,6 +135,8 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
     frontier.longest_wait_s = longest_wait(config.politeness)
     frontier.longest_due_s = max(frontier.longest_due_s, config.refetch.max_s, config.retry.max_s)
     frontier.hold_back(_recent_hosts(job, clock))
+    if job.held_until:
+        frontier.hold_all(job.held_until, lambda visit: delay_s(visit.record.pace, config.politeness, clock.time(), chance).seconds)
     attempts = AttemptLog(attempts_folder(folder), job.number, clock.wall(), clock.monotonic(), session=shard.term)
     settling = Settling(attempts_folder(folder), job.number)
     sender = Sender(ports.fetcher, ports.resolver, addresses, attempts, clock, limits_of(config.fetch), ports.lease)
