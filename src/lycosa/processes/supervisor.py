@@ -54,6 +54,7 @@ from lycosa.worker.messages import (
 from lycosa.worker.plugins import registered
 
 _MOST_DEATHS = 10  # in a row, without a commit in between
+_CAREFUL_DEATHS = 3  # after so many of them the next process starts carefully
 _SEED_BATCH = 1000
 _LONGEST_PAUSE_S = 30.0  # before a worker that died in vain is started again
 _PROBE_S = 0.1
@@ -211,6 +212,7 @@ class Supervisor:
             if fruitless > _MOST_DEATHS:
                 raise WorkerFailed("WorkerDied", f"worker {handle.number} died {fruitless} times in a row without committing anything")
             self._on_note(f"worker {handle.number} died ({how or handle.how_it_died()}); recovering and starting another one")
+            handle.is_careful = fruitless >= _CAREFUL_DEATHS
             if fruitless > 1:  # what killed it may pass, as a lack of memory does
                 await asyncio.sleep(min(0.5 * 2.0 ** (fruitless - 2), _LONGEST_PAUSE_S))
             recovered = await in_thread(
@@ -258,6 +260,7 @@ class Supervisor:
             self._session.time_base,
             str(job.machine_table or ""),
             self._plugins,
+            handle.is_careful,
         )
 
     def _greeting(self, handle: WorkerHandle) -> tuple[ToWorker, ...]:

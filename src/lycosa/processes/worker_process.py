@@ -196,6 +196,7 @@ def _job(start: Start, config: Config) -> Job:
         plan=start.plan,
         time_base=start.time_base,
         machine_table=Path(start.machine_table) if start.machine_table else None,
+        is_careful=start.is_careful,
     )
 
 

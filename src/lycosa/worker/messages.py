@@ -17,7 +17,7 @@ from lycosa.worker.plugins import Plugins
 class Start(msgspec.Struct, frozen=True, tag=True):
     """First message to a worker: its job. ``sockets`` are the exchange's, by worker; ``places`` the URLs whose places are in scope,
     ``plan`` its part of the memory, ``time_base`` crawl time minus monotonic time, ``machine_table`` the machine's
-    address table, empty where the crawl uses its own."""
+    address table, empty where the crawl uses its own; ``is_careful`` as in ``Job``."""
 
     folder: str
     config: Config
@@ -33,6 +33,7 @@ class Start(msgspec.Struct, frozen=True, tag=True):
     time_base: float
     machine_table: str
     plugins: Plugins
+    is_careful: bool = False
 
 
 class Seeds(msgspec.Struct, frozen=True, tag=True):
