@@ -451,25 +451,25 @@ def _bug(plant: str) -> tuple[object, str, Callable[[Callable[..., object]], Cal
         return VisitState, "ready_time", lambda right: property(lambda self: 0.0 if self.record.errands else self.next_time)  # type: ignore[arg-type,return-value]
     if plant == "mute":
         from lycosa.model.errand import Answer
-        from lycosa.worker.delivery import Delivery
+        from lycosa.worker.departures import Departures
 
         def hold_back(right: Callable[..., object]) -> Callable[..., object]:
-            held: dict[int, list[tuple[int, Answer]]] = {}
+            held: dict[int, list[tuple[int, int, Answer]]] = {}
             cuts: Counter[int] = Counter()
 
-            def cut(self: Delivery) -> object:
-                for destination, items in self._errands_posted.items():
-                    held.setdefault(id(self), []).extend((destination, each) for each in items if isinstance(each, Answer))
+            def cut(self: Departures) -> object:
+                for (source, destination), items in self._errands.items():
+                    held.setdefault(id(self), []).extend((source, destination, each) for each in items if isinstance(each, Answer))
                     items[:] = [each for each in items if not isinstance(each, Answer)]
                 cuts[id(self)] += 1
                 if cuts[id(self)] % 10 == 0:
-                    for destination, answer in held.pop(id(self), ()):
-                        self.post_errand(destination, answer)
+                    for source, destination, answer in held.pop(id(self), ()):
+                        self.post_errand(source, destination, answer)
                 return right(self)
 
             return cut
 
-        return Delivery, "cut", hold_back
+        return Departures, "cut", hold_back
     from lycosa.exchange.outbox import Outbox
 
     return Outbox, "destinations", lambda right: lambda self: []

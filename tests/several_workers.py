@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from lycosa.exchange import InProcessExchange, Key
+from lycosa.exchange import ExchangeEnds, InProcessExchange, Key
 from lycosa.model.end import End
 from lycosa.parse.inline import InlineParser
 from lycosa.parse.parser_config import ParserConfig
@@ -65,7 +65,7 @@ async def _main(
         running = [
             assemble(
                 session.job(number, tuple(range(number, crawl.config.frontier.partitions, workers))),
-                _ports(crawl, number, faults),
+                msgspec.structs.replace(_ports(crawl, number, faults), exchange=ExchangeEnds(exchange, exchange) if workers > 1 else None),
                 (lambda _: None) if workers > 1 else None,
             )
             for number in range(workers)
@@ -74,8 +74,8 @@ async def _main(
             meanwhile(each)
             if workers > 1:
                 for partition in each.worker.frontier.partitions:
-                    exchange.register(partition, each.delivery.receive, each.delivery.look_up(partition))
-                each.delivery.start(exchange, each.intake, each.worker, crawl.clock.sleep)
+                    exchange.register(partition, each.delivery.arrivals.receive, each.delivery.arrivals.look_up(partition))
+                each.delivery.start()
         for each in running:
             each.intake.seeds(seeds)
         tasks = [loop.create_task(each.worker.run()) for each in running]

@@ -18,11 +18,10 @@ from hypothesis import strategies as st
 
 from lycosa.commit import Commit, CommitLog, PartitionBatch
 from lycosa.exchange import (
-    Exchange,
     ExchangeError,
+    Handover,
     Inbox,
     InProcessExchange,
-    Key,
     Outbox,
     Parcel,
     ParcelGap,
@@ -40,6 +39,8 @@ from lycosa.model.discovered import Discovered, LinkKind
 from lycosa.synthetic import run_virtual
 from lycosa.system.wire import encode_frame
 
+Delivering = InProcessExchange | SocketExchange
+
 
 def found(number: int) -> Discovered:
     return Discovered(f"http://a.test/{number}", b"hosthost", number.to_bytes(8), LinkKind.A, 1)
@@ -55,7 +56,7 @@ async def reached(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.002)
 
 
-async def delivered(exchange: Exchange, parcel: Parcel) -> None:
+async def delivered(exchange: Delivering, parcel: Parcel) -> None:
     """Tries again until it is."""
     while True:
         try:
@@ -98,7 +99,7 @@ def sockets() -> Iterator[Path]:
 class Pair:
     """Two ends: the sender's exchange, and the one that partition 1 is registered with."""
 
-    def __init__(self, sending: Exchange, register: Callable[[int, Receiver], None]) -> None:
+    def __init__(self, sending: Delivering, register: Callable[[int, Receiver], None]) -> None:
         self.sending, self.register = sending, register
 
 
@@ -204,10 +205,14 @@ class Answering:
     """An exchange that treats every parcel alike."""
 
     def __init__(self, answer: Callable[[Parcel], Awaitable[None]]) -> None:
-        self.deliver = answer
+        self._answer = answer
 
-    async def ask(self, keys: Sequence[Key]) -> dict[bytes, bytes | None]:
-        return {}
+    async def post(self, parcels: Sequence[Parcel]) -> Handover:
+        try:
+            await self._answer(parcels[0])
+        except ExchangeError as error:
+            return Handover(0, error)
+        return Handover(len(parcels))
 
     async def close(self) -> None:
         """Nothing is held."""

@@ -9,12 +9,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from lycosa.exchange import Exchange, ExchangeError, Inbox, InProcessExchange, Key, LookUp, Outbox, Parcel, Receiver, Sender, SocketExchange
+from lycosa.exchange import ExchangeError, Handover, Inbox, InProcessExchange, Key, LookUp, Outbox, Parcel, Receiver, Sender, SocketExchange
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.kv.overlay import Overlay
 from lycosa.model.discovered import Discovered, LinkKind
@@ -28,7 +28,7 @@ async def takes_nothing(parcel: Parcel) -> None:
 class Ends:
     """The asking end, and how to register a partition at the answering one."""
 
-    def __init__(self, asking: Exchange, register: Callable[[int, Receiver, LookUp | None], None]) -> None:
+    def __init__(self, asking: InProcessExchange | SocketExchange, register: Callable[[int, Receiver, LookUp | None], None]) -> None:
         self.asking, self.register = asking, register
 
 
@@ -154,12 +154,15 @@ async def test_rows_and_urls_go_through_one_outbox_in_order_and_take_effect_once
     class Lossy:
         """Loses acknowledgements."""
 
-        async def deliver(self, parcel: Parcel) -> None:
-            await ends.asking.deliver(parcel)
-            if chance.random() < 0.4:
-                raise ExchangeError("lost on the way back")
+        async def post(self, parcels: Sequence[Parcel]) -> Handover:
+            handed = await ends.asking.post(parcels)
+            lost = next((number for number in range(handed.count) if chance.random() < 0.4), None)
+            return handed if lost is None else Handover(lost, ExchangeError("lost on the way back"))
 
-    sender = Sender(source.outbox, Lossy(), lambda _: asyncio.sleep(0))  # type: ignore[arg-type]
+        async def close(self) -> None:
+            """Nothing is held."""
+
+    sender = Sender(source.outbox, Lossy(), lambda _: asyncio.sleep(0))
     for number in range(30):
         source.outbox.enqueue_contents(1, [(b"C%d.%d" % (number, each), b"v") for each in range(3)])
         source.outbox.enqueue(1, [Discovered(f"http://a.test/{number}", b"h" * 8, number.to_bytes(8), LinkKind.A, 1)])

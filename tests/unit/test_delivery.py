@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -9,7 +10,7 @@ from lycosa.exchange import PARCEL_URLS, Outbox
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.kv.overlay import Overlay
 from lycosa.model.discovered import Discovered, LinkKind
-from lycosa.worker.delivery import Delivery
+from lycosa.worker.departures import Departures
 
 
 class Sending:
@@ -19,14 +20,15 @@ class Sending:
         self.stores = {0: MemoryKeyValue(), 2: MemoryKeyValue()}
         self.overlays = {number: Overlay(store) for number, store in self.stores.items()}
         self.partitions: Any = {number: SimpleNamespace(number=number, table=overlay) for number, overlay in self.overlays.items()}
-        self.delivery = Delivery(self.partitions, self.stores)
+        failures: list[BaseException] = []
+        self.departures = Departures(self.partitions, self.stores, None, asyncio.sleep, failures.append)
 
     def post(self, source: int, destination: int, *numbers: int) -> None:
         found = [Discovered(f"http://a.test/{n}", b"hosthost", n.to_bytes(8), LinkKind.A, 1) for n in numbers]
-        self.delivery.post(self.partitions[source], destination, found)
+        self.departures.post(self.partitions[source], destination, found)
 
-    def commit(self) -> set[tuple[int, int]]:
-        posted = self.delivery.cut()
+    def commit(self) -> frozenset[tuple[int, int]]:
+        posted = self.departures.cut()
         for number, overlay in self.overlays.items():
             self.stores[number].write(overlay.freeze())
             overlay.settle()
@@ -38,14 +40,15 @@ class Sending:
         return [[found.url[14:] for found in cast(list[Discovered], p.discovered)] for box in boxes for p in box.pending(destination, 100)]
 
 
-def test_what_pages_of_one_commit_have_for_a_partition_is_one_parcel() -> None:
+def test_what_the_pages_of_a_partition_have_for_another_is_one_parcel_of_a_commit() -> None:
     sending = Sending()
     sending.post(0, 1, 1, 2)
-    sending.post(2, 1, 3)
+    sending.post(0, 1, 3)
+    sending.post(2, 1, 5)
     sending.post(0, 3, 4)
-    assert not sending.delivery.is_idle
-    assert sending.commit() == {(0, 1), (0, 3)}
-    assert sending.parcels(1) == [["1", "2", "3"]] and sending.parcels(3) == [["4"]]
+    assert not sending.departures.is_idle
+    assert sending.commit() == {(0, 1), (2, 1), (0, 3)}
+    assert sending.parcels(1) == [["1", "2", "3"], ["5"]] and sending.parcels(3) == [["4"]]
 
 
 def test_what_waits_in_memory_for_a_commit_is_bounded() -> None:

@@ -1,4 +1,4 @@
-"""The exchange: moves discovered URLs to the partition that owns them."""
+"""The exchange: hands what was found to the partition that owns it (``Post``), and asks it (``Inquiry``)."""
 
 from typing import TYPE_CHECKING
 
@@ -6,44 +6,55 @@ from lycosa.system.late_names import late_names
 
 if TYPE_CHECKING:
     from lycosa.exchange.agreement import Disagreement, ParcelNumbers, disagreements
-    from lycosa.exchange.local import InProcessExchange
-    from lycosa.exchange.outbox import PARCEL_URLS, Inbox, Outbox, waiting_urls
-    from lycosa.exchange.port import (
-        Exchange,
+    from lycosa.exchange.errors import (
+        CallRefused,
         ExchangeError,
-        Key,
-        LookUp,
-        Parcel,
+        NoAnswer,
         ParcelGap,
         ParcelRefused,
         ParcelsLost,
         ParcelsStuck,
-        Receiver,
+        PositionLost,
     )
+    from lycosa.exchange.local import InProcessExchange
+    from lycosa.exchange.outbox import PARCEL_URLS, Inbox, Outbox, waiting_urls
+    from lycosa.exchange.port import Answering, ExchangeEnds, Handover, Inbound, Inquiry, Key, Lateness, LookUp, Parcel, Post, Receiver
     from lycosa.exchange.sender import Sender
     from lycosa.exchange.sockets import SocketExchange
+    from lycosa.exchange.topic import Append, MemoryTopics, TopicPost
 else:
     __getattr__ = late_names(
         __name__,
         {
             "agreement": "Disagreement ParcelNumbers disagreements",
+            "errors": "CallRefused ExchangeError NoAnswer ParcelGap ParcelRefused ParcelsLost ParcelsStuck PositionLost",
             "local": "InProcessExchange",
             "outbox": "PARCEL_URLS Inbox Outbox waiting_urls",
-            "port": "Exchange ExchangeError Key LookUp Parcel ParcelGap ParcelRefused ParcelsLost ParcelsStuck Receiver",
+            "port": "Answering ExchangeEnds Handover Inbound Inquiry Key Lateness LookUp Parcel Post Receiver",
             "sender": "Sender",
             "sockets": "SocketExchange",
+            "topic": "Append MemoryTopics TopicPost",
         },
     )
 
 __all__ = [
     "PARCEL_URLS",
+    "Answering",
+    "Append",
+    "CallRefused",
     "Disagreement",
-    "Exchange",
+    "ExchangeEnds",
     "ExchangeError",
+    "Handover",
     "InProcessExchange",
+    "Inbound",
     "Inbox",
+    "Inquiry",
     "Key",
+    "Lateness",
     "LookUp",
+    "MemoryTopics",
+    "NoAnswer",
     "Outbox",
     "Parcel",
     "ParcelGap",
@@ -51,9 +62,12 @@ __all__ = [
     "ParcelRefused",
     "ParcelsLost",
     "ParcelsStuck",
+    "PositionLost",
+    "Post",
     "Receiver",
     "Sender",
     "SocketExchange",
+    "TopicPost",
     "disagreements",
     "waiting_urls",
 ]

@@ -1,7 +1,7 @@
 """One connection between two workers: what is said on it, and the end that asks.
 
 Whatever gathers while a frame is written goes into the next one. Questions overtake parcels: a page waits for the answer, where a parcel
-waits for a commit anyway.
+waits for a commit anyway; calls wait for one as well and go after questions.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ import asyncio
 import socket
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from lycosa.exchange.port import ExchangeError, Key, Parcel, ParcelRefused
+from lycosa.exchange.errors import CallRefused, ExchangeError, NoAnswer, ParcelRefused
+from lycosa.exchange.port import Key, Parcel
 from lycosa.system.frame_stream import FrameStream
 
 MAX_FRAME_BYTES = 64_000_000
+T = TypeVar("T")
 
 
 class Hello(msgspec.Struct, array_like=True, tag=0):
@@ -50,7 +52,19 @@ class Replies(msgspec.Struct, array_like=True, tag=4):
     replies: list[tuple[int, dict[bytes, bytes | None]]]
 
 
-Message = Hello | Parcels | Answers | Questions | Replies
+class Calls(msgspec.Struct, array_like=True, tag=5):
+    """Calls to the owner of a partition, each with a number by which it is answered."""
+
+    calls: list[tuple[int, int, bytes]]
+
+
+class CallReplies(msgspec.Struct, array_like=True, tag=6):
+    """What calls came to: the reply, or ``None`` with the reason, and whether that was the owner's own answer."""
+
+    replies: list[tuple[int, bytes | None, str, bool]]
+
+
+Message = Hello | Parcels | Answers | Questions | Replies | Calls | CallReplies
 ENCODER = msgspec.msgpack.Encoder()
 DECODER: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 
@@ -87,14 +101,16 @@ async def connect(path: Path, crawl: str) -> Connection:
 
 
 class Connection:
-    """One established connection: parcels out, answers in."""
+    """One established connection: parcels, questions and calls out, answers in."""
 
     def __init__(self, stream: FrameStream, peer: str) -> None:
         self._stream, self._peer = stream, peer
-        self._calls: dict[int, asyncio.Future[None]] = {}
+        self._delivered: dict[int, asyncio.Future[None]] = {}
         self._waiting: list[tuple[int, Parcel]] = []
         self._asked: dict[int, asyncio.Future[dict[bytes, bytes | None]]] = {}
         self._questions: list[tuple[int, list[Key]]] = []
+        self._called: dict[int, asyncio.Future[bytes]] = {}
+        self._calls: list[tuple[int, int, bytes]] = []
         self._number = 0
         self._outgoing = Outgoing(stream, self._message)
         loop = asyncio.get_running_loop()
@@ -105,36 +121,41 @@ class Connection:
 
     @property
     def unanswered(self) -> int:
-        return len(self._calls)
+        """Parcels that were given to ``deliver`` and are not answered."""
+        return len(self._delivered)
 
-    async def call(self, parcel: Parcel) -> None:
+    async def deliver(self, parcel: Parcel) -> None:
         """Returns when the other side acknowledges. Raises ``ExchangeError``."""
-        if self.is_over:
-            raise ExchangeError(f"the connection to {self._peer} was lost")
-        self._number += 1
-        call, answer = self._number, asyncio.get_running_loop().create_future()
-        self._calls[call] = answer
-        self._waiting.append((call, parcel))
-        self._outgoing.wake()
-        try:
-            await answer
-        finally:
-            self._calls.pop(call, None)
+        number = self._next()
+        self._waiting.append((number, parcel))
+        await self._answer_to(number, self._delivered)
 
     async def ask(self, keys: list[Key]) -> dict[bytes, bytes | None]:
         """Returns what the other side replies. Raises ``ExchangeError``."""
+        number = self._next()
+        self._questions.append((number, keys))
+        return await self._answer_to(number, self._asked)
+
+    async def call(self, destination: int, body: bytes) -> bytes:
+        """Returns the owner's reply. Raises ``ExchangeError``."""
+        number = self._next()
+        self._calls.append((number, destination, body))
+        return await self._answer_to(number, self._called)
+
+    def _next(self) -> int:
         if self.is_over:
             raise ExchangeError(f"the connection to {self._peer} was lost")
         self._number += 1
-        call = self._number
-        reply: asyncio.Future[dict[bytes, bytes | None]] = asyncio.get_running_loop().create_future()
-        self._asked[call] = reply
-        self._questions.append((call, keys))
+        return self._number
+
+    async def _answer_to(self, number: int, answers: dict[int, asyncio.Future[T]]) -> T:
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        answers[number] = answer
         self._outgoing.wake()
         try:
-            return await reply
+            return await answer
         finally:
-            self._asked.pop(call, None)
+            answers.pop(number, None)
 
     async def close(self) -> None:
         self._end("the exchange was closed")
@@ -151,12 +172,21 @@ class Connection:
                     reply = self._asked.get(call)
                     if reply is not None and not reply.done():
                         reply.set_result(found)
+            elif isinstance(message, CallReplies):
+                for number, body, why, is_refused in message.replies:
+                    called = self._called.get(number)
+                    if called is None or called.done():
+                        continue
+                    if body is not None:
+                        called.set_result(body)
+                    else:
+                        called.set_exception(CallRefused(why) if is_refused else NoAnswer(why))
 
     def _answer(self, call: int, refusal: str) -> None:
         if call == 0:
             self._end(refusal)
             return
-        answer = self._calls.get(call)
+        answer = self._delivered.get(call)
         if answer is None or answer.done():
             return  # nobody waits any more
         if refusal:
@@ -165,13 +195,17 @@ class Connection:
             answer.set_result(None)
 
     def _message(self) -> bytes | None:
-        """What waits, without the parcels and questions whose senders gave up."""
+        """What waits, without that whose senders gave up."""
         if self._questions:
             questions, self._questions = [question for question in self._questions if question[0] in self._asked], []
             if questions:
                 return ENCODER.encode(Questions(questions))
-        calls, self._waiting = [(call, parcel) for call, parcel in self._waiting if call in self._calls], []
-        return ENCODER.encode(Parcels(calls)) if calls else None
+        if self._calls:
+            calls, self._calls = [call for call in self._calls if call[0] in self._called], []
+            if calls:
+                return ENCODER.encode(Calls(calls))
+        parcels, self._waiting = [(number, parcel) for number, parcel in self._waiting if number in self._delivered], []
+        return ENCODER.encode(Parcels(parcels)) if parcels else None
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
@@ -184,7 +218,7 @@ class Connection:
         self._stream.close()
         for task in self._tasks:
             task.cancel()
-        waiting: list[asyncio.Future[Any]] = [*self._calls.values(), *self._asked.values()]
+        waiting: list[asyncio.Future[Any]] = [*self._delivered.values(), *self._asked.values(), *self._called.values()]
         for answer in waiting:
             if not answer.done():
                 answer.set_exception(ExchangeError(why))

@@ -17,8 +17,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
+from lycosa.exchange.errors import ParcelGap, ParcelsLost
 from lycosa.exchange.parcel_rows import ParcelRow, decode_row, encode_row, urls_of
-from lycosa.exchange.port import Parcel, ParcelGap, ParcelsLost
+from lycosa.exchange.port import Parcel
 from lycosa.model.discovered import Discovered
 from lycosa.model.errand import Answer, Errand
 

@@ -1,7 +1,8 @@
-"""Empties an outbox: for each destination, the parcels in front, a few at a time, until all are acknowledged.
+"""Empties an outbox: for each destination, the parcels in front, a few at a time, until all are handed over.
 
-Parcels of one destination go out in order. When one fails, those behind it are refused by the receiver as well (it takes no parcel before
-the one in front), so sending starts again from the last that was acknowledged, after a wait that doubles.
+Parcels of one destination go out in order. When one fails, sending starts again from it, after a wait that doubles: the receiver takes
+no parcel before the one in front, so those behind it count as failed as well. A row is deleted only when its parcel and all in front of it
+are handed over (``Handover``).
 
 A connection that is lost or a worker that does not answer is waited for, however long: its supervisor starts another one. It is said,
 though. A receiver that answers and refuses the parcel in front does not change its mind, so after ten minutes that is a failure.
@@ -13,8 +14,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import NamedTuple
 
+from lycosa.exchange.errors import ExchangeError, ParcelRefused, ParcelsStuck
 from lycosa.exchange.outbox import Outbox
-from lycosa.exchange.port import Exchange, ExchangeError, Parcel, ParcelRefused, ParcelsStuck
+from lycosa.exchange.port import Lateness, Parcel, Post
 
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.05, 5.0
 REFUSED_S = 600.0
@@ -41,13 +43,22 @@ class _Trouble(NamedTuple):
 
 
 class Sender:
-    """Sends one partition's outbox. ``sleep`` is the clock's; ``window`` parcels of a destination are under way at once."""
+    """Sends one partition's outbox. ``sleep`` is the clock's; ``window`` parcels of a destination are under way at once. With
+    ``lateness`` a destination for which little waits is sent to later."""
 
-    def __init__(self, outbox: Outbox, exchange: Exchange, sleep: Callable[[float], Awaitable[None]], window: int = 8) -> None:
-        self._outbox, self._exchange, self._sleep, self._window = outbox, exchange, sleep, window
+    def __init__(
+        self,
+        outbox: Outbox,
+        post: Post,
+        sleep: Callable[[float], Awaitable[None]],
+        window: int = 8,
+        lateness: Lateness | None = None,
+    ) -> None:
+        self._outbox, self._post, self._sleep, self._window, self._lateness = outbox, post, sleep, window, lateness
         self._running: dict[int, asyncio.Task[None]] = {}
+        self._more: dict[int, asyncio.Event] = {}  # destinations that are late: set when more was committed for them
         self.failures = 0
-        """Parcels that were not acknowledged and are tried again."""
+        """Posts of which not all parcels were handed over; the rest is tried again."""
         self.on_failure: Callable[[BaseException], None] = lambda error: None
         """Told when sending to a destination cannot go on."""
         self._troubles: dict[int, _Trouble] = {}
@@ -55,6 +66,8 @@ class Sender:
     def send(self, destinations: Iterable[int]) -> None:
         """Parcels for these partitions were committed. At the start: ``send(outbox.destinations())``."""
         for destination in destinations:
+            if destination in self._more:
+                self._more[destination].set()
             if destination not in self._running:
                 task = self._running[destination] = asyncio.get_running_loop().create_task(self._send(destination))
                 task.add_done_callback(self._ended)
@@ -69,7 +82,7 @@ class Sender:
 
     @property
     def is_idle(self) -> bool:
-        """Whether everything that was given to ``send`` is acknowledged."""
+        """Whether everything that was given to ``send`` is handed over."""
         return not self._running
 
     async def close(self) -> None:
@@ -86,7 +99,9 @@ class Sender:
         wait_s = _FIRST_WAIT_S
         try:
             while parcels := self._outbox.pending(destination, self._window):
-                if await self._deliver(parcels):
+                if self._lateness is not None and self._is_little(parcels, self._lateness):
+                    parcels = await self._later(destination, self._lateness)
+                if await self._hand_over(parcels):
                     wait_s = _FIRST_WAIT_S
                 else:
                     await self._sleep(wait_s)
@@ -99,20 +114,44 @@ class Sender:
         if not task.cancelled() and (error := task.exception()) is not None:
             self.on_failure(error)
 
-    async def _deliver(self, parcels: list[Parcel]) -> bool:
-        """Whether all were acknowledged."""
-        results = await asyncio.gather(*map(self._exchange.deliver, parcels), return_exceptions=True)
-        for parcel, result in zip(parcels, results, strict=True):
-            if result is None:
-                self._outbox.acknowledged(parcel.destination, parcel.sequence)
-            elif isinstance(result, ExchangeError):
-                self.failures += 1
-            else:
-                raise result
-        self._note(parcels[0], results[0])
-        return not any(results)
+    def _is_little(self, parcels: list[Parcel], lateness: Lateness) -> bool:
+        """Whether so little waits for a destination that it may be late; what was tried before is not."""
+        if (
+            parcels[0].destination in self._troubles
+            or len(parcels) >= self._window
+            or any(each.errands or each.answers for each in parcels)
+        ):
+            return False
+        return sum(len(each.discovered) + len(each.contents) for each in parcels) < lateness.fewer_than
 
-    def _note(self, front: Parcel, result: BaseException | None) -> None:
+    async def _later(self, destination: int, lateness: Lateness) -> list[Parcel]:
+        """What waits when there is enough of it, or time is over."""
+        more = self._more[destination] = asyncio.Event()
+        parcels = self._outbox.pending(destination, self._window)
+        try:
+            async with asyncio.timeout(lateness.seconds):
+                while self._is_little(parcels, lateness):
+                    await more.wait()
+                    more.clear()
+                    parcels = self._outbox.pending(destination, self._window)
+        except TimeoutError:
+            pass  # what there is goes now
+        finally:
+            del self._more[destination]
+        return parcels
+
+    async def _hand_over(self, parcels: list[Parcel]) -> bool:
+        """Whether all were handed over. The rows of those that were go with the next commit."""
+        handed = await self._post.post(parcels)
+        count, failure = handed.count, handed.failure
+        if count:
+            self._outbox.acknowledged(parcels[0].destination, parcels[count - 1].sequence)
+        if failure is not None:
+            self.failures += 1
+        self._note(parcels[0], None if count else failure)
+        return failure is None
+
+    def _note(self, front: Parcel, result: ExchangeError | None) -> None:
         """How the parcel in front fared. Raises ``ParcelsStuck``."""
         if result is None:
             self._troubles.pop(front.destination, None)

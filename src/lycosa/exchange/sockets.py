@@ -5,7 +5,7 @@ gathered while the last frame was written; answers come back the same way, in an
 for a commit; their deadline is short, because a page waits for the answer. Three things bound what is under
 way: a window of unanswered parcels per connection, the same window on the receiving side, which stops reading beyond it, and a
 deadline on each delivery. A connection that breaks fails its deliveries, since nobody knows whether they arrived, and the next
-delivery connects again, waiting longer after each failure.
+delivery connects again, waiting longer after each failure. Calls to the owner of a partition take the same connections.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from lycosa.exchange.connection import (
     ENCODER,
     MAX_FRAME_BYTES,
     Answers,
+    CallReplies,
+    Calls,
     Connection,
     Hello,
     Outgoing,
@@ -30,8 +32,9 @@ from lycosa.exchange.connection import (
     Replies,
     connect,
 )
-from lycosa.exchange.local import Receivers, awaited
-from lycosa.exchange.port import ExchangeError, Key, LookUp, Parcel, Receiver
+from lycosa.exchange.errors import CallRefused, ExchangeError, NoAnswer
+from lycosa.exchange.local import Receivers, awaited, handover, replied
+from lycosa.exchange.port import Answering, Handover, Key, LookUp, Parcel, Receiver
 from lycosa.system.frame_stream import FrameStream
 from lycosa.system.wire import UNREADABLE, FrameError
 
@@ -40,11 +43,11 @@ _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 2.0
 
 
 class SocketExchange:
-    """One worker's end. ``address`` is its own socket, ``route`` gives the socket of the worker that owns a partition.
+    """``Post`` and ``Inquiry`` of one worker. ``address`` is its own socket, ``route`` gives the socket of the one that owns a partition.
 
     ``crawl`` must be equal on both sides: the crawl's id and the number of the run, so that nobody left over from another one is
     heard. Both folders of sockets must be private to the user, and short: an address has at most 100 bytes. ``answer_s`` is how long a
-    question waits.
+    question waits, ``call_s`` how long a call.
     """
 
     def __init__(
@@ -55,19 +58,20 @@ class SocketExchange:
         deadline_s: float = 30.0,
         window: int = 64,
         answer_s: float = 0.5,
+        call_s: float = 30.0,
     ) -> None:
         if len(bytes(address)) > _MAX_ADDRESS_BYTES:
             raise ValueError(f"{address} is longer than the {_MAX_ADDRESS_BYTES} bytes of a socket's address")
         self.receivers = Receivers()
         self._address, self._route, self._crawl = address, route, crawl
-        self._deadline_s, self._window, self._answer_s = deadline_s, window, answer_s
+        self._deadline_s, self._window, self._answer_s, self._call_s = deadline_s, window, answer_s, call_s
         self._links: dict[Path, _Link] = {}
         self._listener: socket.socket | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def register(self, partition: int, receiver: Receiver, look_up: LookUp | None = None) -> None:
-        """Parcels for this partition go to ``receiver`` from now on, questions about its keys to ``look_up``."""
-        self.receivers.register(partition, receiver, look_up)
+    def register(self, partition: int, receiver: Receiver, look_up: LookUp | None = None, answering: Answering | None = None) -> None:
+        """See ``Receivers``."""
+        self.receivers.register(partition, receiver, look_up, answering)
 
     async def open(self) -> None:
         """Listens from now on. Raises ``OSError``."""
@@ -79,8 +83,13 @@ class SocketExchange:
         self._listener = listener
         self._spawn(self._accept(listener))
 
+    async def post(self, parcels: Sequence[Parcel]) -> Handover:
+        """See ``Post``."""
+        return handover(await asyncio.gather(*map(self.deliver, parcels), return_exceptions=True))
+
     async def deliver(self, parcel: Parcel) -> None:
-        """See ``Exchange``. A partition of this worker is reached without a socket."""
+        """Returns once the receiver has committed the parcel. Raises ``ExchangeError``. A partition of this worker is reached without a
+        socket."""
         if parcel.destination in self.receivers:
             await awaited(self.receivers.start(parcel), self._deadline_s)
             return
@@ -92,7 +101,7 @@ class SocketExchange:
             raise ExchangeError(f"no acknowledgement from {path.name} within {self._deadline_s} s") from None
 
     async def ask(self, keys: Sequence[Key]) -> dict[bytes, bytes | None]:
-        """See ``Exchange``. Each worker that is concerned is asked once, all at the same time."""
+        """See ``Inquiry``. Each worker that is concerned is asked once, all at the same time."""
         by_path: dict[Path, list[Key]] = {}
         for key in keys:
             if key[0] not in self.receivers:
@@ -112,6 +121,20 @@ class SocketExchange:
         except (TimeoutError, ExchangeError, ConnectionError):
             return {}
 
+    async def call(self, destination: int, body: bytes) -> bytes:
+        """See ``Inquiry``."""
+        if destination in self.receivers:
+            return await replied(self.receivers.call(destination, body), self._call_s)
+        path = self._route(destination)
+        try:
+            async with asyncio.timeout(self._call_s):
+                return await self._link(path).call(destination, body)
+        except (CallRefused, NoAnswer):
+            raise
+        except (TimeoutError, ExchangeError, OSError) as error:
+            why = str(error) or f"not within {self._call_s} s"
+            raise NoAnswer(f"the call to partition {destination} was not answered by {path.name}: {why}") from error
+
     def _link(self, path: Path) -> _Link:
         link = self._links.get(path)
         if link is None:
@@ -119,7 +142,7 @@ class SocketExchange:
         return link
 
     async def close(self) -> None:
-        """See ``Exchange``."""
+        """See ``Post`` and ``Inquiry``."""
         self.receivers.close()
         for task in self._tasks:
             task.cancel()
@@ -156,6 +179,7 @@ class _Visitor:
         self._slots = asyncio.Semaphore(window)
         self._answers: list[tuple[int, str]] = []
         self._replies: list[tuple[int, dict[bytes, bytes | None]]] = []
+        self._call_replies: list[tuple[int, bytes | None, str, bool]] = []
         self._outgoing = Outgoing(stream, self._message)
 
     async def serve(self) -> None:
@@ -182,6 +206,10 @@ class _Visitor:
             if isinstance(message, Questions):
                 self._replies += [(call, self._receivers.answer(keys)) for call, keys in message.calls]
                 self._outgoing.wake()
+            elif isinstance(message, Calls):
+                for call, destination, body in message.calls:
+                    task = self._receivers.call(destination, body)
+                    task.add_done_callback(lambda task, call=call: self._replied(call, task))  # type: ignore[misc]  # mypy does not infer lambdas with defaults
             elif isinstance(message, Parcels):
                 for call, parcel in message.calls:
                     await self._slots.acquire()
@@ -194,10 +222,20 @@ class _Visitor:
             self._answers.append((call, "" if error is None else str(error) or repr(error)))
             self._outgoing.wake()
 
+    def _replied(self, call: int, task: asyncio.Task[bytes]) -> None:
+        if not task.cancelled():
+            error = task.exception()
+            reply, why = (task.result(), "") if error is None else (None, str(error) or repr(error))
+            self._call_replies.append((call, reply, why, isinstance(error, CallRefused)))
+            self._outgoing.wake()
+
     def _message(self) -> bytes | None:
         if self._replies:
             replies, self._replies = self._replies, []
             return ENCODER.encode(Replies(replies))
+        if self._call_replies:
+            call_replies, self._call_replies = self._call_replies, []
+            return ENCODER.encode(CallReplies(call_replies))
         answers, self._answers = self._answers, []
         return ENCODER.encode(Answers(answers)) if answers else None
 
@@ -220,7 +258,7 @@ class _Link:
     async def deliver(self, parcel: Parcel) -> None:
         async with self._slots:
             connection = await self._open()
-            await connection.call(parcel)
+            await connection.deliver(parcel)
             self._failures = 0
 
     async def ask(self, keys: list[Key]) -> dict[bytes, bytes | None]:
@@ -230,6 +268,12 @@ class _Link:
         found = await connection.ask(keys)
         self._failures = 0
         return found
+
+    async def call(self, destination: int, body: bytes) -> bytes:
+        connection = await self._open()
+        reply = await connection.call(destination, body)
+        self._failures = 0
+        return reply
 
     async def close(self) -> None:
         if self._connection is not None:

@@ -24,7 +24,7 @@ import msgspec
 import uvloop
 
 from lycosa.config.sections import Config
-from lycosa.exchange import SocketExchange
+from lycosa.exchange import ExchangeEnds, SocketExchange
 from lycosa.kv.rocks import opener_within
 from lycosa.model.end import End
 from lycosa.model.page import Page
@@ -36,7 +36,7 @@ from lycosa.system.memory import give_back, use_few_arenas
 from lycosa.system.memory_plan import fitted
 from lycosa.system.shortage import is_shortage
 from lycosa.system.wire import FrameError
-from lycosa.worker.assembly import Assembled, Ports, assemble
+from lycosa.worker.assembly import Assembled, assemble
 from lycosa.worker.job import Job
 from lycosa.worker.messages import (
     Ended,
@@ -96,11 +96,15 @@ class WorkerProcess:
         folder, config = Path(start.folder), fitted(start.config, start.plan)
         cache = cache_of(start.plan)
         ports = real_ports(folder, config, start.user_agent, opener_within(cache))
+        exchange = _exchange(start)
+        if exchange is not None:
+            ports = msgspec.structs.replace(ports, exchange=ExchangeEnds(exchange, exchange))
         self._ports = ports
         want = (lambda returned: self._tell(WantGrant(returned))) if start.sockets else None
         assembled = assemble(_job(start, config), ports, want)
         assembled.worker.expects_more = True
-        exchange = await _open_exchange(start, assembled, ports)
+        if exchange is not None:
+            await _open_exchange(start, assembled, exchange)
         parser = ports.parser
         assert isinstance(parser, ChildParser)
         meter = LoopMeter()
@@ -219,17 +223,20 @@ def _misbehave_at_hook(page: Page) -> None:
         asyncio.get_running_loop().call_later(_HOARD_S, hoard.clear)
 
 
-async def _open_exchange(start: Start, assembled: Assembled, ports: Ports) -> SocketExchange | None:
+def _exchange(start: Start) -> SocketExchange | None:
     """The exchange with the other workers of this run, when there are any."""
     if not start.sockets:
         return None
     route: Callable[[int], Path] = lambda partition: Path(start.sockets[partition % len(start.sockets)])  # noqa: E731 (typed in place)
-    exchange = SocketExchange(Path(start.sockets[start.number]), route, f"{start.manifest.crawl}:{start.manifest.runs}")
+    return SocketExchange(Path(start.sockets[start.number]), route, f"{start.manifest.crawl}:{start.manifest.runs}")
+
+
+async def _open_exchange(start: Start, assembled: Assembled, exchange: SocketExchange) -> None:
+    arrivals = assembled.delivery.arrivals
     for partition in start.owned:
-        exchange.register(partition, assembled.delivery.receive, assembled.delivery.look_up(partition))
+        exchange.register(partition, arrivals.receive, arrivals.look_up(partition), arrivals.answer)
     await exchange.open()
-    assembled.delivery.start(exchange, assembled.intake, assembled.worker, ports.clock.sleep)
-    return exchange
+    assembled.delivery.start()
 
 
 def _answer(probe: Probe, assembled: Assembled) -> ProbeAnswer:

@@ -19,6 +19,7 @@ from lycosa.commit import ShardLease, folder_lease
 from lycosa.config.sections import FetchSection
 from lycosa.config.sections import SeenUrls as SeenChoice
 from lycosa.crawl_clock import CrawlClock, ahead_s
+from lycosa.exchange import ExchangeEnds
 from lycosa.folder.names import addresses_path, attempts_folder, suffix_list
 from lycosa.frontier.forward import Forward
 from lycosa.frontier.frontier import Frontier
@@ -43,9 +44,11 @@ from lycosa.store.segments import SegmentStore
 from lycosa.system.memory_plan import MemoryPlan
 from lycosa.urls.identity import Canonicalizer, Sites, partition_of, surt
 from lycosa.worker.admission import Admission
+from lycosa.worker.arrivals import Arrivals, Takers
 from lycosa.worker.capturing import Capturing
 from lycosa.worker.committing import Books, Reach
 from lycosa.worker.delivery import Delivery
+from lycosa.worker.departures import Departures
 from lycosa.worker.errands import Ends, Errands
 from lycosa.worker.folder_shard import open_folder_shard
 from lycosa.worker.intake import Addressing, Intake
@@ -82,6 +85,8 @@ class Ports(msgspec.Struct, frozen=True):
     lease: ShardLease = msgspec.field(default_factory=folder_lease)
     addresses: Callable[[Job], Addresses] | None = None
     """The slots of addresses that the worker shares with others; by default those of the machine's table, or of the crawl's own."""
+    exchange: ExchangeEnds | None = None
+    """With the other workers, when there are any."""
 
 
 class Assembled(msgspec.Struct, frozen=True):
@@ -142,8 +147,9 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
     sender = Sender(ports.fetcher, ports.resolver, addresses, attempts, clock, limits_of(config.fetch), ports.lease)
     frontier.on_benched = sender.prefetch
     addressing = Addressing(Canonicalizer(config.canonical), sites, config.frontier.partitions)
-    delivery = Delivery(partitions, tables)
-    intake = _intake(job, partitions, addressing, tables, clock, delivery)
+    fail: Callable[[BaseException], None] = lambda error: worker.fail(error)  # noqa: E731, PLW0108  the worker is made later
+    departures = Departures(partitions, tables, ports.exchange, clock.sleep, fail)
+    intake = _intake(job, partitions, addressing, tables, clock, departures)
     # Ids must differ between crawls, runs and restarts, and be the same when the same history is replayed.
     ids = random.Random(f"{config.seed}:{job.manifest.crawl}:{job.number}:{shard.term}:{shard.next_sequence}")
     store = SegmentStore(segments.find(shard.term), config.store, _crawl_info(job), job.number, ids, surt, sites.public_suffixes)
@@ -152,10 +158,9 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
     sites.public_suffixes("www.example.org")
     robots = Robots(RobotsReader(config.robots, config.agent.product, ports.offload), sender, clock)
     pacing, slices = Pacing(config.politeness, clock, chance), Slices(clock, settling)
-    errands = Errands(robots, intake, store, pacing, slices, clock, Ends(frontier, delivery.post_errand))
+    errands = Errands(robots, intake, store, pacing, slices, clock, Ends(frontier, departures.post_errand))
     near = config.seen.max_distance if config.seen.near_duplicates else -1
-    duplicates = Duplicates(config.frontier.partitions, {n: p.table for n, p in partitions.items()}, delivery, near)
-    delivery.connect(intake, duplicates, errands)
+    duplicates = Duplicates(config.frontier.partitions, {n: p.table for n, p in partitions.items()}, departures, near)
     stages = Stages(
         frontier=frontier,
         robots=robots,
@@ -192,6 +197,10 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
     worker = Worker(config, frontier, pipeline, books, clock, ports.offload, ports.reach)
     if job.is_careful:
         worker.start_carefully(max(clock.monotonic(), job.held_until))
+    inbound = ports.exchange.inbound if ports.exchange is not None else None
+    arrivals = Arrivals(partitions, tables, Takers(intake, duplicates, errands), worker, inbound, shard.last.inbox if shard.last else 0)
+    arrivals.take_own(departures.outboxes)
+    delivery = Delivery(departures, arrivals)
     if want_permits is not None:
         worker.is_alone, worker.committer.mail = False, delivery
 
@@ -233,12 +242,12 @@ def _intake(
     addressing: Addressing,
     tables: Mapping[int, KeyValue],
     clock: Clock,
-    delivery: Delivery,
+    departures: Departures,
 ) -> Intake:
     scope = Scope(job.config.scope, addressing.sites.site_of)
     year = 1970 + int(clock.wall() // 31_556_952)
     admission = Admission(scope, Traps(job.config.traps, year), job.rules, job.config.budgets, job.config.sitemaps)
-    intake = Intake(partitions, addressing, admission, RecentHashes(job.config.seen.recent), clock, delivery.post)
+    intake = Intake(partitions, addressing, admission, RecentHashes(job.config.seen.recent), clock, departures.post)
     intake.join(job.places)
     for table in tables.values():
         intake.join(key[1:].decode() for key, _ in table.scan(b"J", prefix_end(b"J")))

@@ -44,15 +44,15 @@ LATE_S = 2 * 86_400.0
 """A late answer is still taken for so long."""
 
 _WAITS = frozenset({Reason.ROBOTS_ELSEWHERE, Reason.ROBOTS_UNREACHABLE})
-Post = Callable[[int, Errand | Answer], None]
-"""Takes an errand or an answer to a partition of another worker."""
+SendAway = Callable[[int, int, Errand | Answer], None]
+"""Takes an errand or an answer of a partition for one of another worker: source, destination, what it is."""
 
 
 class Ends(msgspec.Struct, frozen=True):
     """Where errands and answers go: to hosts of this worker, or by ``post`` to partitions that are not owned here."""
 
     frontier: Frontier
-    post: Post
+    post: SendAway
 
 
 class Errands:
@@ -86,11 +86,11 @@ class Errands:
         else:
             self._hear(partition, item)
 
-    def _post(self, destination: int, item: Errand | Answer) -> None:
+    def _post(self, source: Partition, destination: int, item: Errand | Answer) -> None:
         if destination in self._frontier.partitions:
             self.take(destination, item)
         else:
-            self._post_away(destination, item)
+            self._post_away(source.number, destination, item)
 
     # -- the host that asks -------------------------------------------------------------------------------------
 
@@ -116,7 +116,7 @@ class Errands:
         self._replace(partition, visit, question)
         self.wait(visit, question)
         asker = Asker(partition.number, visit.host8, secure, question.number)
-        self._post(self._intake.partition_of_host(host_of(url)), Errand(url, (asker,)))
+        self._post(partition, self._intake.partition_of_host(host_of(url)), Errand(url, (asker,)))
         return None
 
     def wait(self, visit: VisitState, question: Question) -> None:
@@ -235,18 +235,18 @@ class Errands:
         visit = partition.visits.find(host8)
         stored = self._robots.fresh(partition, visit, errand.url) if visit is not None else None
         if stored is not None:
-            self._reply(errand, Answer((), errand.url, robots=stored))
+            self._reply(partition, errand, Answer((), errand.url, robots=stored))
             return
         visit = visit or partition.meet(host8, errand.url)
         for asker in errand.askers:
             waiting = with_asker(visit.record.errands, errand.url, asker)
             if waiting is None:
                 detail = f"{MOST_WAITING} requests of others wait at {visit.host}"
-                self._reply(Errand(errand.url, (asker,)), Answer((), errand.url, reason=Reason.ERRAND_LIMIT, detail=detail))
+                self._reply(partition, Errand(errand.url, (asker,)), Answer((), errand.url, reason=Reason.ERRAND_LIMIT, detail=detail))
                 continue
             visit.record.errands = waiting
             if visit.record.rests_until - time > PATIENCE_S:
-                self._reply(Errand(errand.url, (asker,)), Answer((), errand.url, until=visit.record.rests_until))
+                self._reply(partition, Errand(errand.url, (asker,)), Answer((), errand.url, until=visit.record.rests_until))
         partition.visits.touch(visit)
         self._frontier.recall(visit)
 
@@ -303,10 +303,11 @@ class Errands:
         if errand is None:
             return  # who asked has asked anew, for something else
         visit.record.errands = tuple(each for each in visit.record.errands if each is not errand)
-        self._frontier.partitions[visit.partition].visits.touch(visit)
-        self._reply(errand, answer)
+        partition = self._frontier.partitions[visit.partition]
+        partition.visits.touch(visit)
+        self._reply(partition, errand, answer)
 
-    def _reply(self, errand: Errand, answer: Answer) -> None:
+    def _reply(self, partition: Partition, errand: Errand, answer: Answer) -> None:
         for number in sorted({asker.partition for asker in errand.askers}):
             askers = tuple(asker for asker in errand.askers if asker.partition == number)
-            self._post(number, msgspec.structs.replace(answer, askers=askers))
+            self._post(partition, number, msgspec.structs.replace(answer, askers=askers))

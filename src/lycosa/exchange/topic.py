@@ -1,0 +1,123 @@
+"""Parcels through topics: one append-only list per destination, which holds what was appended, and which the destination's owner reads.
+
+The rule of a sender (``TopicPost``): a parcel counts as posted only when it and every parcel in front of it are acknowledged, and lie in
+that order in the topic. After a failure it posts again from the first that does not count, including those behind it that were
+acknowledged, because the receiver has stepped over them.
+So when the deletion of row n is committed, the topic holds 1 to n as a subsequence without gaps, whatever else lies between: repeated
+parcels, parcels beyond the next one, and those of an earlier owner of the source, which has the same rows and so the same parcels.
+A receiver that takes each parcel that is the next one, and no other, takes 1 to n.
+
+``MemoryTopics`` are topics in memory, for many workers in one process. They outlive the workers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from lycosa.exchange.errors import ExchangeError, PositionLost
+from lycosa.exchange.local import awaited
+from lycosa.exchange.port import Handover, Parcel
+
+Append = Callable[[Parcel], Coroutine[Any, Any, int]]
+"""Appends a parcel to the topic of its destination; gives its position when the topic holds it durably.
+
+Appends that were begun in an order should land in that order, and one that is begun after another was acknowledged lands behind it.
+Raises ``ExchangeError`` when it is not known to have landed; it may land later.
+"""
+
+_READ_AT_ONCE = 64
+
+
+class TopicPost:
+    """``Post`` by a topic. What is not acknowledged within ``deadline_s`` is posted again; repeated parcels harm nobody."""
+
+    def __init__(self, append: Append, deadline_s: float = 30.0) -> None:
+        self._append, self._deadline_s = append, deadline_s
+        self._running: set[asyncio.Task[int]] = set()
+
+    def __repr__(self) -> str:
+        return f"TopicPost(unanswered={len(self._running)})"
+
+    async def post(self, parcels: Sequence[Parcel]) -> Handover:
+        """See ``Post``."""
+        loop = asyncio.get_running_loop()
+        tasks = [loop.create_task(self._append(parcel)) for parcel in parcels]
+        self._running.update(tasks)
+        count = last = 0
+        try:
+            for parcel, task in zip(parcels, tasks, strict=True):
+                position = await awaited(task, self._deadline_s)
+                if position <= last:
+                    return Handover(count, ExchangeError(f"parcel {parcel.sequence} lies in front of the one before it"))
+                count, last = count + 1, position
+        except ExchangeError as error:
+            return Handover(count, error)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._running.difference_update(tasks)
+        return Handover(count)
+
+    async def close(self) -> None:
+        """See ``Post``."""
+        for task in self._running:
+            task.cancel()
+
+
+class MemoryTopics:
+    """The inbox topics of all destinations."""
+
+    def __init__(self) -> None:
+        self._records: dict[int, list[Parcel]] = {}
+        self._trimmed: dict[int, int] = {}
+        self._news: dict[int, asyncio.Event] = {}
+
+    def __repr__(self) -> str:
+        ends = {destination: self.end(destination) for destination in sorted(self._records)}
+        return f"MemoryTopics(ends={ends}, trimmed={self._trimmed})"
+
+    async def append(self, parcel: Parcel) -> int:
+        """See ``Append``. It lands before anything is waited for."""
+        self._records.setdefault(parcel.destination, []).append(parcel)
+        self._news.pop(parcel.destination, asyncio.Event()).set()
+        return self.end(parcel.destination)
+
+    def end(self, destination: int) -> int:
+        """The position of the last record; 0 when there was none yet."""
+        return self._trimmed.get(destination, 0) + len(self._records.get(destination, ()))
+
+    def trim(self, destination: int, until: int) -> None:
+        """Drops the records up to a position."""
+        dropped = min(until, self.end(destination)) - self._trimmed.get(destination, 0)
+        if dropped > 0:
+            del self._records[destination][:dropped]
+            self._trimmed[destination] = self._trimmed.get(destination, 0) + dropped
+
+    def inbound(self, destination: int) -> MemoryInbound:
+        """The reading end of one destination."""
+        return MemoryInbound(self, destination)
+
+    async def read(self, destination: int, after: int) -> list[tuple[int, Parcel]]:
+        """See ``Inbound``."""
+        while True:
+            trimmed, end = self._trimmed.get(destination, 0), self.end(destination)
+            if not trimmed <= after <= end:
+                raise PositionLost(destination, after, trimmed + 1, end)
+            if after < end:
+                start = after - trimmed
+                return list(enumerate(self._records[destination][start : start + _READ_AT_ONCE], after + 1))
+            await self._news.setdefault(destination, asyncio.Event()).wait()
+
+
+class MemoryInbound:
+    """``Inbound`` of one destination."""
+
+    def __init__(self, topics: MemoryTopics, destination: int) -> None:
+        self._topics, self._destination = topics, destination
+
+    async def read(self, after: int) -> list[tuple[int, Parcel]]:
+        """See ``Inbound``."""
+        return await self._topics.read(self._destination, after)

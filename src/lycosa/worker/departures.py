@@ -1,0 +1,126 @@
+"""What leaves a worker for partitions of others: gathered until its commit is cut, then sent from the outboxes.
+
+outlink of a foreign partition -> outbox row, in the commit of the page -> posted when that commit is on disk -> handed over: taken there
+in a commit of the receiver, or held by its topic -> row deleted, in the next commit
+
+URLs are gathered by the partition that found them and by destination until the commit is cut, and so are errands, answers, and what was
+stored under content keys of other workers': a page has links into most partitions and about a dozen such keys, and a row each, made,
+sent, taken, acknowledged and deleted, would cost more than the page's own records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from lycosa.exchange import PARCEL_URLS, ExchangeEnds, Key, Outbox
+from lycosa.exchange import Sender as OutboxSender
+from lycosa.frontier.partition import Partition
+from lycosa.kv.port import KeyValue
+from lycosa.model.discovered import Discovered
+from lycosa.model.errand import Answer, Errand
+
+_STALLED_S = 30.0  # a delivery's own deadline: what is late by less is no news
+Pair = tuple[int, int]
+"""Source and destination of parcels."""
+
+
+class Departures:
+    """One per worker. ``post`` is the intake's outbox. ``exchange`` is ``None`` when no other worker runs; ``fail`` is told when sending
+    cannot go on."""
+
+    def __init__(
+        self,
+        partitions: Mapping[int, Partition],
+        tables: Mapping[int, KeyValue],
+        exchange: ExchangeEnds | None,
+        sleep: Callable[[float], Awaitable[None]],
+        fail: Callable[[BaseException], None],
+    ) -> None:
+        self.outboxes = {number: Outbox(number, partitions[number].table, table) for number, table in tables.items()}
+        self._exchange = exchange
+        self._senders: dict[int, OutboxSender] = {}
+        if exchange is not None:
+            for number, outbox in self.outboxes.items():
+                sender = self._senders[number] = OutboxSender(outbox, exchange.post, sleep, lateness=exchange.lateness)
+                sender.on_failure = fail
+        self._first = min(tables)
+        self._posted: set[Pair] = set()
+        self._found: dict[Pair, list[Discovered]] = {}
+        self._told: dict[int, list[tuple[bytes, bytes]]] = {}
+        self._errands: dict[Pair, list[Errand | Answer]] = {}
+        self.activity = 0
+
+    def __repr__(self) -> str:
+        return f"<Departures posted={len(self._posted)} activity={self.activity} idle={self.is_idle}>"
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything that was posted or told is handed over."""
+        is_open = self._posted or self._found or self._told or self._errands
+        return not is_open and all(sender.is_idle for sender in self._senders.values())
+
+    def stalled(self) -> str:
+        """For people: the parcel that has waited longest for another worker; empty when none waits for long."""
+        waiting = [each for sender in self._senders.values() for each in sender.stalled() if each.seconds >= _STALLED_S]
+        if not waiting:
+            return ""
+        worst = max(waiting, key=lambda each: each.seconds)
+        pair = f"partition {worst.destination} to take parcel {worst.sequence} from partition {worst.source}"
+        return f"{pair}, tried for {worst.seconds:.0f} s ({worst.why})"
+
+    def post(self, source: Partition, destination: int, found: list[Discovered]) -> None:
+        """Puts URLs that a partition found, for another worker's partition, into the open commit."""
+        pair = source.number, destination
+        gathered = self._found.setdefault(pair, [])
+        gathered += found
+        if len(gathered) >= PARCEL_URLS:  # what waits in memory is bounded, however late the next commit is
+            self._enqueue(pair)
+        self.activity += 1
+
+    def _enqueue(self, pair: Pair) -> None:
+        self.outboxes[pair[0]].enqueue(pair[1], self._found.pop(pair))
+        self._posted.add(pair)
+
+    def post_errand(self, source: int, destination: int, item: Errand | Answer) -> None:
+        """Puts an errand of a partition, or its answer to one, for another worker's partition into the open commit."""
+        self._errands.setdefault((source, destination), []).append(item)
+        self.activity += 1
+
+    def tell(self, partition: int, key: bytes, value: bytes) -> None:
+        """Puts a row of content-seen for another worker's partition into the open commit."""
+        self._told.setdefault(partition, []).append((key, value))
+        self.activity += 1
+
+    async def ask(self, keys: Sequence[Key]) -> Mapping[bytes, bytes | None]:
+        """What other workers' partitions hold under content keys, as far as they answer in time."""
+        return await self._exchange.inquiry.ask(keys) if self._exchange is not None else {}
+
+    def start(self) -> None:
+        """What earlier runs left in the outboxes goes out."""
+        for number, sender in self._senders.items():
+            sender.send(self.outboxes[number].destinations())
+
+    def cut(self) -> frozenset[Pair]:
+        """A commit is being cut: the pairs with parcels that are in it."""
+        for pair in list(self._found):
+            self._enqueue(pair)
+        told, self._told = self._told, {}
+        for destination, rows in told.items():
+            self.outboxes[self._first].enqueue_contents(destination, rows)  # an index of bodies is of all partitions: any would do
+            self._posted.add((self._first, destination))
+        errands, self._errands = self._errands, {}
+        for (source, destination), items in errands.items():
+            self.outboxes[source].enqueue_errands(destination, items)
+            self._posted.add((source, destination))
+        posted, self._posted = frozenset(self._posted), set()
+        return posted
+
+    def send(self, posted: frozenset[Pair]) -> None:
+        """The commit is on disk."""
+        for source, destination in posted:
+            self._senders[source].send([destination])
+
+    async def close(self) -> None:
+        """Stops; what is not handed over stays in the outboxes."""
+        for sender in self._senders.values():
+            await sender.close()
