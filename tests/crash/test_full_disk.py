@@ -17,7 +17,7 @@ import pytest
 from lycosa.cli.output import ExitCode
 from lycosa.kv.rocks import RocksKeyValue
 from lycosa.system.durable import DiskFull
-from lycosa.worker.messages import Failed, decode_to_supervisor, encode
+from lycosa.worker.messages import Failed, decode_from_worker, encode
 
 NOBODY = "http://127.0.0.1:9/"
 
@@ -68,4 +68,4 @@ def test_a_full_disk_under_a_table_is_told_as_one_and_harms_nothing(tmp_path: Pa
 
 def test_what_a_worker_says_of_an_error_reaches_the_supervisor_whole() -> None:
     failed = Failed("lycosa.system.durable.DiskFull", "full", "trace", 28, "/x/y")
-    assert decode_to_supervisor(encode(failed)) == failed
+    assert decode_from_worker(encode(failed)) == failed

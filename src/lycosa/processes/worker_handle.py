@@ -1,4 +1,4 @@
-"""One worker process as the supervisor sees it: started, spoken to, listened to, killed when it is silent for too long."""
+"""One worker process as its node sees it: started, spoken to, listened to, killed when it is silent for too long."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from contextlib import ExitStack, suppress
 from lycosa.system.frame_stream import FrameStream
 from lycosa.system.shortage import is_shortage
 from lycosa.system.wire import FrameError
-from lycosa.worker.messages import Ended, Failed, Progress, Start, ToSupervisor, ToWorker, decode_to_supervisor, encode
+from lycosa.worker.messages import Ended, Failed, FromWorker, Progress, Start, ToWorker, decode_from_worker, encode
 
 _LOOK_S = 1.0
 _SILENT_LOOKS = 60  # in a row; it reports twice a second as long as its loop turns
@@ -51,14 +51,11 @@ class Silence:
         return self._looks >= _SILENT_LOOKS
 
 
-OnMessage = Callable[["WorkerHandle", ToSupervisor], None]
-
-
 class WorkerHandle:
     """The process that does one worker's job; after a death ``run`` starts another one."""
 
     def __init__(
-        self, number: int, owned: tuple[int, ...], lock_filenos: tuple[int, ...], on_message: Callable[[WorkerHandle, ToSupervisor], None]
+        self, number: int, owned: tuple[int, ...], lock_filenos: tuple[int, ...], on_message: Callable[[WorkerHandle, FromWorker], None]
     ) -> None:
         self.number = number
         self.owned = owned
@@ -74,9 +71,8 @@ class WorkerHandle:
     def __repr__(self) -> str:
         return f"<WorkerHandle {self.number} pid={self._process.pid if self._process else None}>"
 
-    async def run(self, start: Start, greeting: tuple[ToWorker, ...] = ()) -> Ended | None:
-        """One process from start to end; ``None`` when it died. Raises ``WorkerFailed`` when it says that it cannot go on, and
-        ``WorkerNotStarted``."""
+    async def run(self, start: Start, greeting: tuple[ToWorker, ...] = ()) -> Ended | Failed | None:
+        """One process from start to end: the last that it said, or ``None`` when it died. Raises ``WorkerNotStarted``."""
         process, ours = self._spawn()
         self._process, self._stream = process, FrameStream(ours)
         self._silence = Silence()
@@ -132,17 +128,15 @@ class WorkerHandle:
         code = self._process.returncode if self._process else 0
         return signal.Signals(-code).name if code < 0 else f"exit code {code}"
 
-    async def _listen(self) -> Ended | None:
+    async def _listen(self) -> Ended | Failed | None:
         assert self._stream is not None
         while (frame := await self._stream.receive()) is not None:
             self._silence.heard()
-            message = decode_to_supervisor(frame)
-            if isinstance(message, Failed):
-                raise WorkerFailed(message.kind, message.text, message.trace, message.errno, message.filename, message.is_passing)
+            message = decode_from_worker(frame)
             if isinstance(message, Progress | Ended):
                 self.progress = message if isinstance(message, Progress) else message.progress
             self._on_message(self, message)
-            if isinstance(message, Ended):
+            if isinstance(message, Ended | Failed):
                 return message
         return None
 

@@ -37,33 +37,24 @@ from lycosa.system.memory_plan import fitted
 from lycosa.system.shortage import is_shortage
 from lycosa.system.wire import FrameError
 from lycosa.worker.assembly import Assembled, assemble
+from lycosa.worker.duties import Duties
 from lycosa.worker.job import Job
 from lycosa.worker.messages import (
     Ended,
     Failed,
-    Grant,
-    Joined,
-    JoinScope,
+    FromWorker,
     Memory,
-    Probe,
-    ProbeAnswer,
-    Seeds,
-    SeedsTaken,
     Start,
     Stop,
-    ToSupervisor,
-    WantGrant,
     decode_to_worker,
     encode,
 )
-from lycosa.worker.permits import GrantedPermits
 from lycosa.worker.plugins import loaded
 from lycosa.worker.progress import ProgressReport
 from lycosa.worker.real_ports import cache_of, real_ports
 from lycosa.worker.relieving import Reliever
 
 _PROGRESS_S = 0.5
-_SEEDS_AT_ONCE = 50  # in one step of the loop: 10 ms
 _TRIM_REPORTS = 20  # reports after which free memory is given back to the system
 _HOOKS_VARIABLE = "LYCOSA_TEST_HOOKS"
 _HOARD_BYTES, _HOARD_S = 25_000_000, 10.0
@@ -100,9 +91,12 @@ class WorkerProcess:
         if exchange is not None:
             ports = msgspec.structs.replace(ports, exchange=ExchangeEnds(exchange, exchange))
         self._ports = ports
-        want = (lambda returned: self._tell(WantGrant(returned))) if start.sockets else None
-        assembled = assemble(_job(start, config), ports, want)
-        assembled.worker.expects_more = True
+
+        def want_permits() -> None:
+            duties.want_permits()
+
+        assembled = assemble(_job(start, config), ports, want_permits if start.sockets else None)
+        duties = Duties(assembled, start.term, len(start.places), self._tell)
         if exchange is not None:
             await _open_exchange(start, assembled, exchange)
         parser = ports.parser
@@ -111,8 +105,8 @@ class WorkerProcess:
         meter.start()
         self._reliever = Reliever(start.plan, config.fetch.slots, assembled, parser, cache, ports)
         report = ProgressReport(assembled.worker, config, assembled.clock, lambda: parser.pid, assembled.delivery.stalled, meter)
-        listening = asyncio.create_task(self._listen(assembled))
-        reporting = asyncio.create_task(self._report(report, assembled))
+        listening = asyncio.create_task(self._listen(assembled, duties))
+        reporting = asyncio.create_task(self._report(report, duties))
         running = asyncio.create_task(assembled.worker.run())
         try:
             done, _ = await asyncio.wait({listening, reporting, running}, return_when=asyncio.FIRST_COMPLETED)
@@ -134,46 +128,30 @@ class WorkerProcess:
                 task.cancel()
             await asyncio.gather(listening, reporting, running, return_exceptions=True)
 
-    async def _report(self, report: ProgressReport, assembled: Assembled) -> None:
+    async def _report(self, report: ProgressReport, duties: Duties) -> None:
         for number in count(1):
+            for each in duties.report():
+                await self._stream.send(encode(each))
             await self._stream.send(encode(msgspec.structs.replace(report.make(), relief=self._reliever.relief.meaning)))
             if number % _TRIM_REPORTS == 0:
                 await self._ports.offload.run(give_back)
-            if assembled.intake.joined:
-                joined, assembled.intake.joined = assembled.intake.joined, []
-                await self._stream.send(encode(Joined(joined)))
-            if assembled.worker.is_idle and isinstance(assembled.permits, GrantedPermits):
-                assembled.permits.return_unused()
             await asyncio.sleep(_PROGRESS_S)
 
-    async def _listen(self, assembled: Assembled) -> None:
-        worker, permits = assembled.worker, assembled.permits
+    async def _listen(self, assembled: Assembled, duties: Duties) -> None:
         while (frame := await self._stream.receive()) is not None:
             message = decode_to_worker(frame)
-            if isinstance(message, Seeds):
-                refused = []
-                for start in range(0, len(message.raw), _SEEDS_AT_ONCE):
-                    refused += assembled.intake.seeds(message.raw[start : start + _SEEDS_AT_ONCE])
-                    await asyncio.sleep(0)
-                await worker.committer.commit()
-                worker.expects_more = worker.expects_more and not message.is_last
-                await self._stream.send(encode(SeedsTaken(refused)))
-            elif isinstance(message, Stop):
+            if isinstance(message, Stop):
                 if message.at_once:
-                    worker.break_off()
+                    assembled.worker.break_off()
                 else:
-                    worker.stop(End(message.end))
-            elif isinstance(message, JoinScope):
-                assembled.intake.join(message.urls)
-            elif isinstance(message, Grant) and isinstance(permits, GrantedPermits):
-                permits.granted(message.captures)
+                    assembled.worker.stop(End(message.end))
             elif isinstance(message, Memory):
                 await self._reliever.hear(message.total_bytes)
-            elif isinstance(message, Probe):
-                await self._stream.send(encode(_answer(message, assembled)))
-            worker.wake()
+            elif not isinstance(message, Start):
+                await duties.hear(message)
+            assembled.worker.wake()
 
-    def _tell(self, message: ToSupervisor) -> None:
+    def _tell(self, message: FromWorker) -> None:
         task = asyncio.get_running_loop().create_task(self._stream.send(encode(message)))
         self._telling.add(task)
         task.add_done_callback(self._told)
@@ -237,13 +215,6 @@ async def _open_exchange(start: Start, assembled: Assembled, exchange: SocketExc
         exchange.register(partition, arrivals.receive, arrivals.look_up(partition), arrivals.answer)
     await exchange.open()
     assembled.delivery.start()
-
-
-def _answer(probe: Probe, assembled: Assembled) -> ProbeAnswer:
-    worker, delivery = assembled.worker, assembled.delivery
-    requests = sum(partition.counters.requests for partition in worker.frontier.partitions.values())
-    is_idle, activity = worker.is_idle and delivery.is_idle, requests + delivery.activity
-    return ProbeAnswer(probe.round, is_idle, activity, worker.reaches_nobody and delivery.is_idle)
 
 
 def main() -> None:

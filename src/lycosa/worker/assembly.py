@@ -119,10 +119,10 @@ def limits_of(section: FetchSection) -> Limits:
     )
 
 
-def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None = None, shard: Shard | None = None) -> Assembled:
+def assemble(job: Job, ports: Ports, want_permits: Callable[[], None] | None = None, shard: Shard | None = None) -> Assembled:
     """Connects the stages over a shard that is open, or opens the one of a crawl folder that has been through ``recover_crawl``. Blocks.
 
-    One worker of several is given ``want_permits``, by which it asks its supervisor for permits.
+    One worker of several is given ``want_permits``, by which it asks its coordinator for permits.
     """
     config, folder, clock = job.config, job.folder, CrawlClock(ports.clock, job.time_base)
     shard = shard or open_folder_shard(job, ports.open_table)
@@ -183,10 +183,10 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[int], None] | None 
         errands=errands,
     )
     permits: LocalPermits | GrantedPermits
+    captures = sum(p.counters.captures for p in partitions.values())
     if want_permits is not None:
-        permits = GrantedPermits(config.limits, want_permits)
+        permits = GrantedPermits(config.limits, captures, want_permits)
     else:
-        captures = sum(p.counters.captures for p in partitions.values())
         body_bytes = sum(p.counters.body_bytes for p in partitions.values())
         permits = LocalPermits(config.limits, captures, body_bytes, lambda: worker.stop(End.LIMIT))
     pipeline = Pipeline(stages, config, clock, pacing, permits, crashes.suspicion)
@@ -250,7 +250,7 @@ def _intake(
     intake = Intake(partitions, addressing, admission, RecentHashes(job.config.seen.recent), clock, departures.post)
     intake.join(job.places)
     for table in tables.values():
-        intake.join(key[1:].decode() for key, _ in table.scan(b"J", prefix_end(b"J")))
+        intake.rejoin(key[1:].decode() for key, _ in table.scan(b"J", prefix_end(b"J")))
     return intake
 
 

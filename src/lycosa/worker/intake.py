@@ -124,6 +124,11 @@ class Intake:
         for url in urls:
             self._widen(url)
 
+    def rejoin(self, urls: Iterable[str]) -> None:
+        """Places that this worker's tables remember. One that is news was found by a process that died before others heard of it, so it is
+        passed on."""
+        self.joined += [url for url in urls if self._widen(url)]
+
     def _join(self, url: str, witness: Partition | None) -> None:
         """A place belongs to the crawl; ``witness`` is the partition that remembers it."""
         if self._widen(url) and witness is not None:

@@ -1,4 +1,10 @@
-"""What supervisor and worker say to each other: MessagePack in frames over a socket pair."""
+"""What a worker and those who direct it say to each other: MessagePack in frames over a socket pair.
+
+The node starts a worker (``Start``), passes on what the coordinator tells it, and hears it. Between coordinator and worker a message
+may be lost, repeated, late or overtaken, so none of them is needed twice and each is repaired by a later one: a worker tells its
+``WorkerStatus`` about twice a second, and what it lacks by that is told again. Requests (``Request``) are named by whoever asks
+(``call``); a worker answers a repeated one with the first answer.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +23,8 @@ from lycosa.worker.plugins import Plugins
 class Start(msgspec.Struct, frozen=True, tag=True):
     """First message to a worker: its job. ``sockets`` are the exchange's, by worker; ``places`` the URLs whose places are in scope,
     ``plan`` its part of the memory, ``time_base`` crawl time minus monotonic time, ``machine_table`` the machine's
-    address table, empty where the crawl uses its own; ``is_careful`` as in ``Job``."""
+    address table, empty where the crawl uses its own, ``term`` the number of the process among those of this worker in this run,
+    ``is_careful`` as in ``Job``."""
 
     folder: str
     config: Config
@@ -33,17 +40,22 @@ class Start(msgspec.Struct, frozen=True, tag=True):
     time_base: float
     machine_table: str
     plugins: Plugins
+    term: int
     is_careful: bool = False
 
 
 class Seeds(msgspec.Struct, frozen=True, tag=True):
-    """Seeds as the operator wrote them; ``is_last`` says that no more will come. Answered by ``SeedsTaken`` once they are committed.
+    """Seeds as the operator wrote them. Answered by ``SeedsTaken`` once they are committed.
 
     All workers get all seeds, because each needs the scope; the owner takes them.
     """
 
+    call: str
     raw: list[str]
-    is_last: bool
+
+
+class NoMoreCalls(msgspec.Struct, frozen=True, tag=True):
+    """Nothing more is waited for before the crawl may end: all seeds were given, and this worker answered every request."""
 
 
 class Stop(msgspec.Struct, frozen=True, tag=True):
@@ -54,15 +66,32 @@ class Stop(msgspec.Struct, frozen=True, tag=True):
 
 
 class JoinScope(msgspec.Struct, frozen=True, tag=True):
-    """Places that another worker found to belong to the crawl."""
+    """Places that belong to the crawl: those of the coordinator's list from index ``first`` on."""
 
+    first: int
     urls: list[str]
 
 
-class Grant(msgspec.Struct, frozen=True, tag=True):
-    """Permits for so many more captures; 0 says that there are none now."""
+class Permit(msgspec.Struct, frozen=True, tag=True):
+    """The worker may have so many captures in all. ``serial`` numbers the permits of a shard: only a greater one is followed."""
 
+    serial: int
     captures: int
+
+
+class LiveSettings(msgspec.Struct, frozen=True, tag=True):
+    """Settings that change while the crawl runs, by name, and the number of the change. A worker notes it, and applies none yet."""
+
+    version: int
+    values: dict[str, str]
+
+
+class JoinedTaken(msgspec.Struct, frozen=True, tag=True):
+    """The first ``upto`` places that this worker passed on are known. ``places`` is how long the coordinator's list is when this worker
+    knows all of it, else 0."""
+
+    upto: int
+    places: int = 0
 
 
 class Probe(msgspec.Struct, frozen=True, tag=True):
@@ -77,32 +106,47 @@ class Memory(msgspec.Struct, frozen=True, tag=True):
     total_bytes: int
 
 
-class SeedsTaken(msgspec.Struct, frozen=True, tag=True):
-    """The seeds of the last batch that this worker owns are committed; those that it refused, with the reason."""
+class WorkerStatus(msgspec.Struct, frozen=True, tag=True):
+    """How the worker stands with its coordinator: the first word of a process, then about twice a second, and when it wants permits.
 
+    ``term`` is the owner's number, ``counted`` the captures that it found committed when it began. It may have ``may`` captures in all by
+    the permit ``serial`` (0 = none was heard; then it is ``counted``), and by its own word less than that permit says when it gave the
+    rest back. ``wants``: it has none left. ``places`` is how many of the coordinator's list it knows, from the front.
+    """
+
+    term: int
+    counted: int
+    serial: int
+    may: int
+    wants: bool = False
+    expects_more: bool = True
+    places: int = 0
+    settings: int = 0
+
+
+class SeedsTaken(msgspec.Struct, frozen=True, tag=True):
+    """The seeds of that request that this worker owns are committed; those that it refused, with the reason."""
+
+    call: str
     refused: list[tuple[str, str]]
 
 
 class Joined(msgspec.Struct, frozen=True, tag=True):
-    """Places that belong to the crawl from now on."""
+    """Places that this worker found to belong to the crawl: those that it found from the ``first`` on. Told until ``JoinedTaken``."""
 
+    first: int
     urls: list[str]
 
 
-class WantGrant(msgspec.Struct, frozen=True, tag=True):
-    """The worker has used its permits, or gives ``returned`` back because it has nothing to use them for."""
-
-    returned: int = 0
-
-
 class ProbeAnswer(msgspec.Struct, frozen=True, tag=True):
-    """Whether the worker is idle with its outboxes empty, or would be but for hosts that cannot be reached; ``activity`` rises with all
-    that it does."""
+    """Whether the worker is idle, its outboxes empty and its inbox read to the end, or would be but for hosts that cannot be reached;
+    ``activity`` rises with all that it does, ``commits`` with each commit."""
 
     round: int
     is_idle: bool
     activity: int
     reaches_nobody: bool = False
+    commits: int = 0
 
 
 class HostNote(msgspec.Struct, frozen=True):
@@ -184,7 +228,8 @@ class Ended(msgspec.Struct, frozen=True, tag=True):
 
 class Failed(msgspec.Struct, frozen=True, tag=True):
     """The worker cannot go on. ``kind`` is the error's class; ``text`` is one line for people; ``trace`` for the log; ``errno`` and
-    ``filename`` of a system's error, where it has them. ``is_passing``: the system had no thread or memory to give."""
+    ``filename`` of a system's error, where it has them. ``is_passing``: the system had no thread or memory to give. Fenced, or with an
+    append of unknown outcome (``lycosa.commit``), it ended as it should: that is no crash."""
 
     kind: str
     text: str
@@ -194,12 +239,20 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
     is_passing: bool = False
 
 
-ToWorker = Start | Seeds | Stop | JoinScope | Grant | Probe | Memory
-ToSupervisor = SeedsTaken | Joined | WantGrant | ProbeAnswer | Progress | Ended | Failed
+Request = Seeds
+"""What is asked of a shard's owner and answered when its commit is in the log. Others join it: decisions of operators, leases."""
+Taken = SeedsTaken
+
+ToldWorker = Seeds | NoMoreCalls | JoinScope | JoinedTaken | Permit | LiveSettings | Probe
+"""What a coordinator tells a worker."""
+ToldCoordinator = WorkerStatus | SeedsTaken | Joined | ProbeAnswer | Progress
+"""What a worker tells its coordinator."""
+ToWorker = Start | Stop | Memory | ToldWorker
+FromWorker = ToldCoordinator | Ended | Failed
 
 encode = msgspec.msgpack.Encoder().encode
 decode_to_worker = msgspec.msgpack.Decoder(ToWorker).decode
-decode_to_supervisor = msgspec.msgpack.Decoder(ToSupervisor).decode
+decode_from_worker = msgspec.msgpack.Decoder(FromWorker).decode
 
 
 def is_over(answers: Sequence[Progress | ProbeAnswer], captures: int) -> bool:

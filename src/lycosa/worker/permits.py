@@ -8,23 +8,35 @@ from lycosa.config.sections import LimitSection
 
 
 class GrantedPermits:
-    """Permits of one worker among several: the supervisor grants them in small numbers. ``want`` asks for more, with what is given back."""
+    """Permits of one worker among several, which the coordinator tells as an absolute number: so many captures in all.
 
-    def __init__(self, section: LimitSection, want: Callable[[int], None]) -> None:
+    An absolute number can be told twice, or late, without becoming two permits. It grows only by a permit of a greater serial, and
+    shrinks only here (``return_unused``), after which the number of the same serial is not followed again. ``captures`` is what the
+    worker's partitions hold; ``want`` is called when the worker has none left or gives some back.
+    """
+
+    def __init__(self, section: LimitSection, captures: int, want: Callable[[], None]) -> None:
         self._is_limited = bool(section.max_pages)
         self._want = want
-        self._left = 0
+        self._captures = captures
         self._open = 0
+        self.counted = captures
+        self.may = captures
+        self.serial = 0
         self.is_waiting = False
 
     def __repr__(self) -> str:
-        return f"<GrantedPermits left={self._left} open={self._open} waiting={self.is_waiting}>"
+        return f"<GrantedPermits may={self.may} captures={self._captures} open={self._open} waiting={self.is_waiting}>"
+
+    @property
+    def _left(self) -> int:
+        return self.may - self._captures - self._open
 
     def may_take(self) -> bool:
         """Whether ``take`` would give one; asks for more when none is left."""
-        if self._is_limited and self._left == 0 and not self.is_waiting:
+        if self._is_limited and self._left <= 0 and not self.is_waiting:
             self.is_waiting = True
-            self._want(0)
+            self._want()
         return not self._is_limited or self._left > 0
 
     def take(self) -> bool:
@@ -32,29 +44,29 @@ class GrantedPermits:
             return True
         if not self.may_take():
             return False
-        self._left -= 1
         self._open += 1
         return True
 
     def give_back(self) -> None:
         if self._is_limited:
-            self._left += 1
             self._open -= 1
 
     def used(self, body_bytes: int) -> None:
         if self._is_limited:
             self._open -= 1
+            self._captures += 1
 
-    def granted(self, captures: int) -> None:
-        """The supervisor's answer."""
-        self._left += captures
-        self.is_waiting = False
+    def permitted(self, serial: int, captures: int) -> None:
+        """The coordinator's word."""
+        if serial > self.serial:
+            self.serial, self.may = serial, captures
+            self.is_waiting = self.is_waiting and self._left <= 0
 
     def return_unused(self) -> None:
         """The worker has nothing to use them for."""
-        if self._left:
-            left, self._left = self._left, 0
-            self._want(left)
+        if self._is_limited and self._left > 0:
+            self.may = self._captures + self._open
+            self._want()
 
 
 class LocalPermits:

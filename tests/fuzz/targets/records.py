@@ -21,7 +21,7 @@ from lycosa.model.parsed import Document, Link, Parsed
 from lycosa.model.usage import Usage
 from lycosa.politeness.robots_rules import RobotsRules
 from lycosa.system.wire import UNREADABLE, FrameError, FrameReader, encode_frame
-from lycosa.worker.messages import Probe, Seeds, Stop, decode_to_supervisor, decode_to_worker
+from lycosa.worker.messages import Probe, Seeds, Stop, decode_from_worker, decode_to_worker
 from lycosa.worker.robots import RobotsRecord
 
 WORDS = ("urn:uuid:", "http://a/", "Seeds", "Stop", "\u0000\u0000\u0000\u0001")
@@ -42,7 +42,7 @@ _CODECS = (
     *map(_plain, (VisitRecord, RobotsRecord, RobotsRules, Counters, Usage, Original, Commit, list[Discovered], Document, Parsed)),
     _Codec(EXCHANGED.decode),
     _Codec(decode_to_worker),
-    _Codec(decode_to_supervisor),
+    _Codec(decode_from_worker),
 )
 
 
@@ -105,7 +105,7 @@ def samples() -> Iterator[bytes]:
             *(Hello("c"), Parcels([(1, Parcel(0, 1, 2, [discovered]))]), Answers([(1, "")])),
             *(Questions([(1, [(2, b"k")])]), Replies([(1, {b"k": None})])),
         ],
-        [Seeds(["http://a/"], True), Stop("interrupted"), Probe(3)],
+        [Seeds("seeds 1", ["http://a/"]), Stop("interrupted"), Probe(3)],
         [],
     )
     for number, (codec, many) in enumerate(zip(_CODECS, values, strict=True)):

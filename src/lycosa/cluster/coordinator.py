@@ -1,0 +1,377 @@
+"""The coordinator of a crawl: assigns shards to nodes, grants permits, passes on requests, places and settings, finds the end.
+
+    nodes' reports ──> placement ──────> Assignments to nodes
+    owners' words ───> permit_book ────> Permit, recorded first      (absolute numbers)
+                  ───> scope_places ───> JoinScope, recorded first   (a list that grows)
+                  ───> end_rounds ─────> the end, recorded first
+    callers ─────────> requests ───────> requests to owners, until each is answered
+
+It is pure: messages and a clock come in, messages come out (``Outgoing``), in the order in which they are to be sent. A record
+(``CONTROL``) is written before what follows it is sent; when it cannot be written, another coordinator has the crawl, and this one
+ends without sending the rest. It decides for liveness only: what is safe is enforced by the log, by the numbers of permits, and by
+whoever owns the shard. While it is away the crawl goes on with what was granted.
+
+An owner is the worker from which a ``WorkerStatus`` was heard under the current assignment, in its greatest term. What the owner lacks by
+its status it is told: at once when it is new or something changed, and again after ``repeat_s`` while its status still lacks it.
+"""
+
+from __future__ import annotations
+
+from lycosa.cluster.control import Control, EndSaved, PlacesSaved, SettingsSaved
+from lycosa.cluster.end_rounds import EndRounds
+from lycosa.cluster.messages import (
+    CALLER,
+    CONTROL,
+    Ask,
+    Assignments,
+    ChangeSettings,
+    Drain,
+    Move,
+    NodeReport,
+    NoMoreAsks,
+    Outgoing,
+    Relay,
+    Said,
+    Sendable,
+    StopCrawl,
+    Superseded,
+    ToCoordinator,
+)
+from lycosa.cluster.node_view import NodeView
+from lycosa.cluster.permit_book import PermitBook
+from lycosa.cluster.placement import Placement
+from lycosa.cluster.requests import Owner, Requests
+from lycosa.cluster.rules import ClusterRules
+from lycosa.config.sections import LimitSection
+from lycosa.model.end import End
+from lycosa.worker.messages import (
+    Joined,
+    JoinedTaken,
+    JoinScope,
+    LiveSettings,
+    NoMoreCalls,
+    Permit,
+    ProbeAnswer,
+    Progress,
+    SeedsTaken,
+    ToldWorker,
+    WorkerStatus,
+    is_over,
+)
+
+_PLACES_AT_ONCE = 10_000  # URLs of one message
+
+
+class _Seat:
+    """What is known of one shard's owner."""
+
+    __slots__ = ("joined", "owner", "places", "progress", "status", "told")
+
+    def __init__(self) -> None:
+        self.owner: Owner | None = None
+        self.status: WorkerStatus | None = None
+        self.progress = Progress()
+        self.joined = 0  # places that this owner passed on
+        self.places = 0  # of the list, that it knows or was told
+        self.told: dict[type[ToldWorker], tuple[object, float]] = {}  # by kind: what and when
+
+
+class Coordinator:
+    """The coordinator of that number. ``control`` is what earlier ones recorded."""
+
+    def __init__(
+        self,
+        number: int,
+        shards: int,
+        limits: LimitSection,
+        rules: ClusterRules,
+        now: float,
+        control: Control | None = None,
+    ) -> None:
+        control = control or Control()
+        self.number = number
+        self.places = list(control.places)
+        self.superseded_by = 0
+        self._rules = rules
+        self._placement = Placement(number, shards, rules, now)
+        self._permits = PermitBook(limits, shards, control.permits)
+        self._requests = Requests(rules.repeat_s)
+        self._rounds = EndRounds()
+        self._seats = [_Seat() for _ in range(shards)]
+        self._known_places = set(self.places)
+        self._settings = control.settings
+        self._end = control.end
+        self._expects_asks = True
+        self._ahead_s = 0.0  # wall clock minus the clock of ``now``
+        self._out: list[Outgoing] = []
+
+    def __repr__(self) -> str:
+        return (
+            f"<Coordinator {self.number} end={self._end.end!r} {self._placement!r} {self._permits!r} {self._requests!r} {self._rounds!r}>"
+        )
+
+    # -- what others may know -----------------------------------------------------------------------------------------
+
+    @property
+    def end(self) -> End | None:
+        """How the crawl ends, once that is decided."""
+        return End(self._end.end) if self._end.end else None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the workers of all shards have ended."""
+        return all(place.is_over for place in self._placement.places)
+
+    def ends(self) -> list[str]:
+        """How each shard's worker ended, so far."""
+        return [place.report.end for place in self._placement.places if place.report is not None and place.is_over]
+
+    def owner_of(self, shard: int) -> str:
+        """The node that runs the shard's owner; empty while it has none."""
+        return self._placement.places[shard].node if self._owner(shard) is not None else ""
+
+    @property
+    def settings(self) -> SettingsSaved:
+        """The live settings and their version."""
+        return self._settings
+
+    # -- messages -------------------------------------------------------------------------------------------------------
+
+    def tick(self, now: float, wall: float) -> list[Outgoing]:
+        """To be called several times within a node's time-out; ``wall`` is the coordinator's wall clock."""
+        self._ahead_s = wall - now
+        if self.superseded_by:
+            return []
+        self._placement.tick(now)
+        for shard in range(len(self._seats)):
+            self._tell_requests(shard, now)
+        self._look_for_end()
+        self._tell_changed_lists()
+        return self._flush()
+
+    def hear(self, sender: str, message: ToCoordinator, now: float) -> list[Outgoing]:
+        """A message of the node ``sender``, or of ``CALLER``; gives what is to be sent, in that order."""
+        if self.superseded_by:
+            return []
+        if isinstance(message, NodeReport):
+            self._hear_report(sender, message, now)
+        elif isinstance(message, Said):
+            self._hear_worker(sender, message, now)
+        elif isinstance(message, Superseded):
+            self._supersede(message.coordinator)
+        else:
+            self._hear_caller(message, now)
+        self._tell_changed_lists()
+        return self._flush()
+
+    def _hear_report(self, sender: str, report: NodeReport, now: float) -> None:
+        self._supersede(report.coordinator)
+        if not self.superseded_by:
+            self._placement.hear(sender, report, now, now + self._ahead_s)
+            self._tell_list(self._placement.nodes[sender])
+
+    def _supersede(self, number: int) -> None:
+        if number > self.number:
+            self.superseded_by = number
+            self._out.clear()
+
+    def _hear_caller(self, message: ToCoordinator, now: float) -> None:
+        if isinstance(message, Ask):
+            self._rounds.reset()
+            answered = self._requests.ask(message.request, message.shards or range(len(self._seats)))
+            if answered is not None:
+                self._send(CALLER, answered)
+            for shard in range(len(self._seats)):
+                self._tell_requests(shard, now)
+        elif isinstance(message, NoMoreAsks):
+            self._expects_asks = False
+            for shard in range(len(self._seats)):
+                self._tell_what_lacks(shard, now)
+        elif isinstance(message, StopCrawl):
+            self._decide_end(message.end, message.at_once)
+        elif isinstance(message, ChangeSettings):
+            self._settings = SettingsSaved(self._settings.version + 1, {**self._settings.values, **message.values})
+            self._send(CONTROL, self._settings)
+            for shard in range(len(self._seats)):
+                self._tell_what_lacks(shard, now)
+        elif isinstance(message, Drain):
+            self._placement.drain(message.node, message.is_over)
+        elif isinstance(message, Move):
+            self._placement.move(message.shard, message.node)
+
+    # -- what owners say --------------------------------------------------------------------------------------------------
+
+    def _hear_worker(self, sender: str, said: Said, now: float) -> None:
+        if not 0 <= said.shard < len(self._seats):
+            return
+        message = said.message
+        if isinstance(message, SeedsTaken):  # whoever owned the shard when that was committed
+            self._hear_answer(said.shard, message, now)
+        elif isinstance(message, Joined):
+            self._hear_places(said, message, now)
+        place = self._placement.places[said.shard]
+        if place.node != sender or place.assignment != said.assignment:
+            return
+        seat = self._seats[said.shard]
+        owner = (said.assignment, said.term)
+        if isinstance(message, WorkerStatus):
+            self._hear_status(said.shard, owner, message, now)
+        elif seat.owner != owner:
+            return
+        elif isinstance(message, Progress):
+            seat.progress = message
+            self._check_limits()
+        elif isinstance(message, ProbeAnswer):
+            self._rounds.hear(said.shard, owner, message)
+
+    def _hear_status(self, shard: int, owner: Owner, status: WorkerStatus, now: float) -> None:
+        seat = self._seats[shard]
+        if seat.owner is not None and owner < seat.owner:
+            return
+        if owner != seat.owner:
+            seat.owner, seat.status = owner, None
+            seat.joined, seat.places = 0, status.places
+            seat.told.clear()
+        seat.status = status
+        changed = self._permits.hear(shard, status)
+        for permit in changed:
+            self._send(CONTROL, permit)
+        for each in {shard, *(permit.shard for permit in changed)}:
+            self._tell_what_lacks(each, now)
+        self._tell_requests(shard, now)
+
+    def _hear_answer(self, shard: int, message: SeedsTaken, now: float) -> None:
+        answered = self._requests.taken(shard, message)
+        if answered is not None:
+            self._send(CALLER, answered)
+        self._tell_what_lacks(shard, now)
+
+    def _hear_places(self, said: Said, message: Joined, now: float) -> None:
+        """Appends places to the list and passes them on; whoever found them hears that they are known."""
+        seat = self._seats[said.shard]
+        owner = (said.assignment, said.term)
+        if seat.owner == owner:
+            if message.first > seat.joined:
+                return  # those before them come again
+            seat.joined = max(seat.joined, message.first + len(message.urls))
+        new = [url for url in dict.fromkeys(message.urls) if url not in self._known_places]
+        before = len(self.places)
+        if new:
+            self._send(CONTROL, PlacesSaved(new))
+            self._known_places.update(new)
+            self.places += new
+        if seat.owner == owner:
+            knows_all = seat.status is not None and seat.status.places == before
+            if knows_all:  # so it need not be told what it found itself
+                seat.places = len(self.places)
+                seat.told[JoinScope] = None, now
+            self._relay(said.shard, JoinedTaken(seat.joined, len(self.places) if knows_all else 0))
+        for shard in range(len(self._seats)):
+            self._tell_what_lacks(shard, now)
+
+    def _check_limits(self) -> None:
+        reports = [seat.progress for seat in self._seats]
+        if self._permits.is_reached(sum(each.committed for each in reports), sum(each.body_bytes for each in reports)):
+            self._decide_end(End.LIMIT.value, at_once=False)
+
+    # -- what owners are told -----------------------------------------------------------------------------------------------
+
+    def _tell_what_lacks(self, shard: int, now: float) -> None:
+        """What the owner does not know by its last status, unless it was told a moment ago."""
+        seat = self._seats[shard]
+        status = seat.status
+        if status is None or self._owner(shard) is None:
+            return
+        permit = self._permits.permit_for(shard)
+        if permit is not None and permit.term == status.term and status.serial < permit.serial:
+            self._tell_once(shard, Permit(permit.serial, permit.captures), now)
+        if status.settings < self._settings.version:
+            self._tell_once(shard, LiveSettings(self._settings.version, self._settings.values), now)
+        if status.expects_more and not self._expects_asks and not self._requests.are_open_for(shard):
+            self._tell_once(shard, NoMoreCalls(), now)
+        _, at = seat.told.get(JoinScope, (None, now))
+        if status.places < seat.places and now - at >= self._rules.repeat_s:
+            seat.places = status.places  # what was told did not arrive
+        while seat.places < len(self.places):
+            urls = self.places[seat.places : seat.places + _PLACES_AT_ONCE]
+            self._relay(shard, JoinScope(seat.places, urls))
+            seat.places += len(urls)
+            seat.told[JoinScope] = None, now
+
+    def _tell_once(self, shard: int, message: ToldWorker, now: float) -> None:
+        """Tells the owner, unless it was told the same less than ``repeat_s`` ago."""
+        seat = self._seats[shard]
+        what, at = seat.told.get(type(message), (None, now))
+        if what != message or now - at >= self._rules.repeat_s:
+            seat.told[type(message)] = message, now
+            self._relay(shard, message)
+
+    def _tell_requests(self, shard: int, now: float) -> None:
+        owner = self._owner(shard)
+        if owner is not None and not self._requests.are_answered:
+            for request in self._requests.due(shard, owner, now):
+                self._relay(shard, request)
+
+    def _owner(self, shard: int) -> Owner | None:
+        """The shard's current owner, as far as it is known."""
+        place, seat = self._placement.places[shard], self._seats[shard]
+        is_current = place.node and not place.leaving and not place.is_over
+        return seat.owner if is_current and seat.owner is not None and seat.owner[0] == place.assignment else None
+
+    def _owners(self) -> dict[int, Owner] | None:
+        """All owners by shard, or ``None`` while a shard has none."""
+        owners = {shard: owner for shard in range(len(self._seats)) if (owner := self._owner(shard)) is not None}
+        return owners if len(owners) == len(self._seats) else None
+
+    # -- the end ------------------------------------------------------------------------------------------------------------
+
+    def _look_for_end(self) -> None:
+        """Ends the crawl when no shard has anything to do and nothing is under way between them."""
+        if self._end.end:
+            return
+        owners = self._owners()
+        if owners is None or self._expects_asks or not self._requests.are_answered or not self._is_hopeful():
+            self._rounds.reset()
+        elif self._rounds.judge(owners, self._captures()):
+            self._decide_end(End.FINISHED.value, at_once=False)
+        else:
+            for shard, probe in self._rounds.probes(owners):
+                self._relay(shard, probe)
+
+    def _is_hopeful(self) -> bool:
+        """Whether it is worth asking: all were idle when they last said something."""
+        return is_over([seat.progress for seat in self._seats], self._captures())
+
+    def _captures(self) -> int:
+        return sum(max(seat.progress.captures, seat.status.counted if seat.status else 0) for seat in self._seats)
+
+    def _decide_end(self, end: str, at_once: bool) -> None:
+        if not self._end.end or (at_once and not self._end.at_once):
+            self._end = EndSaved(self._end.end or end, at_once)
+            self._send(CONTROL, self._end)
+            self._placement.change_all()
+
+    # -- sending ------------------------------------------------------------------------------------------------------------
+
+    def _tell_changed_lists(self) -> None:
+        for node in self._placement.nodes.values():
+            if node.report is not None and node.version > node.told:
+                self._tell_list(node)
+
+    def _tell_list(self, node: NodeView) -> None:
+        node.told = node.version
+        upon = node.report.serial if node.report is not None else 0
+        assigned = self._placement.assigned(node.name)
+        self._send(node.name, Assignments(self.number, node.version, upon, assigned, self._end.end, self._end.at_once))
+
+    def _relay(self, shard: int, message: ToldWorker) -> None:
+        owner = self._owner(shard)
+        if owner is not None:
+            self._send(self._placement.places[shard].node, Relay(self.number, shard, owner[1], message))
+
+    def _send(self, receiver: str, message: Sendable) -> None:
+        self._out.append(Outgoing(receiver, message))
+
+    def _flush(self) -> list[Outgoing]:
+        out, self._out = self._out, []
+        return out

@@ -1,0 +1,345 @@
+"""What a node does: which workers it starts, stops and starts again, and what it reports. The processes themselves are another's affair.
+
+    STARTING -> RUNNING -> ENDED            the crawl is over
+        |         |-> STOPPING -> (gone)    the shard is no longer this node's
+        |         |-> WAITING -> STARTING   its process died: again, under the rules of one machine
+        |         |-> ASKING -> STARTING    fenced, or an append of unknown outcome: again, under a greater assignment number
+        `---------`-> FAILED                another try would not help
+
+A node obeys the coordinator with the greatest number that it heard, tells lower ones so, and follows that coordinator's newest list. It goes
+on with what it runs while no coordinator speaks. A death is a process that ended without saying why, or for lack of memory or threads:
+only that may accuse URLs. The first is answered at once, later ones after a pause that doubles while no commit is made in between, and
+after ten such deaths in a row the worker cannot go on.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from lycosa.cluster.messages import Assignments, NodeReport, Relay, Said, ShardReport, ShardState, Superseded, ToCoordinator, ToNode
+from lycosa.model.end import End
+from lycosa.worker.messages import Ended, Failed, FromWorker, Progress, Stop, ToWorker, WorkerStatus
+
+MOST_DEATHS = 10
+"""In a row, without a commit in between."""
+REPORT_S = 1.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0  # before a worker that died in vain is started again
+_OURS = "lycosa.commit."
+_NO_DEATH = ("Fenced", "OutcomeUnknown")
+_ALIVE = (ShardState.STARTING, ShardState.RUNNING, ShardState.STOPPING)
+
+
+class StartWorker(msgspec.Struct, frozen=True):
+    """Start a process for the shard, its ``process``-th in this life of the node; after the first, recover its part before. It is told
+    ``NodePlan.greeting``, asked when it is there."""
+
+    shard: int
+    assignment: int
+    process: int
+
+
+class TellWorker(msgspec.Struct, frozen=True):
+    """Pass a message on to the shard's process."""
+
+    shard: int
+    message: ToWorker
+
+
+class TellCoordinator(msgspec.Struct, frozen=True):
+    """Send to the coordinators that are known."""
+
+    message: ToCoordinator
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """Send to the coordinator that just spoke."""
+
+    message: ToCoordinator
+
+
+class GiveUp(msgspec.Struct, frozen=True):
+    """The shard's worker cannot go on."""
+
+    shard: int
+    failed: Failed
+
+
+class Note(msgspec.Struct, frozen=True):
+    """One line for the operator."""
+
+    text: str
+
+
+Act = StartWorker | TellWorker | TellCoordinator | Reply | GiveUp | Note
+
+
+class Died(msgspec.Struct, frozen=True):
+    """The process ended without a word; ``how`` is the signal or exit code, for people."""
+
+    how: str
+
+
+class Machine(msgspec.Struct, frozen=True):
+    """What a node tells of its machine: wall clock, free bytes on the disk and in memory."""
+
+    wall: float
+    free_disk: int
+    free_memory: int
+
+
+class _Run:
+    """One shard on this node."""
+
+    __slots__ = ("asked", "assignment", "commits", "due", "end", "fruitless", "known_since", "last_commits", "state", "term", "why")
+
+    def __init__(self) -> None:
+        self.assignment = 0
+        self.state = ShardState.STARTING
+        self.term = -1
+        self.known_since = 0  # the serial of the first report that names it under this assignment; 0 = none did yet
+        self.fruitless = 0  # deaths in a row without a commit in between
+        self.asked = 0  # the same for ends that are no deaths
+        self.commits = 0
+        self.last_commits = -1  # when a process last ended
+        self.due = 0.0  # when it is started again
+        self.end = ""
+        self.why = ""
+
+
+class NodePlan:
+    """The plan of one node. ``life`` names this run of its program, and is never used again."""
+
+    def __init__(self, life: str) -> None:
+        self.coordinator = 0
+        self.deaths = 0
+        self.end: Stop | None = None
+        self.is_abandoned = False
+        self._life = life
+        self._serial = 0
+        self._obeyed = 0
+        self._upon = 0
+        self._wanted: dict[int, int] = {}
+        self._greatest: dict[int, int] = {}  # assignment numbers that were met: no lower one is followed
+        self._processes: dict[int, int] = {}  # that were started, by shard
+        self._runs: dict[int, _Run] = {}
+        self._machine: Machine | None = None
+        self._next_report = 0.0
+        self._is_changed = False
+
+    def __repr__(self) -> str:
+        return f"<NodePlan {self._life} coordinator={self.coordinator} { ({s: r.state.value for s, r in self._runs.items()}) }>"
+
+    @property
+    def alive(self) -> list[int]:
+        """Shards that have a process."""
+        return [shard for shard, run in self._runs.items() if run.state in _ALIVE]
+
+    def greeting(self, shard: int) -> Stop | None:
+        """What a new process of the shard is told after its job."""
+        run = self._runs[shard]
+        return Stop(End.STOPPED.value) if run.state is ShardState.STOPPING else self.end
+
+    def abandon(self, now: float) -> list[Act]:
+        """Nothing is started again: the processes are about to be killed."""
+        self.is_abandoned = self._is_changed = True
+        for run in self._runs.values():
+            if run.state in (ShardState.WAITING, ShardState.ASKING):
+                self._over(run, End.STOPPED.value)
+        return self._report_change(now)
+
+    # -- the coordinator ------------------------------------------------------------------------------------------------
+
+    def hear(self, message: ToNode, now: float) -> list[Act]:
+        """A coordinator's message."""
+        if message.coordinator < self.coordinator:
+            return [Reply(Superseded(self.coordinator))]
+        if message.coordinator > self.coordinator:
+            self.coordinator, self._obeyed, self._upon = message.coordinator, 0, 0
+        if isinstance(message, Relay):
+            run = self._runs.get(message.shard)
+            if run is None or run.term != message.term or run.state is not ShardState.RUNNING:
+                return []
+            return [TellWorker(message.shard, message.message)]
+        return self._follow(message, now)
+
+    def _follow(self, message: Assignments, now: float) -> list[Act]:
+        if (message.version, message.upon) < (self._obeyed, self._upon):
+            return []
+        self._is_changed = self._is_changed or message.version > self._obeyed
+        self._obeyed, self._upon, self._wanted = message.version, message.upon, dict(message.shards)
+        acts: list[Act] = []
+        end = Stop(message.end, message.at_once) if message.end else None
+        if end is not None and end != self.end:
+            acts += [TellWorker(shard, end) for shard, run in self._runs.items() if run.state in (ShardState.STARTING, ShardState.RUNNING)]
+        self.end = end
+        for shard in sorted({*self._wanted, *self._runs}):
+            acts += self._settle(shard, now)
+        return acts + self._report_change(now)
+
+    def _settle(self, shard: int, now: float) -> list[Act]:
+        """Brings one shard to what the list says."""
+        run, wanted = self._runs.get(shard), self._wanted_now(shard)
+        if run is None:
+            if not wanted:
+                return []
+            run = self._runs[shard] = _Run()
+            return [self._start(shard, run, wanted)]
+        if wanted == run.assignment:
+            return []
+        if not wanted and not (run.known_since and run.known_since <= self._upon):
+            return []  # the coordinator did not know yet that it is here
+        if run.state in (ShardState.STARTING, ShardState.RUNNING):
+            run.state, self._is_changed = ShardState.STOPPING, True
+            return [TellWorker(shard, Stop(End.STOPPED.value))]
+        if run.state is ShardState.STOPPING:
+            return []
+        if not wanted:
+            del self._runs[shard]
+            self._is_changed = True
+            return []
+        if now < run.due:  # it is started when the pause is over
+            self._number(run, shard, wanted)
+            run.state = ShardState.WAITING
+            return []
+        return [self._start(shard, run, wanted)]
+
+    def _wanted_now(self, shard: int) -> int:
+        """The assignment by which the shard is this node's, 0 if it is not. A list may be older than what was met since."""
+        wanted = self._wanted.get(shard, 0)
+        return wanted if wanted >= self._greatest.get(shard, 0) else 0
+
+    def _start(self, shard: int, run: _Run, assignment: int) -> StartWorker:
+        self._number(run, shard, assignment)
+        run.state, run.term, run.end, run.why = ShardState.STARTING, -1, "", ""
+        process = self._processes[shard] = self._processes.get(shard, 0) + 1
+        return StartWorker(shard, assignment, process)
+
+    def _number(self, run: _Run, shard: int, assignment: int) -> None:
+        if assignment != run.assignment:
+            run.known_since = 0
+        run.assignment = assignment
+        self._greatest[shard] = max(assignment, self._greatest.get(shard, 0))
+        self._is_changed = True
+
+    # -- workers --------------------------------------------------------------------------------------------------------
+
+    def worker_said(self, shard: int, message: FromWorker, now: float) -> list[Act]:
+        """What the shard's process says while it runs."""
+        run = self._runs[shard]
+        if isinstance(message, Ended | Failed):
+            return []  # see ``worker_ended``
+        if isinstance(message, WorkerStatus) and run.term != message.term:
+            run.term, self._is_changed = message.term, True
+            run.state = ShardState.RUNNING if run.state is ShardState.STARTING else run.state
+        if isinstance(message, Progress):
+            run.commits = message.commits
+        if run.term < 0:
+            return []  # a process says its status first, so this is of no owner
+        return [TellCoordinator(Said(shard, run.assignment, run.term, message)), *self._report_change(now)]
+
+    def worker_ended(self, shard: int, ending: Ended | Failed | Died, now: float) -> list[Act]:
+        """The shard's process is gone."""
+        run = self._runs[shard]
+        self._is_changed = True
+        was_stopping = run.state is ShardState.STOPPING
+        if self.is_abandoned:
+            acts = self._over(run, End.STOPPED.value)
+        elif isinstance(ending, Failed) and not ending.is_passing and not _is_no_death(ending):
+            run.state, run.why = ShardState.FAILED, ending.text
+            acts = [GiveUp(shard, ending)]
+        elif was_stopping:
+            acts = self._leave(shard, run)
+        elif isinstance(ending, Ended):
+            acts = self._over(run, ending.end)
+        elif isinstance(ending, Failed) and not ending.is_passing:
+            acts = self._ask(shard, run, ending, now)
+        else:
+            acts = self._died(shard, run, ending.text if isinstance(ending, Failed) else ending.how, now)
+        return acts + self._report_change(now)
+
+    def _over(self, run: _Run, end: str) -> list[Act]:
+        run.state, run.end = ShardState.ENDED, end
+        return []
+
+    def _leave(self, shard: int, run: _Run) -> list[Act]:
+        """It was told to end because it is no longer this node's; meanwhile it may be again."""
+        if wanted := self._wanted_now(shard):
+            return [self._start(shard, run, wanted)]
+        del self._runs[shard]
+        return []
+
+    def _ask(self, shard: int, run: _Run, failed: Failed, now: float) -> list[Act]:
+        """Another owner, or an append that may be in the log: whether to try again is the coordinator's to say."""
+        run.state, run.why = ShardState.ASKING, failed.text
+        run.asked = self._in_row(run, run.asked)
+        run.due = now + _pause_s(run.asked)
+        return [Note(f"worker {shard} ended ({failed.text}); it is started again when the coordinator says so")]
+
+    def _died(self, shard: int, run: _Run, how: str, now: float) -> list[Act]:
+        self.deaths += 1
+        run.fruitless = self._in_row(run, run.fruitless)
+        run.due = now + _pause_s(run.fruitless)
+        if run.fruitless > MOST_DEATHS:
+            text = f"worker {shard} died {run.fruitless} times in a row without committing anything"
+            run.state, run.why = ShardState.FAILED, text
+            return [GiveUp(shard, Failed("WorkerDied", text, ""))]
+        run.state, run.why = ShardState.WAITING, how
+        note = Note(f"worker {shard} died ({how}); recovering and starting another one")
+        return [note, *self._start_when_due(shard, run, now)]
+
+    @staticmethod
+    def _in_row(run: _Run, before: int) -> int:
+        """How many such ends there were by now without a commit in between."""
+        number = before + 1 if run.commits <= run.last_commits else 1
+        run.last_commits = run.commits
+        return number
+
+    def _start_when_due(self, shard: int, run: _Run, now: float) -> list[Act]:
+        if run.state is not ShardState.WAITING or now < run.due or self.is_abandoned:
+            return []
+        return [self._start(shard, run, run.assignment)]
+
+    # -- time -----------------------------------------------------------------------------------------------------------
+
+    def tick(self, now: float, machine: Machine) -> list[Act]:
+        """To be called several times a second."""
+        self._machine = machine
+        acts: list[Act] = []
+        for shard, run in sorted(self._runs.items()):
+            acts += self._start_when_due(shard, run, now)
+        if now >= self._next_report:
+            self._is_changed = True
+        return acts + self._report_change(now)
+
+    def _report_change(self, now: float) -> list[Act]:
+        """The report, when there is something new in it."""
+        if not self._is_changed or self._machine is None:
+            return []
+        self._is_changed = False
+        self._next_report = now + REPORT_S
+        self._serial += 1
+        for run in self._runs.values():
+            run.known_since = run.known_since or self._serial
+        shards = [ShardReport(shard, run.assignment, run.term, run.state, run.end, run.why) for shard, run in sorted(self._runs.items())]
+        machine = self._machine
+        report = NodeReport(
+            self._life,
+            self._serial,
+            self.coordinator,
+            self._obeyed,
+            machine.wall,
+            machine.free_disk,
+            machine.free_memory,
+            shards,
+        )
+        return [TellCoordinator(report)]
+
+
+def _pause_s(ends: int) -> float:
+    """Before another start, after so many ends in a row. What ended it may pass, as a lack of memory does."""
+    return min(_FIRST_PAUSE_S * 2.0 ** (ends - 2), _LONGEST_PAUSE_S) if ends > 1 else 0.0
+
+
+def _is_no_death(failed: Failed) -> bool:
+    """Whether the worker ended as one that is fenced, or does not know whether its commit is in the log, should."""
+    return failed.kind.startswith(_OURS) and failed.kind.rpartition(".")[2] in _NO_DEATH

@@ -1,0 +1,70 @@
+"""One node as the coordinator knows it: its last report, when that came, how far its clock is off."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from lycosa.cluster.messages import PROTOCOL, NodeReport, ShardReport
+from lycosa.cluster.rules import ClusterRules
+
+_CLOCK_LOOKS = 8
+_LIVES = 100  # of a node that are remembered, so that a late report of an earlier one is recognised
+
+
+class NodeView:
+    """Takes a node's reports in any order."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.report: NodeReport | None = None
+        self.heard = 0.0
+        self.is_draining = False
+        self.is_lost = False
+        self.version = 0  # of its list of assignments
+        self.told = 0  # the version that was sent last
+        self._lives: deque[str] = deque(maxlen=_LIVES)
+        self._ahead_s: deque[float] = deque(maxlen=_CLOCK_LOOKS)
+
+    def __repr__(self) -> str:
+        return f"<NodeView {self.name} heard={self.heard:.1f} lost={self.is_lost} version={self.version}>"
+
+    def hear(self, report: NodeReport, now: float, wall: float) -> bool:
+        """Takes a report, unless a later one was taken; says whether it did."""
+        if self.report is not None and report.life == self.report.life:
+            if report.serial <= self.report.serial:
+                return False
+        elif report.life in self._lives:
+            return False
+        else:
+            self._lives.append(report.life)
+            self._ahead_s.clear()
+        self._ahead_s.append(report.wall - wall)
+        self.report, self.heard, self.is_lost = report, now, False
+        return True
+
+    @property
+    def shards(self) -> dict[int, ShardReport]:
+        """What it says that it runs."""
+        return {each.shard: each for each in self.report.shards} if self.report is not None else {}
+
+    def is_clock_off(self, tolerance_s: float) -> bool:
+        """Whether the clocks differ by more. A report is under way for a while, which makes the node's clock look late, never early: so
+        the earliest of the last looks is nearest to the truth."""
+        return bool(self._ahead_s) and abs(max(self._ahead_s)) > tolerance_s
+
+    def may_have(self, rules: ClusterRules) -> bool:
+        """Whether it may be given another shard."""
+        if self.report is None or self.is_lost or self.must_lose(rules):
+            return False
+        return self.report.free_disk >= rules.low_disk and self.report.free_memory >= rules.low_memory
+
+    def must_lose(self, rules: ClusterRules) -> bool:
+        """Whether its shards have to move, if another node can have them."""
+        if self.report is None or self.is_draining or self.is_refused(rules):
+            return True
+        return self.report.free_disk < rules.low_disk // 2 or self.report.free_memory < rules.low_memory // 2
+
+    def is_refused(self, rules: ClusterRules) -> bool:
+        """Whether it may run nothing, even if no other node can: its clock is wrong, so it would ask hosts too early, or it speaks
+        another protocol."""
+        return self.is_clock_off(rules.clock_off_s) or (self.report is not None and self.report.protocol != PROTOCOL)

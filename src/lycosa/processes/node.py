@@ -1,0 +1,232 @@
+"""A node: the processes of its workers, started, spoken to, watched and ended. What is to be done is decided by ``cluster.node_plan``.
+
+After a worker's death its part of the folder is recovered before the next process gets the job, while the other workers go on; the URLs
+that were in flight are under suspicion then (``attempts.crashes``), so a page that kills its worker ends as a recorded failure.
+The memory of the machine is the node's affair: it adds up what its processes hold and tells them, and each judges what it has to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+import time
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from lycosa.cluster.messages import ToCoordinator, ToNode
+from lycosa.cluster.node_plan import Act, Died, GiveUp, Machine, NodePlan, Note, Reply, StartWorker, TellCoordinator, TellWorker
+from lycosa.config.units import show_mb
+from lycosa.folder.run_cost import cpu_s
+from lycosa.processes.parser_notes import ParserNotes
+from lycosa.processes.session import Session
+from lycosa.processes.worker_handle import WorkerFailed, WorkerHandle, WorkerNotStarted
+from lycosa.system.memory import held_by
+from lycosa.system.memory_plan import MemoryPlan
+from lycosa.system.memory_relief import FAR
+from lycosa.system.shortage import in_thread, pause_s
+from lycosa.worker.messages import Ended, Failed, FromWorker, Memory, ProcessMemory, Progress, Start, ToWorker, total
+from lycosa.worker.plugins import registered
+
+_MEMORY_S = 0.5
+_STALLED_S = 60.0  # between lines about parcels that are not taken
+
+
+class Listener(Protocol):
+    """Whoever runs the node."""
+
+    def hear_node(self, message: ToCoordinator) -> None:
+        """A message for the coordinator."""
+        ...
+
+    def note(self, text: str) -> None:
+        """One line for the operator."""
+        ...
+
+    def progressed(self) -> None:
+        """A worker reported: the totals changed."""
+        ...
+
+    def failed(self, error: BaseException) -> None:
+        """The node cannot go on."""
+        ...
+
+    def places(self) -> list[str]:
+        """The places that a new worker is started with."""
+        ...
+
+
+class Node:
+    """The workers of one run over a crawl folder, on this machine."""
+
+    def __init__(self, session: Session, plan: MemoryPlan, listener: Listener) -> None:
+        self._session = session
+        self._memory = plan
+        self._listener = listener
+        self.plan = NodePlan(f"{session.manifest.crawl}:{session.manifest.runs}")
+        partitions, count = session.config.frontier.partitions, plan.workers
+        self._handles = [
+            WorkerHandle(number, tuple(range(number, partitions, count)), session.lock_filenos, self._hear_worker)
+            for number in range(count)
+        ]
+        self._sockets = Path(tempfile.mkdtemp(prefix="lycosa-")) if count > 1 else None
+        self._plugins = registered()
+        self._parser_notes = ParserNotes()
+        self._told_relief: set[str] = set()
+        self._next_told = self._next_stalled = 0.0
+        self._tasks: set[asyncio.Task[None]] = set()  # messages on their way and processes
+
+    def __repr__(self) -> str:
+        return f"<Node {self.plan!r} {self._handles!r}>"
+
+    # -- what whoever runs it does ------------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """To be called several times a second."""
+        self._do(self.plan.tick(time.monotonic(), Machine(time.time(), 0, 0)))
+
+    def hear(self, message: ToNode) -> None:
+        """A coordinator's message."""
+        self._do(self.plan.hear(message, time.monotonic()))
+
+    def kill(self) -> None:
+        """Ends all processes at once; none is started again."""
+        self._do(self.plan.abandon(time.monotonic()))
+        for handle in self._handles:
+            handle.kill()
+
+    async def close(self) -> None:
+        """Waits until all processes are gone; they were told to end, or killed."""
+        while self._tasks:
+            await asyncio.wait(set(self._tasks))
+        if self._sockets is not None:
+            shutil.rmtree(self._sockets, ignore_errors=True)
+
+    def total(self) -> Progress:
+        """The workers' reports added up, with what all processes hold."""
+        progress = total([handle.progress for handle in self._handles])
+        mine = held_by()
+        memory = [ProcessMemory("supervisor", *mine, cpu_s())]
+        for handle in self._handles:
+            which = f" {handle.number}" if len(self._handles) > 1 else ""
+            memory += [msgspec.structs.replace(each, part=each.part + which) for each in handle.progress.memory]
+        # The program's code is the same pages in all processes.
+        held = sum(each.own_bytes for each in memory) + mine.mapped_bytes
+        return msgspec.structs.replace(progress, memory=memory, memory_bytes=held, memory_bound=self._memory.total)
+
+    # -- acts -----------------------------------------------------------------------------------------------------------
+
+    def _do(self, acts: list[Act]) -> None:
+        for act in acts:
+            if isinstance(act, StartWorker):
+                self._begin(self._run(self._handles[act.shard], act))
+            elif isinstance(act, TellWorker):
+                self._say(self._handles[act.shard], act.message)
+            elif isinstance(act, TellCoordinator | Reply):
+                self._listener.hear_node(act.message)
+            elif isinstance(act, Note):
+                self._listener.note(act.text)
+            else:
+                self._give_up(act)
+
+    def _give_up(self, act: GiveUp) -> None:
+        failed = act.failed
+        error = WorkerFailed(failed.kind, failed.text, failed.trace, failed.errno, failed.filename, failed.is_passing)
+        self._listener.failed(error)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _say(self, handle: WorkerHandle, message: ToWorker) -> None:
+        self._begin(handle.say(message))
+
+    async def _run(self, handle: WorkerHandle, act: StartWorker) -> None:
+        """One process of a worker, from the recovery before it to its end."""
+        try:
+            if act.process > 1:
+                await self._recover(handle)
+            ending = await self._run_process(handle, act)
+        except Exception as error:
+            self._listener.failed(error)
+            ending = Died(str(error))
+        self._do(self.plan.worker_ended(handle.number, ending, time.monotonic()))
+
+    async def _recover(self, handle: WorkerHandle) -> None:
+        recovered = await in_thread(
+            lambda: self._session.recover_worker(handle.number, handle.owned),
+            lambda: self._listener.note(f"worker {handle.number} cannot be started (no thread can be): trying again until it can"),
+        )
+        handle.last_commit = recovered.last_commit
+
+    async def _run_process(self, handle: WorkerHandle, act: StartWorker) -> Ended | Failed | Died:
+        """Waits while the system has no process to give."""
+        attempt = 0
+        while not self.plan.is_abandoned:
+            stop = self.plan.greeting(handle.number)
+            try:
+                ended = await handle.run(self._start_of(handle, act.process), (stop,) if stop is not None else ())
+            except WorkerNotStarted as error:
+                if stop is not None:
+                    return Ended(stop.end, handle.progress)
+                attempt += 1
+                if attempt == 1:
+                    self._listener.note(f"worker {handle.number} cannot be started ({error}): trying again until it can")
+                await asyncio.sleep(pause_s(attempt))
+            else:
+                return ended if ended is not None else Died(handle.how_it_died())
+        return Died("")
+
+    def _start_of(self, handle: WorkerHandle, process: int) -> Start:
+        job = self._session.job(handle.number, handle.owned)
+        sockets = tuple(str(self._sockets / f"w{other.number}") for other in self._handles) if self._sockets else ()
+        return Start(
+            str(job.folder),
+            job.config,
+            job.manifest,
+            job.number,
+            tuple(job.owned),
+            job.software,
+            job.user_agent,
+            handle.last_commit or job.last_commit,
+            sockets,
+            self._listener.places(),
+            self._memory,
+            self._session.time_base,
+            str(job.machine_table or ""),
+            self._plugins,
+            process,
+        )
+
+    # -- what workers say -----------------------------------------------------------------------------------------------
+
+    def _hear_worker(self, handle: WorkerHandle, message: FromWorker) -> None:
+        if isinstance(message, Progress | Ended):
+            if note := self._parser_notes.hear(handle.number, handle.progress.parser):
+                self._listener.note(note)
+            self._listener.progressed()
+        self._do(self.plan.worker_said(handle.number, message, time.monotonic()))
+
+    def tell_memory(self, progress: Progress) -> None:
+        """Near the bound, and until it is far again: each worker judges by the sum what it has to do."""
+        now = time.monotonic()
+        if now < self._next_told or not (progress.relief or progress.memory_bytes >= FAR * self._memory.total):
+            return
+        self._next_told = now + _MEMORY_S
+        for handle in self._handles:
+            self._say(handle, Memory(progress.memory_bytes))
+        if progress.relief and progress.relief not in self._told_relief:
+            self._told_relief.add(progress.relief)
+            held, bound = show_mb(progress.memory_bytes), show_mb(self._memory.total)
+            self._listener.note(f"memory is near its bound ({held} of {bound}): a worker {progress.relief}")
+
+    def tell_stalled(self, progress: Progress) -> None:
+        """Workers that wait for each other look like a crawl that has little to do."""
+        now = time.monotonic()
+        if progress.undelivered and now >= self._next_stalled:
+            self._next_stalled = now + _STALLED_S
+            self._listener.note(f"waiting for {progress.undelivered}")

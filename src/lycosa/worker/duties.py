@@ -1,0 +1,144 @@
+"""What a worker does about the coordinator's messages, and what it tells it: for worker processes and for simulations.
+
+The messages may be lost, repeated, late or overtaken (``messages``), so all that is told is a state: ``report`` is said about twice a
+second, and whatever the coordinator finds missing in it comes again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from lycosa.worker.assembly import Assembled
+from lycosa.worker.messages import (
+    Joined,
+    JoinedTaken,
+    JoinScope,
+    LiveSettings,
+    NoMoreCalls,
+    Permit,
+    Probe,
+    ProbeAnswer,
+    Seeds,
+    SeedsTaken,
+    ToldCoordinator,
+    ToldWorker,
+    WorkerStatus,
+)
+from lycosa.worker.permits import GrantedPermits
+
+_SEEDS_AT_ONCE = 50  # in one step of the loop: 10 ms
+_ANSWERS = 1000  # that are kept for a request that is repeated
+_JOINED_AT_ONCE = 10_000  # URLs of one message
+
+
+class Duties:
+    """One per worker process. ``term`` numbers the owners of the shard, ``places`` is how many places the worker was started with.
+
+    ``tell`` takes what is said between two reports. One ``hear`` at a time.
+    """
+
+    def __init__(self, assembled: Assembled, term: int, places: int, tell: Callable[[ToldCoordinator], None]) -> None:
+        self._assembled = assembled
+        self._term = term
+        self._places = places
+        self._tell = tell
+        self._answers: dict[str, SeedsTaken] = {}
+        self._under_way: set[str] = set()
+        self._joined_before = 0  # places that the coordinator has taken
+        self._settings = LiveSettings(0, {})
+        permits = assembled.permits
+        self._counted = permits.counted if isinstance(permits, GrantedPermits) else _captures(assembled)
+        assembled.worker.expects_more = True
+
+    def __repr__(self) -> str:
+        return f"<Duties term={self._term} answered={len(self._answers)} joined={self._joined_before} places={self._places}>"
+
+    # -- what is told -----------------------------------------------------------------------------------------------
+
+    def status(self) -> WorkerStatus:
+        """How the worker stands now."""
+        permits, worker = self._assembled.permits, self._assembled.worker
+        serial, may, wants = 0, self._counted, False
+        if isinstance(permits, GrantedPermits):
+            serial, may, wants = permits.serial, permits.may, permits.is_waiting
+        return WorkerStatus(self._term, self._counted, serial, may, wants, worker.expects_more, self._places, self._settings.version)
+
+    def report(self) -> list[ToldCoordinator]:
+        """What is said about twice a second, beside the worker's progress."""
+        permits = self._assembled.permits
+        if self._assembled.worker.is_idle and isinstance(permits, GrantedPermits):
+            permits.return_unused()
+        told: list[ToldCoordinator] = [self.status()]
+        if joined := self._assembled.intake.joined[:_JOINED_AT_ONCE]:
+            told.append(Joined(self._joined_before, joined))
+        return told
+
+    def want_permits(self) -> None:
+        """The permits changed, or none is left: the coordinator hears of it at once."""
+        self._tell(self.status())
+
+    # -- what is heard ----------------------------------------------------------------------------------------------
+
+    async def hear(self, message: ToldWorker) -> None:
+        """Does what the coordinator says; returns when that is done. A request is done when its commit is on disk."""
+        permits, worker = self._assembled.permits, self._assembled.worker
+        if isinstance(message, Seeds):
+            await self._take_seeds(message)
+        elif isinstance(message, NoMoreCalls):
+            worker.expects_more = False
+        elif isinstance(message, JoinScope):
+            self._join(message)
+        elif isinstance(message, JoinedTaken):
+            if message.upto > self._joined_before:
+                del self._assembled.intake.joined[: message.upto - self._joined_before]
+                self._joined_before = message.upto
+            self._places = max(self._places, message.places)
+        elif isinstance(message, Permit) and isinstance(permits, GrantedPermits):
+            permits.permitted(message.serial, message.captures)
+        elif isinstance(message, LiveSettings):
+            if message.version > self._settings.version:
+                self._settings = message
+        elif isinstance(message, Probe):
+            self._tell(self._answer(message))
+        worker.wake()
+
+    async def _take_seeds(self, message: Seeds) -> None:
+        if message.call in self._under_way:
+            return
+        if message.call not in self._answers:
+            self._under_way.add(message.call)
+            try:
+                refused = []
+                for start in range(0, len(message.raw), _SEEDS_AT_ONCE):
+                    refused += self._assembled.intake.seeds(message.raw[start : start + _SEEDS_AT_ONCE])
+                    await asyncio.sleep(0)
+                await self._assembled.worker.committer.commit()
+            finally:
+                self._under_way.discard(message.call)
+            self._answers[message.call] = SeedsTaken(message.call, refused)
+            if len(self._answers) > _ANSWERS:
+                del self._answers[next(iter(self._answers))]
+        self._tell(self._answers[message.call])
+
+    def _join(self, message: JoinScope) -> None:
+        known = self._places - message.first
+        if known >= 0:  # else one before it is missing, and comes again
+            self._assembled.intake.join(message.urls[known:])
+            self._places = max(self._places, message.first + len(message.urls))
+
+    def _answer(self, probe: Probe) -> ProbeAnswer:
+        worker, delivery = self._assembled.worker, self._assembled.delivery
+        requests = sum(partition.counters.requests for partition in worker.frontier.partitions.values())
+        is_quiet = delivery.is_idle and not self._under_way
+        return ProbeAnswer(
+            probe.round,
+            worker.is_idle and is_quiet,
+            requests + delivery.activity,
+            worker.reaches_nobody and is_quiet,
+            worker.committer.commits,
+        )
+
+
+def _captures(assembled: Assembled) -> int:
+    return sum(partition.counters.captures for partition in assembled.worker.frontier.partitions.values())
