@@ -109,7 +109,7 @@ class Relay(msgspec.Struct, frozen=True, tag=True):
 
 
 class Ask(msgspec.Struct, frozen=True, tag=True):
-    """A request to the owners of some shards (none = all). Answered by ``Answered`` when all have; repeated as often as the caller likes."""
+    """A request to the owners of some shards (none = all). Answered by ``Answered`` when all have; repeated as often as is liked."""
 
     request: Request
     shards: tuple[int, ...] = ()

@@ -6,8 +6,8 @@
         |         |-> ASKING -> STARTING    fenced, or an append of unknown outcome: again, under a greater assignment number
         `---------`-> FAILED                another try would not help
 
-A node obeys the coordinator with the greatest number that it heard, tells lower ones so, and follows that coordinator's newest list. It goes
-on with what it runs while no coordinator speaks. A death is a process that ended without saying why, or for lack of memory or threads:
+A node obeys the coordinator with the greatest number that it heard, tells lower ones so, and follows that coordinator's newest list. It
+goes on with what it runs while no coordinator speaks. A death is a process that ended without saying why, or for lack of memory or threads:
 only that may accuse URLs. The first is answered at once, later ones after a pause that doubles while no commit is made in between, and
 after ten such deaths in a row the worker cannot go on.
 """
