@@ -86,7 +86,7 @@ class Arrivals:
             raise ValueError(f"{type(message).__name__} is not a call")
         refused = self._takers.intake.seeds(message.raw)
         await self._next_commit()
-        return encode(SeedsTaken(refused))
+        return encode(SeedsTaken(message.call, refused))
 
     async def receive(self, parcel: Parcel) -> None:
         """Takes a parcel; returns when the commit that took it is on disk."""

@@ -39,20 +39,28 @@ class Reach(Protocol):
     def __call__(self, point: str) -> None: ...
 
 
+class Cut(msgspec.Struct, frozen=True):
+    """What a commit holds of the exchange: pairs of partitions with new parcels, and the position up to which the inbox topic is taken
+    (0: there is no topic, or nothing was read)."""
+
+    posted: frozenset[tuple[int, int]] = frozenset()
+    inbox: int = 0
+
+
 class Mail(Protocol):
     """Outboxes towards the partitions of other workers."""
 
-    def cut(self) -> object: ...
-    def send(self, posted: object) -> None: ...
+    def cut(self) -> Cut: ...
+    def send(self, cut: Cut) -> None: ...
 
 
 class NoMail:
     """A worker that owns all partitions."""
 
-    def cut(self) -> object:
-        return None
+    def cut(self) -> Cut:
+        return Cut()
 
-    def send(self, posted: object) -> None:
+    def send(self, cut: Cut) -> None:
         return None
 
 
@@ -94,6 +102,7 @@ class Committer:
         self._closing: set[asyncio.Task[None]] = set()
         self._committed_at = clock.monotonic()
         self._next = books.shard.next_sequence
+        self._inbox = books.shard.last.inbox if books.shard.last else 0
         self._saved = self._next - 1  # the commit that the snapshots have
         self._marks: dict[int, Mark] = {}  # of commits of this run
         self._before = {number: mark_of(table) for number, table in books.shard.tables.items()}
@@ -171,10 +180,10 @@ class Committer:
         waiters, self.waiters = self.waiters, []
         for url in settled:
             books.crashes.finished(url)
-        posted = self.mail.cut()
+        cut = self.mail.cut()
         pending = books.store.freeze()
         batches = [PartitionBatch(number, writes) for number, p in partitions.items() if (writes := p.freeze())]
-        if batches or not pending.is_empty or is_last or books.lease.is_due(self._committed_at):
+        if batches or not pending.is_empty or is_last or cut.inbox != self._inbox or books.lease.is_due(self._committed_at):
             commit = Commit(
                 term=books.shard.term,
                 sequence=self._next,
@@ -184,6 +193,7 @@ class Committer:
                 time=self._clock.time(),
                 crawl=books.crawl,
                 shard=books.shard.number,
+                inbox=cut.inbox,
                 is_final=is_last,
             )
             for batch in batches:
@@ -200,7 +210,7 @@ class Committer:
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
-        self.mail.send(posted)
+        self.mail.send(cut)
         await self._tend()
 
     async def _write(self, pending: PendingWrite, commit: Commit) -> None:
@@ -216,7 +226,7 @@ class Committer:
                 raise
             else:
                 self._books.lease.renewed(began)
-                self._next, self.waits_for = commit.sequence + 1, ""
+                self._next, self._inbox, self.waits_for = commit.sequence + 1, commit.inbox, ""
                 return
 
     def _write_once(self, pending: PendingWrite, commit: Commit) -> float:

@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from lycosa.worker.arrivals import Arrivals
-from lycosa.worker.departures import Departures, Pair
-
-
-class Cut(msgspec.Struct, frozen=True):
-    """What a commit holds of the exchange: pairs of partitions with new parcels, and the position up to which the inbox topic is taken
-    (0: there is no topic, or nothing was read)."""
-
-    posted: frozenset[Pair] = frozenset()
-    inbox: int = 0
+from lycosa.worker.committing import Cut
+from lycosa.worker.departures import Departures
 
 
 class Delivery:
@@ -48,9 +39,8 @@ class Delivery:
         """A commit is being cut: what is in it."""
         return Cut(self.departures.cut(), self.arrivals.position)
 
-    def send(self, cut: object) -> None:
+    def send(self, cut: Cut) -> None:
         """The commit is on disk."""
-        assert isinstance(cut, Cut)
         self.departures.send(cut.posted)
         self.arrivals.committed(cut.inbox)
 
