@@ -30,16 +30,15 @@ class MemorySegments:
 
     def recover(self, lengths: Mapping[str, int]) -> Recovery:
         """See ``Segments``. Raises ``StoreDamaged``."""
-        self._lengths = dict(lengths)
-        report = Recovery()
         for name, committed in lengths.items():
-            kind, segment = name.partition("/")[0], layout.stem_of(name)
-            length = len(self._content(kind, segment, committed))
+            length = len(self._content(name.partition("/")[0], layout.stem_of(name), committed))
             if length != committed:
                 raise StoreDamaged(Path(name), length, committed)
+        self._lengths = dict(lengths)
+        report = Recovery()
         for key in [key for key in self._objects if key.startswith(self._prefix())]:
             kind, segment, offset = _parts_of(key)
-            if offset >= lengths.get(_open_name(kind, segment), 0) and layout.file_name(kind, segment) not in self._objects:
+            if offset >= self._committed_length(kind, segment):
                 del self._objects[key]
                 report.removed.append(key)
         return report
@@ -80,13 +79,18 @@ class MemorySegments:
     def read(self, segment: str, offset: int) -> StoredRecord:
         """See ``Segments``."""
         name = layout.stem_of(segment)
-        data = self._objects.get(layout.file_name(layout.WARC, name))
-        if data is None:
-            data = self._content(layout.WARC, name, None)
-        return record_at(iter((data[offset:],)), f"{segment}, byte {offset}")
+        return record_at(iter((self._content(layout.WARC, name, None)[offset:],)), f"{segment}, byte {offset}")
+
+    def _committed_length(self, kind: str, segment: str) -> int:
+        """What commits named of a segment; a closed one is not named any more, and is all of it."""
+        closed = self._objects.get(layout.file_name(kind, segment))
+        return self._lengths.get(_open_name(kind, segment), 0) if closed is None else len(closed)
 
     def _content(self, kind: str, segment: str, length: int | None) -> bytes:
-        """The parts up to a length, or all of them; as far as they join."""
+        """A closed segment; of an open one the parts up to a length, or all of them, as far as they join."""
+        closed = self._objects.get(layout.file_name(kind, segment))
+        if closed is not None:
+            return closed
         content = b""
         for offset, data in sorted(self._parts(kind, segment)):
             if offset == len(content) and (length is None or offset < length):
