@@ -1,9 +1,9 @@
 """The snapshots port over objects in memory, as an object store behaves: for tests, and for histories of many nodes.
 
-A snapshot is the rows of the shard's table as they were at one commit, in a few files, each an object under the hash of its content, and
-a list of them that is written last. So no two owners, and no two lives of a table, can mix their files. Two are kept. The newest is the
-one with the greatest (term, sequence), and it is used only if the log continues with the next commit; else the other one; else the takeover
-stops. Tables and URL-seen are local to the owner and are made anew by each: URL-seen from the table's own rows.
+A snapshot is one object with all rows of the shard's table as they were at one commit. Two are kept. The newest is the one with the
+greatest (term, sequence), and it is used only if the log continues with the next commit; else the other one; else the takeover stops.
+Tables
+and URL-seen are local to the owner and are made anew by each: URL-seen from the table's own rows.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from zlib import crc32
 
 import msgspec
 
-from lycosa.commit import NOTHING, Log, Mark
+from lycosa.commit import NOTHING, Commit, Log, Mark
 from lycosa.shard.opening import PartitionData
 from lycosa.store.memory_segments import Objects
+from lycosa.system.wire import UNREADABLE
 
 _KEPT = 2
 _FILES = 4  # of one snapshot
@@ -38,15 +39,27 @@ class MemorySnapshots:
 
     def restore(self, partition: int) -> PartitionData:
         """See ``Snapshots``. Raises ``SnapshotUnusable``."""
-        first = next((commit.mark for commit in self._log.read()), None)
-        usable = [key for key in self._keys() if first is None or _mark(key).sequence + 1 >= first.sequence]
-        if not usable and first is not None and first.sequence > 1:
-            raise SnapshotUnusable(f"shard {partition}: the log begins at commit {first.sequence}, the snapshots are {self._keys()}")
+        first = last = None
+        for last in self._log.read():
+            first = first or last
+        saved = sorted(map(_mark, self._keys()), reverse=True)
+        ends = last.mark if last else NOTHING
+        if saved and saved[0] > ends:
+            raise SnapshotUnusable(f"shard {partition}: there is a snapshot of commit {saved[0].sequence}, the log ends at {ends.sequence}")
+        needed = _before(first, partition)
         data = self._make()
-        if usable:
-            for name in msgspec.msgpack.decode(self._objects[max(usable, key=_mark)], type=list[str]):
-                data.table.write(msgspec.msgpack.decode(self._objects[name], type=dict[bytes, bytes]))
-        return data
+        for mark in saved:
+            rows = self._rows(mark) if mark.sequence >= needed else None
+            if rows is not None:
+                data.table.write(rows)
+                return data
+        if not needed:
+            return data
+        data.close()
+        raise SnapshotUnusable(
+            f"shard {partition}: the log begins at commit {first.sequence if first else 0} and continues commit {needed}; of the "
+            f"snapshots of commits {[mark.sequence for mark in saved]} none reaches there or can be read"
+        )
 
     def save(self, partition: int, data: PartitionData, mark: Mark) -> None:
         """See ``Snapshots``."""
@@ -56,7 +69,7 @@ class MemorySnapshots:
         for row, value in data.table.scan(b"", b"\xff"):
             files[crc32(row) % _FILES][row] = value
         names = [self._store(number, msgspec.msgpack.encode(rows)) for number, rows in enumerate(files)]
-        self._objects[f"{self._prefix()}{mark.term:010d}-{mark.sequence:020d}"] = msgspec.msgpack.encode(names)
+        self._objects[self._key(mark)] = msgspec.msgpack.encode(names)
         for key in self._keys()[:-_KEPT]:
             del self._objects[key]
 
@@ -65,6 +78,22 @@ class MemorySnapshots:
         name = f"files/{self._shard:05d}/{number}-{sha256(content).hexdigest()}"
         self._objects[name] = content
         return name
+
+    def _rows(self, mark: Mark) -> dict[bytes, bytes] | None:
+        """The content of a snapshot; ``None`` when it cannot be read, or a file is not what its name says."""
+        rows: dict[bytes, bytes] = {}
+        try:
+            for name in msgspec.msgpack.decode(self._objects[self._key(mark)], type=list[str]):
+                content = self._objects[name]
+                if not name.endswith(sha256(content).hexdigest()):
+                    return None
+                rows.update(msgspec.msgpack.decode(content, type=dict[bytes, bytes]))
+        except (KeyError, *UNREADABLE):
+            return None
+        return rows
+
+    def _key(self, mark: Mark) -> str:
+        return f"{self._prefix()}{mark.term:010d}-{mark.sequence:020d}"
 
     def _keys(self) -> list[str]:
         """From the oldest to the newest."""
@@ -75,6 +104,13 @@ class MemorySnapshots:
 
     def __repr__(self) -> str:
         return f"MemorySnapshots(shard={self._shard}, {[_mark(key) for key in self._keys()]})"
+
+
+def _before(first: Commit | None, partition: int) -> int:
+    """The sequence of the last commit to a partition that the log does not have any more; 0 when it has all. Its first commit says so."""
+    if first is None:
+        return 0
+    return first.before[partition].sequence if partition in first.before else first.sequence - 1
 
 
 def _mark(key: str) -> Mark:

@@ -1,0 +1,377 @@
+"""What every store of snapshots must do under a shard; each test runs on the tables of a folder and on objects in memory.
+
+The shard is opened by the code that a crawl uses (``open_shard``). After a crash at any commit its table is the fold of the commits in the
+log, and its URL-seen answers for exactly the URLs in the table. The commits are made here, without a crawl, so that many can be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lycosa.commit import (
+    MARK_KEY,
+    NOTHING,
+    Commit,
+    CommitLog,
+    Fenced,
+    FileLog,
+    Mark,
+    MemoryChangelog,
+    MemoryLog,
+    PartitionBatch,
+    marked,
+)
+from lycosa.config.sections import Config
+from lycosa.folder.names import mark_of, stamp_of
+from lycosa.kv.memory import MemoryKeyValue, MemoryStores
+from lycosa.kv.records import known_key
+from lycosa.seen.port import hashes_of
+from lycosa.seen.urls_sorted import SortedSeenUrls
+from lycosa.shard.folder_snapshots import FolderSnapshots
+from lycosa.shard.memory_snapshots import MemorySnapshots, SnapshotUnusable
+from lycosa.shard.opening import Ground, PartitionData, Shard, open_shard
+from lycosa.store import SegmentFiles
+from lycosa.store.memory_segments import MemorySegments
+
+CRAWL = "2f0cf3d2"
+URL8S = [bytes([byte]) * 8 for byte in range(20, 250, 23)]
+NEVER8S = [bytes([byte]) * 8 for byte in range(21, 250, 23)]
+
+Rows = dict[bytes, bytes | None]
+
+
+def url_row(number: int) -> bytes:
+    return b"U" + b"hosthost" + URL8S[number]
+
+
+class Place(Protocol):
+    """Where a shard is kept while its owners come and go."""
+
+    def ground(self) -> Ground:
+        """What the next owner stands on."""
+        ...
+
+    def end(self, shard: Shard) -> None:
+        """Its owner dies: what it did not make safe is gone."""
+        ...
+
+
+class Folder:
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._stores, self._term = folder, MemoryStores(), 0
+
+    def ground(self) -> Ground:
+        self._term += 1
+        log = FileLog(CommitLog(self._folder / "log", 0, file_bytes=200), self._term)
+        return Ground(log, SegmentFiles(self._folder, 0), FolderSnapshots(self._folder, Config(), self._open, [0]))
+
+    def end(self, shard: Shard) -> None:
+        self._stores.crash()
+        shard.ground.log.close()
+        for each in shard.data.values():
+            each.seen.close()
+
+    def _open(self, folder: Path) -> MemoryKeyValue:
+        folder.mkdir(parents=True, exist_ok=True)
+        return self._stores(folder)
+
+
+class Cluster:
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._numbers = folder, count()
+        self.objects: dict[str, bytes] = {}
+        self.changelog = MemoryChangelog(CRAWL, 0)
+
+    def ground(self) -> Ground:
+        log = MemoryLog(self.changelog)
+        return Ground(log, MemorySegments(self.objects, 0), MemorySnapshots(self.objects, 0, log, self._make))
+
+    def end(self, shard: Shard) -> None:
+        for each in shard.data.values():
+            each.seen.close()
+
+    def saved(self) -> list[Mark]:
+        """The snapshots, from the oldest to the newest."""
+        names = [key.rpartition("/")[2].partition("-") for key in self.objects if key.startswith("snapshots/")]
+        return sorted(Mark(int(term), int(sequence)) for term, _, sequence in names)
+
+    def damage(self, mark: Mark) -> None:
+        (key,) = (key for key in self.objects if key.endswith(f"{mark.term:010d}-{mark.sequence:020d}"))
+        self.objects[key] = self.objects[key][: len(self.objects[key]) // 2]
+
+    def _make(self) -> PartitionData:
+        return PartitionData(MemoryKeyValue(), SortedSeenUrls(self._folder / f"seen-{next(self._numbers)}"))
+
+
+PLACES: dict[str, Callable[[Path], Place]] = {"folder": Folder, "memory": Cluster}
+
+
+@pytest.fixture(params=sorted(PLACES))
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    return PLACES[request.param](tmp_path)
+
+
+class Owner:
+    """An owner of the shard, which commits like a worker does: log, table, URL-seen."""
+
+    def __init__(self, place: Place) -> None:
+        self.shard, self.recovered = open_shard(0, [0], place.ground())
+        self.data = self.shard.data[0]
+        self.next = self.shard.next_sequence
+
+    def commit(self, writes: Rows, is_applied: bool = True) -> Commit:
+        batches = [PartitionBatch(0, writes)] if writes else []
+        before = {0: mark_of(self.data.table)}
+        made = Commit(term=self.shard.term, sequence=self.next, wall=1e9, batches=batches, before=before, crawl=CRAWL, shard=0)
+        self.shard.ground.log.append(made)
+        self.next += 1
+        if writes and is_applied:
+            self.data.table.write(marked(batches[0], made.mark, 0))
+            if url8s := [key[9:] for key, value in writes.items() if key[:1] == b"U" and value is not None]:
+                self.data.seen.unseen(hashes_of(url8s))
+            self.data.seen.seal(stamp_of(made.mark))
+        return made
+
+    def save(self) -> None:
+        self.shard.ground.snapshots.save(0, self.data, mark_of(self.data.table))
+
+    def snapshot(self) -> None:
+        """As a worker takes one from time to time."""
+        self.save()
+        self.shard.ground.log.trim(self.next - 1)
+
+    def rows(self) -> dict[bytes, bytes]:
+        return {key: value for key, value in self.data.table.scan(b"", b"\xff") if key != MARK_KEY}
+
+    def check_seen(self) -> None:
+        """It remembers what it was asked for, so nothing is committed by this owner afterwards."""
+        known = {key[9:] for key in self.rows() if key[:1] == b"U"}
+        told = self.data.seen.unseen(hashes_of(URL8S + NEVER8S)).tolist()
+        assert told == [url8 not in known for url8 in URL8S + NEVER8S]
+
+
+class History:
+    """A place with what was committed there."""
+
+    def __init__(self, place: Place) -> None:
+        self.place, self.owner = place, Owner(place)
+        self.fold: dict[bytes, bytes] = {}
+        self.mark = NOTHING
+
+    def commit(self, writes: Rows, is_applied: bool = True) -> None:
+        made = self.owner.commit(writes, is_applied)
+        self.fold.update({key: value for key, value in writes.items() if value is not None})
+        for key in [key for key, value in writes.items() if value is None]:
+            self.fold.pop(key, None)
+        if writes:
+            self.mark = made.mark
+
+    def crash(self) -> Owner:
+        """The owner dies, and so does the next one, which is looked at; a third takes over. Gives the first one."""
+        died = self.owner
+        self.place.end(died.shard)
+        probe = Owner(self.place)
+        self._check(probe)
+        probe.check_seen()
+        self.place.end(probe.shard)
+        self.owner = Owner(self.place)
+        self._check(self.owner)
+        return died
+
+    def _check(self, owner: Owner) -> None:
+        assert owner.rows() == self.fold
+        assert mark_of(owner.data.table) == self.mark
+        assert owner.next == self.owner.next
+
+
+def test_a_shard_that_was_never_owned_is_empty(place: Place) -> None:
+    history = History(place)
+    assert history.owner.rows() == {}
+    assert history.owner.shard.next_sequence == 1
+    history.crash()
+
+
+def test_what_was_committed_and_not_yet_in_the_table_is_there_after_a_crash(place: Place) -> None:
+    history = History(place)
+    history.commit({url_row(0): b"a", b"k": b"1"})
+    history.commit({url_row(1): b"b", b"k": None}, is_applied=False)
+    history.crash()
+    assert history.owner.recovered.captures == {0: 0}
+
+
+def test_a_commit_that_writes_nothing_to_the_partition_is_counted(place: Place) -> None:
+    history = History(place)
+    history.commit({b"k": b"1"})
+    history.commit({})
+    history.owner.snapshot()
+    history.commit({})
+    history.crash()
+    assert history.owner.shard.next_sequence == 4
+
+
+def test_the_log_is_short_behind_snapshots(place: Place) -> None:
+    history = History(place)
+    for number in range(60):
+        history.commit({b"k": b"%d" % number})
+        if number % 10 == 9:
+            history.owner.snapshot()
+    assert 1 <= len(list(history.owner.shard.ground.log.read())) <= 20
+    history.crash()
+
+
+STEPS = st.one_of(
+    st.tuples(
+        st.sampled_from(["commit", "commit", "commit and crash"]),
+        st.dictionaries(st.integers(0, len(URL8S) - 1).map(url_row), st.binary(min_size=1, max_size=2), max_size=3),
+        st.dictionaries(st.sampled_from([b"k%d" % n for n in range(5)]), st.none() | st.binary(max_size=2), max_size=3),
+    ),
+    st.tuples(st.sampled_from(["snapshot", "save and crash", "crash", "zombie saves"]), st.just({}), st.just({})),
+)
+
+
+@pytest.mark.parametrize("kind", sorted(PLACES))
+@settings(max_examples=60, deadline=None)
+@given(steps=st.lists(STEPS, max_size=24))
+def test_after_any_history_the_shard_is_the_fold_of_its_log(
+    kind: str, steps: list[tuple[str, Rows, Rows]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    place = PLACES[kind](tmp_path_factory.mktemp("history"))
+    history = History(place)
+    zombies: list[tuple[Owner, PartitionData, Mark]] = []
+    for what, urls, others in steps:
+        if what.startswith("commit"):
+            history.commit({**urls, **others}, is_applied=what == "commit")
+        elif what == "snapshot":
+            history.owner.snapshot()
+        elif what == "save and crash":
+            history.owner.save()
+        if what == "zombie saves" and isinstance(place, Cluster) and zombies:
+            owner, data, mark = zombies[0]
+            owner.shard.ground.snapshots.save(0, data, mark)
+            with pytest.raises(Fenced):
+                owner.shard.ground.log.trim(mark.sequence)
+        if what.endswith("crash"):
+            died = history.crash()
+            zombies.append((died, died.data, mark_of(died.data.table)) if isinstance(place, Cluster) else (died, died.data, NOTHING))
+    history.crash()
+
+
+# Snapshots as objects.
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    return Cluster(tmp_path)
+
+
+def with_snapshots(cluster: Cluster, *sequences: int, upto: int) -> History:
+    """Commits up to ``upto``, with snapshots of these."""
+    history = History(cluster)
+    for sequence in range(1, upto + 1):
+        history.commit({url_row(sequence % len(URL8S)): b"%d" % sequence, b"k%d" % sequence: b""})
+        if sequence in sequences:
+            history.owner.snapshot()
+    return history
+
+
+def test_two_snapshots_are_kept(cluster: Cluster) -> None:
+    with_snapshots(cluster, 2, 4, 6, 8, upto=9)
+    assert cluster.saved() == [Mark(1, 6), Mark(1, 8)]
+
+
+def test_a_snapshot_of_the_same_commit_again_is_the_same_one(cluster: Cluster) -> None:
+    history = with_snapshots(cluster, 2, 4, upto=4)
+    before = dict(cluster.objects)
+    for _ in range(3):
+        history.crash()
+    assert cluster.objects == before
+
+
+def test_the_newest_is_the_one_of_the_latest_term_and_sequence_and_not_the_one_saved_last(cluster: Cluster) -> None:
+    history = with_snapshots(cluster, 2, upto=3)
+    zombie = history.owner
+    rows = history.fold.copy()
+    history.crash()
+    for sequence in (4, 5, 6):
+        history.commit({b"k%d" % sequence: b""})
+    history.owner.snapshot()
+    zombie.save()
+    assert zombie.rows() == rows
+    assert cluster.saved()[-1] == history.mark
+    history.crash()
+
+
+def test_the_other_snapshot_is_used_when_the_newest_cannot_be_read(cluster: Cluster) -> None:
+    history = with_snapshots(cluster, 3, 6, upto=8)
+    cluster.damage(Mark(1, 6))
+    history.crash()
+
+
+def test_the_other_snapshot_is_used_although_the_commits_behind_it_wrote_nothing(cluster: Cluster) -> None:
+    history = with_snapshots(cluster, upto=2)
+    history.commit({})
+    history.commit({})
+    history.owner.snapshot()  # of commit 2, and the log may go up to 4
+    history.commit({b"k": b"5"})
+    history.owner.snapshot()
+    assert cluster.saved() == [Mark(1, 2), Mark(1, 5)]
+    assert [each.sequence for each in history.owner.shard.ground.log.read()] == [5]
+    cluster.damage(Mark(1, 5))
+    history.crash()
+
+
+def test_without_a_snapshot_that_the_log_continues_a_takeover_stops(cluster: Cluster) -> None:
+    history = with_snapshots(cluster, 3, 6, upto=8)
+    cluster.damage(Mark(1, 6))
+    history.owner.shard.ground.log.trim(7)
+    history.owner.shard.ground.log.trim(8)
+    with pytest.raises(SnapshotUnusable, match="commit 8"):
+        Owner(cluster)
+
+
+def test_a_takeover_stops_when_all_snapshots_are_gone_and_the_log_does_not_begin_with_the_first_commit(cluster: Cluster) -> None:
+    with_snapshots(cluster, 3, 6, upto=8)
+    for key in [key for key in cluster.objects if key.startswith("snapshots/")]:
+        del cluster.objects[key]
+    with pytest.raises(SnapshotUnusable, match="commit 4"):
+        Owner(cluster)
+
+
+def test_a_takeover_stops_when_there_is_a_snapshot_of_a_commit_that_the_log_has_lost(cluster: Cluster) -> None:
+    history = with_snapshots(cluster, 3, upto=5)
+    history.owner.save()
+    cluster.changelog._entries = cluster.changelog._entries[:-1]
+    with pytest.raises(SnapshotUnusable, match="snapshot of commit 5, the log ends at 4"):
+        Owner(cluster)
+
+
+def test_a_snapshot_of_nothing_is_not_kept(cluster: Cluster) -> None:
+    history = History(cluster)
+    history.owner.snapshot()
+    history.commit({})
+    history.owner.snapshot()
+    assert cluster.saved() == []
+    history.crash()
+
+
+def test_each_owner_has_a_table_of_its_own(cluster: Cluster) -> None:
+    history = with_snapshots(cluster, 2, upto=3)
+    before = history.owner
+    after = Owner(cluster)
+    after.commit({b"k": b"after"})
+    assert b"k" not in before.rows()
+    with pytest.raises(Fenced):
+        before.commit({b"k": b"before"})
+
+
+def test_url_seen_confirms_nothing_that_only_an_index_holds(cluster: Cluster) -> None:
+    history = History(cluster)
+    history.commit({url_row(0): b"a", known_key(URL8S[1]): b"hosthost"})
+    history.crash()
