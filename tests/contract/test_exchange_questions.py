@@ -14,7 +14,19 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.exchange import ExchangeError, Handover, Inbox, InProcessExchange, Key, LookUp, Outbox, Parcel, Receiver, Sender, SocketExchange
+from lycosa.exchange import (
+    CallRefused,
+    ExchangeError,
+    Handover,
+    Inbox,
+    InProcessExchange,
+    Key,
+    NoAnswer,
+    Outbox,
+    Parcel,
+    Sender,
+    SocketExchange,
+)
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.kv.overlay import Overlay
 from lycosa.model.discovered import Discovered, LinkKind
@@ -28,21 +40,21 @@ async def takes_nothing(parcel: Parcel) -> None:
 class Ends:
     """The asking end, and how to register a partition at the answering one."""
 
-    def __init__(self, asking: InProcessExchange | SocketExchange, register: Callable[[int, Receiver, LookUp | None], None]) -> None:
+    def __init__(self, asking: InProcessExchange | SocketExchange, register: Callable[..., None]) -> None:
         self.asking, self.register = asking, register
 
 
 @pytest.fixture(params=["in_process", "sockets"])
 async def ends(request: pytest.FixtureRequest) -> AsyncIterator[Ends]:
     if request.param == "in_process":
-        exchange = InProcessExchange(deadline_s=1.0)
+        exchange = InProcessExchange(deadline_s=1.0, call_s=1.0)
         yield Ends(exchange, exchange.register)
         await exchange.close()
         return
     with tempfile.TemporaryDirectory(prefix="ly") as folder:
         sockets = Path(folder)
         both = [
-            SocketExchange(sockets / f"w{end}", lambda partition: sockets / f"w{partition % 2}", "c", 1.0, 8, answer_s=5.0)
+            SocketExchange(sockets / f"w{end}", lambda partition: sockets / f"w{partition % 2}", "c", 1.0, 8, answer_s=5.0, call_s=1.0)
             for end in (0, 1)
         ]
         for end in both:
@@ -120,6 +132,91 @@ async def test_three_workers_are_asked_at_the_same_time() -> None:
         assert await all_ends[0].ask([(n, b"C%d" % n) for n in range(3)]) == {b"C0": b"C00", b"C1": b"C11", b"C2": b"C22"}
         for end in all_ends:
             await end.close()
+
+
+# -- calls --------------------------------------------------------------------------------------------------------------
+
+
+async def reversed_body(body: bytes) -> bytes:
+    return body[::-1]
+
+
+async def test_a_call_gets_the_owners_reply_when_its_effect_is_committed(ends: Ends) -> None:
+    committed = asyncio.Event()
+    bodies: list[bytes] = []
+
+    async def answering(body: bytes) -> bytes:
+        bodies.append(body)
+        await committed.wait()
+        return b"done " + body
+
+    ends.register(1, takes_nothing, None, answering)
+    call = asyncio.create_task(ends.asking.call(1, b"seeds"))
+    async with asyncio.timeout(20):
+        while not bodies:  # noqa: ASYNC110
+            await asyncio.sleep(0.002)
+    assert not call.done()
+    committed.set()
+    assert await call == b"done seeds"
+
+
+async def test_many_calls_at_once_each_get_their_own_reply_beside_parcels_and_questions(ends: Ends) -> None:
+    ends.register(1, takes_nothing, lambda key: key, reversed_body)
+    ends.register(3, takes_nothing, lambda key: key, reversed_body)
+    parcels = [asyncio.create_task(ends.asking.post([Parcel(0, 1, number, [])])) for number in range(1, 9)]
+    bodies = [b"%d" % number for number in range(100, 300)]
+    calls = asyncio.gather(*(ends.asking.call(1 + 2 * (number % 2), body) for number, body in enumerate(bodies)))
+    assert await ends.asking.ask([(1, b"C")]) == {b"C": b"C"}
+    assert await calls == [body[::-1] for body in bodies]
+    for task in parcels:
+        task.cancel()
+    await asyncio.gather(*parcels, return_exceptions=True)
+
+
+async def test_an_error_of_the_owner_is_its_answer_and_nobody_there_is_none(ends: Ends) -> None:
+    async def refusing(body: bytes) -> bytes:
+        raise ValueError("not a call")
+
+    with pytest.raises(NoAnswer, match="partition 1 has no owner"):
+        await ends.asking.call(1, b"x")
+    ends.register(1, takes_nothing)
+    with pytest.raises(CallRefused, match="partition 1 answers no calls"):
+        await ends.asking.call(1, b"x")
+    ends.register(1, takes_nothing, None, refusing)
+    with pytest.raises(CallRefused, match=r"partition 1 refused a call.*not a call"):
+        await ends.asking.call(1, b"x")
+
+
+async def test_a_call_that_is_not_answered_in_time_is_an_error_and_repeating_it_gets_the_answer(ends: Ends) -> None:
+    committed = asyncio.Event()
+    ended: list[bytes] = []
+
+    async def answering(body: bytes) -> bytes:
+        await committed.wait()
+        ended.append(body)
+        return b"done"
+
+    ends.register(1, takes_nothing, None, answering)
+    with pytest.raises(NoAnswer, match=r"within 1.0 s"):
+        await ends.asking.call(1, b"x")
+    committed.set()
+    assert await ends.asking.call(1, b"x") == b"done"
+    assert ended == [b"x", b"x"]  # the first one was not cancelled
+
+
+async def test_a_new_owner_answers_instead_of_the_old_one(ends: Ends) -> None:
+    async def never(body: bytes) -> bytes:
+        await asyncio.Event().wait()
+        return b""
+
+    ends.register(1, takes_nothing, None, never)
+    waiting = asyncio.create_task(ends.asking.call(1, b"x"))
+    await asyncio.sleep(0.01)
+    ends.register(1, takes_nothing, None, reversed_body)
+    assert await ends.asking.call(1, b"ab") == b"ba"
+    await ends.asking.close()
+    with pytest.raises(NoAnswer, match="closed"):
+        await waiting
 
 
 # -- rows of content-seen -------------------------------------------------------------------------------------------

@@ -146,7 +146,7 @@ def handover(results: Sequence[BaseException | None]) -> Handover:
     return Handover(count, failure)
 
 
-async def awaited(task: asyncio.Task[T], deadline_s: float | None) -> T:
+async def awaited(task: asyncio.Future[T], deadline_s: float | None) -> T:
     """The task's result; when time is over, or the caller is cancelled, the task goes on. Raises ``ExchangeError``."""
     done, _ = await asyncio.wait({task}, timeout=deadline_s)
     if not done:

@@ -13,18 +13,18 @@ A receiver that takes each parcel that is the next one, and no other, takes 1 to
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
 
 from lycosa.exchange.errors import ExchangeError, PositionLost
 from lycosa.exchange.local import awaited
 from lycosa.exchange.port import Handover, Parcel
 
-Append = Callable[[Parcel], Coroutine[Any, Any, int]]
+Append = Callable[[Parcel], Awaitable[int]]
 """Appends a parcel to the topic of its destination; gives its position when the topic holds it durably.
 
-Appends that were begun in an order should land in that order, and one that is begun after another was acknowledged lands behind it.
-Raises ``ExchangeError`` when it is not known to have landed; it may land later.
+One that is begun after another was acknowledged lands behind it; those that are under way together may land in any order, though each
+that does not land in the order of the calls is posted again. Raises ``ExchangeError`` when it is not known to have landed; it may land
+later.
 """
 
 _READ_AT_ONCE = 64
@@ -35,15 +35,14 @@ class TopicPost:
 
     def __init__(self, append: Append, deadline_s: float = 30.0) -> None:
         self._append, self._deadline_s = append, deadline_s
-        self._running: set[asyncio.Task[int]] = set()
+        self._running: set[asyncio.Future[int]] = set()
 
     def __repr__(self) -> str:
         return f"TopicPost(unanswered={len(self._running)})"
 
     async def post(self, parcels: Sequence[Parcel]) -> Handover:
         """See ``Post``."""
-        loop = asyncio.get_running_loop()
-        tasks = [loop.create_task(self._append(parcel)) for parcel in parcels]
+        tasks = [asyncio.ensure_future(self._append(parcel)) for parcel in parcels]
         self._running.update(tasks)
         count = last = 0
         try:
@@ -79,15 +78,21 @@ class MemoryTopics:
         ends = {destination: self.end(destination) for destination in sorted(self._records)}
         return f"MemoryTopics(ends={ends}, trimmed={self._trimmed})"
 
-    async def append(self, parcel: Parcel) -> int:
-        """See ``Append``. It lands before anything is waited for."""
+    def append(self, parcel: Parcel) -> asyncio.Future[int]:
+        """See ``Append``. It has landed when this returns."""
         self._records.setdefault(parcel.destination, []).append(parcel)
         self._news.pop(parcel.destination, asyncio.Event()).set()
-        return self.end(parcel.destination)
+        appended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        appended.set_result(self.end(parcel.destination))
+        return appended
 
     def end(self, destination: int) -> int:
         """The position of the last record; 0 when there was none yet."""
         return self._trimmed.get(destination, 0) + len(self._records.get(destination, ()))
+
+    def records(self, destination: int) -> list[Parcel]:
+        """What a topic holds, in order."""
+        return list(self._records.get(destination, ()))
 
     def trim(self, destination: int, until: int) -> None:
         """Drops the records up to a position."""
