@@ -1,13 +1,19 @@
-"""A crawl by several workers in one process and in virtual time: what the supervisor does for processes, with an exchange in memory."""
+"""A crawl by several workers in one process and in virtual time: the real coordinator and node plan, with tasks for processes."""
 
 from __future__ import annotations
 
 import asyncio
 import random
+from collections import deque
 from collections.abc import Callable, Sequence
 
 import msgspec
 
+from lycosa.cluster.control import Control
+from lycosa.cluster.coordinator import Coordinator
+from lycosa.cluster.messages import CALLER, Ask, Assignments, NoMoreAsks, Outgoing, Relay
+from lycosa.cluster.node_plan import Act, Machine, NodePlan, StartWorker, TellCoordinator, TellWorker
+from lycosa.cluster.rules import ONE_PROCESS
 from lycosa.exchange import ExchangeEnds, InProcessExchange, Key
 from lycosa.model.end import End
 from lycosa.parse.inline import InlineParser
@@ -16,7 +22,10 @@ from lycosa.synthetic import Faults, SyntheticFetcher, VirtualOffload, run_virtu
 from lycosa.synthetic.crawl import VirtualCrawl
 from lycosa.synthetic.faults import FaultyFetcher, FaultyOffload
 from lycosa.worker.assembly import Assembled, Ports, assemble
-from lycosa.worker.permits import GrantedPermits
+from lycosa.worker.duties import Duties
+from lycosa.worker.messages import Ended, FromWorker, Progress, Seeds, Stop, ToldWorker
+
+_TICK_S = 1.0
 
 
 class SlowExchange(InProcessExchange):
@@ -62,34 +71,28 @@ async def _main(
 ) -> list[Assembled]:
     loop = asyncio.get_running_loop()
     with crawl.session() as session:
-        running = [
-            assemble(
-                session.job(number, tuple(range(number, crawl.config.frontier.partitions, workers))),
-                msgspec.structs.replace(_ports(crawl, number, faults), exchange=ExchangeEnds(exchange, exchange) if workers > 1 else None),
-                (lambda _: None) if workers > 1 else None,
-            )
-            for number in range(workers)
-        ]
-        for each in running:
+
+        def start(number: int, tell_want: Callable[[], None]) -> Assembled:
+            owned = tuple(range(number, crawl.config.frontier.partitions, workers))
+            ends = ExchangeEnds(exchange, exchange) if workers > 1 else None
+            ports = msgspec.structs.replace(_ports(crawl, number, faults), exchange=ends)
+            each = assemble(session.job(number, owned), ports, tell_want if workers > 1 else None)
             meanwhile(each)
             if workers > 1:
                 for partition in each.worker.frontier.partitions:
                     exchange.register(partition, each.delivery.arrivals.receive, each.delivery.arrivals.look_up(partition))
                 each.delivery.start()
-        for each in running:
-            each.intake.seeds(seeds)
-        tasks = [loop.create_task(each.worker.run()) for each in running]
+            return each
+
+        coordinator = Coordinator(1, workers, crawl.config.limits, ONE_PROCESS, loop.time(), Control(places=session.recovered.places))
+        machine = OneMachine(coordinator, start, len(session.recovered.places))
         try:
-            if workers > 1:
-                watch = loop.create_task(_end_together(running))
-                await asyncio.wait([watch, *tasks], return_when=asyncio.FIRST_COMPLETED)
-                watch.cancel()
             async with asyncio.timeout(crawl.longest_s):
-                await asyncio.gather(*tasks)
+                await machine.run(seeds)
         finally:
             crawl.now = loop.time()
-            for task in tasks:
-                task.cancel()
+            machine.cancel()
+        running = [each.assembled for _, each in sorted(machine.workers.items())]
         for each in running:
             await each.delivery.close()
         await exchange.close()
@@ -98,22 +101,114 @@ async def _main(
     return running
 
 
-async def _end_together(running: list[Assembled]) -> None:
-    """Two looks at which everybody is idle and nothing happened in between."""
-    last = -1
-    while True:
-        await asyncio.sleep(1.5)
-        activity = sum(
-            each.delivery.activity + sum(p.counters.requests for p in each.worker.frontier.partitions.values()) for each in running
+class _Worker:
+    """A worker as tasks: its loop, and what it does about the messages that it is told, one after the other."""
+
+    def __init__(self, assembled: Assembled, duties: Duties) -> None:
+        self.assembled, self.duties = assembled, duties
+        self.told: asyncio.Queue[ToldWorker] = asyncio.Queue()
+        loop = asyncio.get_running_loop()
+        self.tasks = [loop.create_task(assembled.worker.run()), loop.create_task(self._listen())]
+
+    async def _listen(self) -> None:
+        while True:
+            await self.duties.hear(await self.told.get())
+
+    def progress(self) -> Progress:
+        """As little as coordinators and nodes need: it is made very often."""
+        worker, counters = self.assembled.worker, [p.counters for p in self.assembled.worker.frontier.partitions.values()]
+        return Progress(
+            captures=sum(each.captures for each in counters),
+            committed=worker.committer.captures,
+            body_bytes=sum(each.body_bytes for each in counters),
+            commits=worker.committer.commits,
+            is_idle=worker.is_idle,
+            reaches_nobody=worker.reaches_nobody,
         )
-        is_idle = all(each.worker.is_idle and each.delivery.is_idle for each in running)
-        if is_idle and activity == last:
-            break
-        last = activity if is_idle else -1
-    for each in running:
-        assert isinstance(each.permits, GrantedPermits)
-        each.worker.stop(End.FINISHED)
-    await asyncio.Event().wait()
+
+
+class OneMachine:
+    """The coordinator and the node's plan that run a real crawl, with tasks in place of processes."""
+
+    def __init__(self, coordinator: Coordinator, start: Callable[[int, Callable[[], None]], Assembled], places: int) -> None:
+        self._coordinator, self._start, self._places = coordinator, start, places
+        self._plan = NodePlan("1")
+        self._waiting: deque[tuple[str, object]] = deque()
+        self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._is_handling = False
+        self.workers: dict[int, _Worker] = {}
+
+    async def run(self, seeds: list[str]) -> None:
+        """Until all workers have ended. Raises what one of them raised."""
+        loop = asyncio.get_running_loop()
+        self._carry(CALLER, Ask(Seeds("seeds", seeds)))
+        self._carry(CALLER, NoMoreAsks())
+        while not self._coordinator.is_over:
+            self._do(self._plan.tick(loop.time(), Machine(loop.time(), 0, 0)))
+            for number in self._plan.alive:
+                each = self.workers[number]
+                for message in (*each.duties.report(), each.progress()):
+                    self._do(self._plan.worker_said(number, message, loop.time()))
+            for outgoing in self._coordinator.tick(loop.time(), loop.time()):
+                self._carry("", outgoing)
+            await asyncio.wait([self._failure], timeout=_TICK_S)
+            if self._failure.done():
+                self._failure.result()
+
+    def cancel(self) -> None:
+        for each in self.workers.values():
+            for task in each.tasks:
+                task.cancel()
+        self._failure.cancel()
+
+    def _carry(self, sender: str, message: object) -> None:
+        self._waiting.append((sender, message))
+        if self._is_handling:
+            return
+        self._is_handling = True
+        while self._waiting:
+            sender, message = self._waiting.popleft()
+            now = asyncio.get_running_loop().time()
+            if not isinstance(message, Outgoing):
+                self._waiting += [("", each) for each in self._coordinator.hear(sender, message, now)]  # type: ignore[arg-type]
+            elif isinstance(message.message, Assignments | Relay):
+                self._do(self._plan.hear(message.message, now))
+        self._is_handling = False
+
+    def _do(self, acts: list[Act]) -> None:
+        for act in acts:
+            if isinstance(act, StartWorker):
+                self._start_worker(act)
+            elif isinstance(act, TellCoordinator):
+                self._carry("node", act.message)
+            elif isinstance(act, TellWorker) and isinstance(act.message, Stop):
+                self.workers[act.shard].assembled.worker.stop(End(act.message.end))
+            elif isinstance(act, TellWorker):
+                self.workers[act.shard].told.put_nowait(act.message)  # type: ignore[arg-type]
+
+    def _start_worker(self, act: StartWorker) -> None:
+        number = act.shard
+
+        def say(message: FromWorker) -> None:
+            self._do(self._plan.worker_said(number, message, asyncio.get_running_loop().time()))
+
+        def want_permits() -> None:
+            self.workers[number].duties.want_permits()
+
+        assembled = self._start(number, want_permits)
+        worker = self.workers[number] = _Worker(assembled, Duties(assembled, act.process, self._places, say))
+        for task in worker.tasks:
+            task.add_done_callback(lambda task: self._ended(number, task))
+
+    def _ended(self, number: int, task: asyncio.Task[End | None]) -> None:
+        if task.cancelled() or self._failure.done():
+            return
+        if (error := task.exception()) is not None:
+            self._failure.set_exception(error)
+        elif (end := task.result()) is not None:
+            worker, now = self.workers[number], asyncio.get_running_loop().time()
+            worker.tasks[1].cancel()
+            self._do(self._plan.worker_ended(number, Ended(end.value, worker.progress()), now))
 
 
 def _ports(crawl: VirtualCrawl, number: int, faults: Faults | None) -> Ports:
