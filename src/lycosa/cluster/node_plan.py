@@ -22,6 +22,8 @@ from lycosa.worker.messages import Ended, Failed, FromWorker, Progress, Stop, To
 
 MOST_DEATHS = 10
 """In a row, without a commit in between."""
+CAREFUL_DEATHS = 3
+"""After so many of them the next process starts carefully."""
 REPORT_S = 1.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0  # before a worker that died in vain is started again
 _OURS = "lycosa.commit."
@@ -36,6 +38,8 @@ class StartWorker(msgspec.Struct, frozen=True):
     shard: int
     assignment: int
     process: int
+    is_careful: bool = False
+    """It died again and again without a commit: see ``Job``."""
 
 
 class TellWorker(msgspec.Struct, frozen=True):
@@ -212,7 +216,7 @@ class NodePlan:
         self._number(run, shard, assignment)
         run.state, run.term, run.end, run.why = ShardState.STARTING, -1, "", ""
         process = self._processes[shard] = self._processes.get(shard, 0) + 1
-        return StartWorker(shard, assignment, process)
+        return StartWorker(shard, assignment, process, run.fruitless >= CAREFUL_DEATHS)
 
     def _number(self, run: _Run, shard: int, assignment: int) -> None:
         if assignment != run.assignment:

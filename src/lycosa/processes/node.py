@@ -169,7 +169,7 @@ class Node:
         while not self.plan.is_abandoned:
             stop = self.plan.greeting(handle.number)
             try:
-                ended = await handle.run(self._start_of(handle, act.process), (stop,) if stop is not None else ())
+                ended = await handle.run(self._start_of(handle, act), (stop,) if stop is not None else ())
             except WorkerNotStarted as error:
                 if stop is not None:
                     return Ended(stop.end, handle.progress)
@@ -181,7 +181,7 @@ class Node:
                 return ended if ended is not None else Died(handle.how_it_died())
         return Died("")
 
-    def _start_of(self, handle: WorkerHandle, process: int) -> Start:
+    def _start_of(self, handle: WorkerHandle, act: StartWorker) -> Start:
         job = self._session.job(handle.number, handle.owned)
         sockets = tuple(str(self._sockets / f"w{other.number}") for other in self._handles) if self._sockets else ()
         return Start(
@@ -199,7 +199,8 @@ class Node:
             self._session.time_base,
             str(job.machine_table or ""),
             self._plugins,
-            process,
+            act.process,
+            act.is_careful,
         )
 
     # -- what workers say -----------------------------------------------------------------------------------------------

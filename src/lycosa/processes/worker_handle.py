@@ -61,7 +61,6 @@ class WorkerHandle:
         self.owned = owned
         self.progress = Progress()
         self.last_commit = 0.0  # of this worker, after a death (wall seconds)
-        self.is_careful = False  # its next process, after deaths that nothing came of
         self._lock_filenos = lock_filenos
         self._on_message = on_message
         self._stream: FrameStream | None = None
