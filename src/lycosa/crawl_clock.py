@@ -22,8 +22,7 @@ LATEST = 4_102_444_800.0
 
 
 CLOCK_TOLERANCE_S = 4.0
-"""By how much the wall clocks of two nodes may differ: each by two seconds from the coordinator's. On a node that takes a shard over, a
-stored time is reached so much later."""
+"""By how much the wall clocks of two nodes may differ: each by two seconds from the coordinator's."""
 
 
 class CrawlClock:
@@ -62,6 +61,18 @@ def time_at_start(wall: float, last_wall: float, last_time: float) -> float:
     else:
         time = last_time
     return min(time, LATEST)
+
+
+def time_after_takeover(wall: float, last_wall: float, last_time: float) -> float:
+    """Crawl time of a shard at its start on a node whose wall clock says ``wall``; the others are of the last commit, by another node's clock,
+    0 when there was none.
+
+    It goes on from the last commit by what has passed since at the very least, as far as clocks that differ can tell: so no stored time is
+    reached early. It may fall behind the wall clock by some seconds with each takeover, and waits get longer by that.
+    """
+    if not last_wall:
+        return min(wall, LATEST)
+    return min((last_time or last_wall) + max(wall - last_wall - CLOCK_TOLERANCE_S, 0.0), LATEST)
 
 
 def ahead_s(time: float, wall: float) -> float:

@@ -1,0 +1,324 @@
+"""One seeded history of a crawl on several nodes, and its judge.
+
+Machines are lost, hang and wake, are cut off from the cluster while they still reach the web; processes are killed; coordinators are
+replaced while they still speak; shards move; logs are fenced by claims that never come; messages, parcels, puts and appends are lost,
+repeated and late; clocks differ. In the end every URL must be in the state that the web's own survey gives, every committed capture must
+be readable, and the web's own log must show no host that was asked too early.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from judging import asked, errands_are_kept, is_balanced, no_disallowed, quick_config, state_of, urls_of
+from lycosa.cluster.messages import CALLER, Drain, Move
+from lycosa.commit import MemoryLog
+from lycosa.config.sections import (
+    Config,
+    FetchSection,
+    FrontierSection,
+    PolitenessSection,
+    RetrySection,
+    RobotsSection,
+    StoreSection,
+)
+from lycosa.kv.memory import MemoryKeyValue
+from lycosa.kv.port import KeyValue
+from lycosa.model.completed import UrlState
+from lycosa.model.fetched import FetchKind
+from lycosa.seen.urls_sorted import SortedSeenUrls
+from lycosa.shard.memory_snapshots import MemorySnapshots
+from lycosa.shard.opening import Ground, PartitionData, open_shard
+from lycosa.store.memory_segments import MemorySegments
+from lycosa.store.reading import crawl_rows
+from lycosa.synthetic import SyntheticWeb, WebPlan, run_virtual
+from lycosa.urls.identity import join_url
+from nodes.machine import Machine
+from nodes.plants import planted
+from nodes.world import World
+
+LONGEST_S = 20_000.0
+TROUBLE_S = 240.0
+LEAST_FAULTS = 10
+_LEAST_URLS = 150
+
+
+class Breach(AssertionError):
+    """A promise was broken; says by which history."""
+
+
+class Lived(msgspec.Struct, frozen=True):
+    """What a history came to: requests, faults, takeovers of shards, virtual seconds."""
+
+    requests: int
+    faults: int
+    takeovers: int
+    seconds: float
+
+
+def settings(seed: int, shards: int) -> Config:
+    """Short waits; small segments; one partition for each shard."""
+    return quick_config(
+        seed=seed,
+        frontier=FrontierSection(partitions=shards, bands=3, head=5, finish_wait_s=1800.0),
+        politeness=PolitenessSection(delay_s=2.0, backoff_s=2.0, max_backoff_s=20.0, adaptive_factor=2.0, address_slots=10),
+        retry=RetrySection(tries=40, first_s=2.0, max_s=30.0, dns_tries=40, host_failures=10_000),
+        robots=RobotsSection(retry_s=3.0),
+        fetch=FetchSection(total_s=20.0),
+        store=StoreSection(commit_s=2.0, segment_bytes=60_000, segment_age_s=40.0),
+    )
+
+
+def web_of(seed: int, hosts: int) -> tuple[SyntheticWeb, list[str]]:
+    """Some hundred URLs, and the seeds from which enough of them can be reached."""
+    chance = random.Random(seed)
+    for pages in range(14, 200, 6):
+        web = SyntheticWeb(
+            WebPlan(
+                seed=seed,
+                hosts=hosts,
+                pages=pages,
+                page_bytes=300,
+                links=6,
+                cross_links=0.25,
+                redirects=0.05,
+                gone=0.03,
+                duplicates=0.04,
+                error_rate=chance.choice((0.0, 0.03)),
+                robots=0.4,
+                robots_variants=("section", "wildcard", "delay", "redirect", "absent", "redirect-hub", "redirect-hub"),
+            )
+        )
+        for first in (0, 2):
+            seeds = [web.seed_url(first), web.seed_url(first + 1)]
+            if len(web.survey(seeds).requested) >= _LEAST_URLS:
+                return web, seeds
+    raise AssertionError("pages without end")
+
+
+class NodesHistory:
+    """``shards`` on ``nodes`` machines. ``plant`` names a bug that is put into the crawler (``plants``)."""
+
+    def __init__(self, seed: int, folder: Path, shards: int = 0, nodes: int = 0, plant: str = "") -> None:
+        self.seed, self.plant = seed, plant
+        self.chance = random.Random(f"nodes {seed}")
+        shards = shards or self.chance.randint(4, 8)
+        nodes = nodes or self.chance.randint(1, 5)
+        self.web, self.seeds = web_of(seed, 16 + 2 * shards)
+        self._folder = folder
+        self._shards, self._nodes = shards, nodes
+        self.world: World
+        self._kills: Counter[int] = Counter()
+
+    def live(self) -> Lived:
+        with planted(self.plant):
+            return run_virtual(self._main(), seed=self.seed)
+
+    async def _main(self) -> Lived:
+        self.world = World(self._folder, self.seed, self._shards, self._nodes, settings(self.seed, self._shards), self.web)
+        for _ in range(self._nodes):
+            self.world.add_machine()
+        self.world.start_coordinator()
+        seeding = self.world.spawn(self._seed())
+        troubling = self.world.spawn(self._trouble())
+        try:
+            async with asyncio.timeout(LONGEST_S):
+                while not (seeding.done() and troubling.done() and self.world.newest.coordinator.is_over):
+                    await asyncio.sleep(1.0)
+                    if self.world.failure is not None:
+                        raise self.world.failure
+        except TimeoutError:
+            self.world.told.append(self.world.state())
+            raise
+        finally:
+            ended = asyncio.get_running_loop().time()
+            self.world.wind_up()
+        assert self.world.newest.coordinator.end is not None
+        self.judge()
+        takeovers = sum(log.terms for log in self.world.changelogs.values())
+        return Lived(len(self.world.log), sum(self.world.faults.values()), takeovers, ended)
+
+    async def _seed(self) -> None:
+        await self.world.give_seeds(self.seeds)
+        while not self.world.newest.coordinator.is_over:
+            self.world.no_more_seeds()
+            await asyncio.sleep(5.0)
+
+    # -- what happens -----------------------------------------------------------------------------------------------
+
+    async def _trouble(self) -> None:
+        world, chance, loop = self.world, self.chance, asyncio.get_running_loop()
+        kinds = [self._kill, self._kill, self._lose, self._lose, self._hang, self._hang, self._hang, self._cut, self._cut, self._cut]
+        kinds += [self._replace, self._split, self._fence, self._move, self._move, self._drain, self._step]
+        await asyncio.sleep(chance.uniform(20.0, 40.0))
+        while loop.time() < TROUBLE_S:
+            chance.choice(kinds)()
+            await asyncio.sleep(chance.expovariate(1 / 12.0))
+        world.is_troubled = False
+        await asyncio.sleep(1.0)
+        for machine in world.living():
+            machine.wake()
+            machine.is_cut_off = False
+        while len(world.living()) < self._nodes:
+            world.add_machine()
+        world.start_coordinator()
+
+    def _tell(self, what: str) -> None:
+        self.world.faults[what.split()[0]] += 1
+        self.world.told.append(f"{asyncio.get_running_loop().time():.1f} {what}")
+
+    def _any(self) -> Machine | None:
+        living = self.world.living()
+        return self.chance.choice(living) if living else None
+
+    def _kill(self) -> None:
+        machine = self._any()
+        shards = [shard for shard in (machine.processes if machine else ()) if self._kills[shard] < 2]
+        if machine is not None and shards and not machine.hangs:
+            shard = self.chance.choice(shards)
+            self._kills[shard] += 1
+            self._tell(f"kill {machine.name} shard {shard}")
+            machine.kill(shard)
+
+    def _lose(self) -> None:
+        machine = self._any()
+        if machine is not None:
+            self._tell(f"lose {machine.name}")
+            machine.lose()
+            asyncio.get_running_loop().call_later(self.chance.uniform(1.0, 40.0), self.world.add_machine)
+
+    def _hang(self) -> None:
+        machine = self._any()
+        if machine is not None and not machine.hangs:
+            seconds = self.chance.choice((5.0, 25.0, 45.0, 70.0)) * self.chance.uniform(0.8, 1.2)
+            self._tell(f"hang {machine.name} for {seconds:.0f}")
+            machine.hang()
+            asyncio.get_running_loop().call_later(seconds, machine.wake)
+
+    def _cut(self) -> None:
+        machine = self._any()
+        if machine is not None and not machine.is_cut_off:
+            seconds = self.chance.choice((5.0, 25.0, 45.0, 70.0)) * self.chance.uniform(0.8, 1.2)
+            self._tell(f"cut off {machine.name} for {seconds:.0f}")
+            machine.is_cut_off = True
+            asyncio.get_running_loop().call_later(seconds, setattr, machine, "is_cut_off", False)
+
+    def _replace(self) -> None:
+        self._tell("restart of the coordinator")
+        self.world.newest.end()
+        self.world.start_coordinator()
+
+    def _split(self) -> None:
+        self._tell("split: a second coordinator, while the first still speaks")
+        self.world.start_coordinator()
+
+    def _fence(self) -> None:
+        shard = self.chance.randrange(self._shards)
+        self._tell(f"fence of shard {shard} without a claim")
+        self.world.changelogs[shard].fence()
+
+    def _move(self) -> None:
+        machine = self._any()
+        if machine is not None:
+            shard = self.chance.randrange(self._shards)
+            self._tell(f"move of shard {shard} to {machine.name}")
+            self.world.newest.hear(CALLER, Move(shard, machine.name))
+
+    def _drain(self) -> None:
+        machine = self._any()
+        if machine is not None and len(self.world.living()) > 1:
+            self._tell(f"drain {machine.name}")
+            newest = self.world.newest
+            newest.hear(CALLER, Drain(machine.name))
+            asyncio.get_running_loop().call_later(30.0, lambda: self.world.newest.hear(CALLER, Drain(machine.name, is_over=True)))
+
+    def _step(self) -> None:
+        machine = self._any()
+        if machine is not None:
+            machine.clock_off_s = self.chance.uniform(-1.9, 1.9)
+            self._tell(f"step of the clock of {machine.name}")
+
+    # -- judging ----------------------------------------------------------------------------------------------------
+
+    def judge(self) -> None:
+        """Raises ``AssertionError`` for the first promise that does not hold."""
+        world = self.world
+        opened = self._final_tables()
+        truth = self.web.survey(self.seeds)
+        requested = asked(world.log)
+        assert set(requested) == truth.requested, ("requests", sorted(set(requested) ^ truth.requested)[:5])
+        found: dict[str, UrlState] = {}
+        for table in opened.values():
+            for host, _, record in urls_of(table):
+                found[join_url("https" if record.secure else "http", host.host, record.target)] = state_of(host, record)
+        assert {u for u, s in found.items() if s is UrlState.FETCHED} == truth.pages | truth.others
+        assert {u for u, s in found.items() if s is UrlState.REDIRECTED} == set(truth.redirected)
+        assert {u for u, s in found.items() if s is UrlState.FAILED} == set(truth.failed)
+        assert {u for u, s in found.items() if s is UrlState.REFUSED} == truth.disallowed
+        for table in opened.values():
+            is_balanced(table)
+        errands_are_kept(opened)
+        no_disallowed(self.web, world.log)
+        self._hosts_rested()
+        self._captures_are_there(opened, truth.pages | truth.others)
+        assert sum(world.faults.values()) >= LEAST_FAULTS, f"too little happened: {world.faults}"
+
+    def _hosts_rested(self) -> None:
+        least = self.world.config.politeness.delay_s
+        for host in self.world.log.hosts():
+            shortest = min(self.world.log.gaps(host), default=least)
+            assert shortest >= least - 1e-6, ("too early", host, shortest)
+
+    def _final_tables(self) -> dict[int, KeyValue]:
+        """Every shard as its next owner would find it."""
+        tables: dict[int, KeyValue] = {}
+        place = Path(tempfile.mkdtemp(dir=self._folder))
+        for shard, changelog in self.world.changelogs.items():
+            log = MemoryLog(changelog)
+            make = lambda shard=shard: PartitionData(MemoryKeyValue(), SortedSeenUrls(place / f"seen-{shard}"))  # noqa: E731
+            segments = MemorySegments(self.world.objects, shard)
+            opened, _ = open_shard(shard, [shard], Ground(log, segments, MemorySnapshots(self.world.objects, shard, log, make)))
+            assert not segments.find(opened.term).open, f"shard {shard} left a segment open"
+            tables[shard] = opened.tables[shard]
+        return tables
+
+    def _captures_are_there(self, opened: dict[int, KeyValue], wanted: Sequence[str] | set[str]) -> None:
+        for shard, table in opened.items():
+            segments = MemorySegments(self.world.objects, shard)
+            for host, _, record in urls_of(table):
+                if record.history is not None and record.history.segment:
+                    url = join_url("https" if record.secure else "http", host.host, record.target)
+                    stored = segments.read(record.history.segment, record.history.offset)
+                    assert stored.fields["WARC-Target-URI"] == url, (url, stored.fields)
+                    # That of a body which was stored before is the other record's.
+                    named = "WARC-Refers-To" if stored.fields["WARC-Type"] == "revisit" else "WARC-Record-ID"
+                    assert stored.fields[named] == f"<{record.history.record_id}>", (url, record, stored.fields)
+        folder = Path(tempfile.mkdtemp(dir=self._folder))
+        for key, data in self.world.objects.items():
+            if key.startswith(("warc/", "journal/")):
+                (folder / key).parent.mkdir(exist_ok=True)
+                (folder / key).write_bytes(data)
+        rows = [row for row in crawl_rows(folder) if row.kind is FetchKind.PAGE]
+        numbered = Counter((row.url, row.fetch_number) for row in rows)
+        assert not {key: n for key, n in numbered.items() if n > 1}, "a fetch was committed twice"
+        assert {row.url for row in rows if row.status == 200} == set(wanted), "captures"
+        shutil.rmtree(folder)
+
+
+def live_and_judge(seed: int, path: Path, shards: int = 0, nodes: int = 0, plant: str = "") -> Lived:
+    """One history to its end. Raises ``Breach``, whatever went wrong: an error inside the crawl is one as well."""
+    history = NodesHistory(seed, path, shards, nodes, plant)
+    try:
+        return history.live()
+    except (Exception, SystemExit) as error:
+        what = f"{type(error).__name__}: {error}"[:600]
+        told = "; ".join(history.world.told[-40:]) if hasattr(history, "world") else ""
+        raise Breach(f"seed {seed}: {what} (history: {told})") from error

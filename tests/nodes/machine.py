@@ -1,0 +1,391 @@
+"""A simulated machine and the processes on it: the node's own logic is the crawler's (``NodePlan``), and so is all that a worker does.
+
+A machine can be lost (its disk with it), hang and wake, and lose its connection to the cluster while it still reaches the web. A process
+can be killed; its machine's disk stays, so the attempt log names what was in flight.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Coroutine
+from contextlib import suppress
+from contextvars import ContextVar
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from judging import new_folder
+from lycosa.cluster import node_plan
+from lycosa.cluster.node_plan import Act, Died, GiveUp, NodePlan, Note, Reply, StartWorker, TellCoordinator, TellWorker
+from lycosa.commit import Fenced, OutcomeUnknown, RolledBack
+from lycosa.commit.shard_lease import LEASE_S, ShardLease
+from lycosa.crawl_clock import time_after_takeover
+from lycosa.exchange import ExchangeEnds, Lateness, TopicPost
+from lycosa.kv.memory import MemoryKeyValue
+from lycosa.model.end import End, PreviousEnd
+from lycosa.parse.inline import InlineParser
+from lycosa.parse.parser_config import ParserConfig
+from lycosa.politeness.node_addresses import NodeAddresses
+from lycosa.seen.urls_sorted import SortedSeenUrls
+from lycosa.shard.opening import Ground, PartitionData, Shard, open_shard
+from lycosa.synthetic.clock import EPOCH
+from lycosa.synthetic.fetcher import SyntheticFetcher
+from lycosa.worker.assembly import Assembled, Ports, assemble
+from lycosa.worker.duties import Duties
+from lycosa.worker.job import Job
+from lycosa.worker.messages import Ended, Failed, Progress, Stop
+from nodes.ports import (
+    Dead,
+    NodeClock,
+    NodeFetcher,
+    NodeLog,
+    NodeOffload,
+    NodeResolver,
+    NodeSegments,
+    NodeSnapshots,
+    ProcessLog,
+    bad_append,
+)
+
+if TYPE_CHECKING:
+    from nodes.world import World
+
+CURRENT: ContextVar[Process | None] = ContextVar("process", default=None)
+"""The process whose code runs: tasks that it begins are its own, and end with it."""
+_FREE = 1 << 40
+_REPORT_S = 0.5
+_TICK_S = 0.25
+
+
+class Machine:
+    """One machine. ``world`` is everything that machines share."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world, self.name = world, name
+        self.chance = random.Random(f"{world.seed} {name}")
+        self.clock_off_s = self.chance.uniform(-1.9, 1.9)
+        self.monotonic_base = self.chance.uniform(1e4, 1e6)
+        self.folder = world.folder / name
+        self.folder.mkdir()
+        self.addresses = NodeAddresses()
+        self.is_dead = self.is_cut_off = False
+        self.processes: dict[int, Process] = {}
+        self._thawed = asyncio.Event()
+        self._thawed.set()
+        self._numbers = count(1)
+        self._plan = NodePlan(name)
+        self._inbox: asyncio.Queue[object] = asyncio.Queue()
+        self._tasks = [world.spawn(self._listen()), world.spawn(self._tick())]
+
+    def __repr__(self) -> str:
+        return f"<Machine {self.name} dead={self.is_dead} hangs={self.hangs} cut off={self.is_cut_off} {self._plan!r}>"
+
+    @property
+    def hangs(self) -> bool:
+        return not self._thawed.is_set()
+
+    def hang(self) -> None:
+        """Everything on it stands still. Servers answer what they were asked: a small answer fits into the buffers of the network."""
+        self._thawed.clear()
+        for process in self.processes.values():
+            process.answered_by_servers()
+
+    def wake(self) -> None:
+        self._thawed.set()
+
+    def lose(self) -> None:
+        """The machine is gone, and what was on it."""
+        self.is_dead = True
+        for process in list(self.processes.values()):
+            process.kill()
+        for task in self._tasks:
+            task.cancel()
+
+    def kill(self, shard: int) -> None:
+        """One worker process is killed; its node sees that."""
+        process = self.processes.get(shard)
+        if process is not None and not process.is_dead:
+            process.kill()
+            self._ended(process, Died("SIGKILL"))
+
+    async def gate(self) -> None:
+        """Waits while the machine hangs; for ever when it is gone."""
+        while not self.is_dead and self.hangs:
+            await self._thawed.wait()
+        if self.is_dead:
+            await asyncio.Event().wait()
+
+    # -- the node ---------------------------------------------------------------------------------------------------
+
+    def hear(self, message: object) -> None:
+        """A message has come in; a machine that hangs reads it when it wakes."""
+        self._inbox.put_nowait(message)
+
+    async def _listen(self) -> None:
+        while True:
+            message = await self._inbox.get()
+            await self.gate()
+            self._do(self._plan.hear(message, self._now()))
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK_S)
+            await self.gate()
+            wall = EPOCH + asyncio.get_running_loop().time() + self.clock_off_s
+            self._do(self._plan.tick(self._now(), node_plan.Machine(wall, _FREE, _FREE)))
+
+    def worker_said(self, process: Process, message: Any) -> None:
+        """What a process tells, as long as it is the one that the node runs."""
+        if self.processes.get(process.shard) is process:
+            self._do(self._plan.worker_said(process.shard, message, self._now()))
+
+    def _ended(self, process: Process, ending: Any) -> None:
+        if self.processes.get(process.shard) is process:
+            del self.processes[process.shard]
+            self._do(self._plan.worker_ended(process.shard, ending, self._now()))
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time() + self.monotonic_base
+
+    def _do(self, acts: list[Act]) -> None:
+        for act in acts:
+            if isinstance(act, StartWorker):
+                self._start(act)
+            elif isinstance(act, TellWorker):
+                if (process := self.processes.get(act.shard)) is not None:
+                    process.hear(act.message)
+            elif isinstance(act, TellCoordinator | Reply):
+                self.world.tell_coordinators(self, act.message)
+            elif isinstance(act, GiveUp):
+                raise AssertionError(f"{self.name} gives up shard {act.shard}: {act.failed}")
+            else:
+                assert isinstance(act, Note)
+                self.world.told.append(f"{asyncio.get_running_loop().time():.0f} {self.name}: {act.text}")
+
+    def _start(self, act: StartWorker) -> None:
+        assert act.shard not in self.processes, "the process before has ended"
+        process = self.processes[act.shard] = Process(self, act.shard, next(self._numbers), act.is_careful)
+        process.start(self._ended)
+        if (greeting := self._plan.greeting(act.shard)) is not None:
+            process.hear(greeting)
+
+
+class Process:
+    """One worker process of a shard."""
+
+    def __init__(self, machine: Machine, shard: int, number: int, is_careful: bool) -> None:
+        self.machine, self.shard, self._is_careful = machine, shard, is_careful
+        self.is_dead = False
+        self._chance = random.Random(f"{machine.world.seed} {machine.name} {shard} {number}")
+        self._number = number
+        self._heard: asyncio.Queue[Any] = asyncio.Queue()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._log = ProcessLog(machine.world.log)
+        self.term = 0
+        self.assembled: Assembled | None = None
+
+    def __repr__(self) -> str:
+        return f"<Process {self.machine.name} shard={self.shard} term={self.term} dead={self.is_dead}>"
+
+    @property
+    def answers(self) -> bool:
+        """Whether other workers reach it."""
+        return not (self.is_dead or self.machine.is_dead or self.machine.hangs or self.machine.is_cut_off)
+
+    def state(self) -> str:
+        """For people."""
+        each = self.assembled
+        if each is None or self.is_dead:
+            return repr(self)
+        worker, delivery = each.worker, each.delivery
+        return (
+            f"{self!r} idle={worker.is_idle} more={worker.expects_more} lease={worker.has_lease} {worker!r} {delivery!r} {each.permits!r}"
+        )
+
+    def check(self) -> None:
+        """Raises ``Dead``."""
+        if self.is_dead:
+            raise Dead
+
+    async def gate(self) -> None:
+        """Waits while the machine hangs; for ever when the process is dead."""
+        await self.machine.gate()
+        if self.is_dead:
+            await asyncio.Event().wait()
+
+    def hear(self, message: Any) -> None:
+        self._heard.put_nowait(message)
+
+    def kill(self) -> None:
+        """As ``kill -9`` does: nothing of it has any effect from now on."""
+        self.is_dead = True
+        self._log.broken_off()
+        for task in self._tasks:
+            task.cancel()
+
+    def answered_by_servers(self) -> None:
+        self._log.broken_off()
+
+    def start(self, ended: Any) -> None:
+        """Runs it; ``ended`` hears how it ended by itself."""
+
+        async def run() -> None:
+            try:
+                ending: Any = await self._run()
+            except (Fenced, OutcomeUnknown) as error:
+                ending = Failed(f"{type(error).__module__}.{type(error).__qualname__}", str(error), "")
+            await self.gate()
+            self.is_dead = True
+            for task in self._tasks - {asyncio.current_task()}:
+                task.cancel()
+            ended(self, ending)
+
+        CURRENT.set(self)
+        self.machine.world.spawn(run())
+        CURRENT.set(None)
+
+    def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """A part of the process; how it fails is how the process ends."""
+        return asyncio.get_running_loop().create_task(work)
+
+    def adopt(self, task: asyncio.Task[Any]) -> None:
+        """A task was begun by one of this process."""
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # -- a worker ---------------------------------------------------------------------------------------------------
+
+    async def _run(self) -> Any:
+        world = self.machine.world
+        folder = self.machine.folder / f"s{self.shard:03d}"
+        if not folder.exists():
+            new_folder(folder)
+            (folder / "spool").mkdir()
+        clock, offload = NodeClock(self), NodeOffload(self, self._chance)
+        lease = ShardLease(LEASE_S)
+        shard, claimed, latest, last_commit = await self._open(clock, offload, folder)
+        self.term = shard.term
+        lease.renewed(claimed)
+        job = self._job(folder, shard, clock, claimed, latest, last_commit)
+        duties: Duties | None = None
+
+        def want() -> None:
+            if duties is not None:
+                duties.want_permits()
+
+        ports = self._ports(clock, offload, lease, folder)
+        assembled = self.assembled = assemble(job, ports, want, shard)
+        duties = Duties(assembled, shard.term, 0, self._tell)
+        world.inquiry_register(self, assembled)
+        assembled.delivery.start()
+        working = self._spawn(assembled.worker.run())
+        tasks = [working, self._spawn(self._listen(duties, assembled)), self._spawn(self._report(duties, assembled))]
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+        end = working.result()
+        await assembled.delivery.close()
+        assembled.close()
+        return Ended(end.value, Progress(commits=assembled.worker.committer.commits))
+
+    async def _open(self, clock: NodeClock, offload: NodeOffload, folder: Path) -> tuple[Shard, float, tuple[float, float], float]:
+        world = self.machine.world
+        tables = folder / f"tables-{self._number}"
+        tables.mkdir()
+
+        def make() -> PartitionData:
+            return world.local_table(self.machine, self.shard) or PartitionData(MemoryKeyValue(), SortedSeenUrls(tables / "seen"))
+
+        while True:
+            log = NodeLog(self, world.changelogs[self.shard], self._chance)
+            ground = Ground(
+                log,
+                NodeSegments(self, world.objects, self.shard, self._chance),
+                NodeSnapshots(self, world.objects, self.shard, log, make),
+            )
+            began = clock.monotonic()
+            with suppress(RolledBack):
+                shard, recovered = await offload.run(lambda ground=ground: open_shard(self.shard, [self.shard], ground))
+                return shard, began, recovered.latest, recovered.last_commit
+            await clock.sleep(1.0)
+
+    def _job(
+        self,
+        folder: Path,
+        shard: Shard,
+        clock: NodeClock,
+        claimed: float,
+        latest: tuple[float, float],
+        last_commit: float,
+    ) -> Job:
+        world = self.machine.world
+        is_clean = shard.last is None or shard.last.is_final
+        here = world.last_machine.get(self.shard) is self.machine
+        previous = PreviousEnd.ORDERLY if is_clean else PreviousEnd.CRASH if here else PreviousEnd.LOST
+        world.last_machine[self.shard] = self.machine
+        time = time_after_takeover(clock.wall(), latest[1], latest[0])
+        config = world.config
+        return Job(
+            folder,
+            config,
+            world.manifest,
+            self.shard,
+            (self.shard,),
+            "lycosa/simulated",
+            "lycosa/simulated",
+            last_commit,
+            time_base=time - clock.monotonic(),
+            held_until=0.0 if is_clean else claimed + LEASE_S + config.fetch.total_s,
+            previous_end=previous,
+            is_careful=self._is_careful,
+        )
+
+    def _ports(self, clock: NodeClock, offload: NodeOffload, lease: ShardLease, folder: Path) -> Ports:
+        world = self.machine.world
+        inner = SyntheticFetcher(
+            world.answers, clock, self._log, spool_dir=folder / "spool", may_send=lambda: lease.holds(clock.monotonic())
+        )
+        return Ports(
+            clock,
+            offload,
+            NodeFetcher(self, inner),
+            NodeResolver(self, world.resolver, self._chance),
+            InlineParser(ParserConfig(world.config.parse, world.config.canonical, world.config.agent.product)),
+            lambda folder: MemoryKeyValue(),
+            lambda point: None,
+            addresses=lambda job: self.machine.addresses.join(world.node_politeness),
+            lease=lease,
+            exchange=ExchangeEnds(
+                TopicPost(bad_append(self, self._chance, world.topics.append)),
+                world.inquiry(self),
+                world.inbound(self),
+                Lateness(),
+            ),
+        )
+
+    async def _listen(self, duties: Duties, assembled: Assembled) -> None:
+        while True:
+            message = await self._heard.get()
+            await self.gate()
+            await duties.hear(message)
+            if isinstance(message, Stop):
+                assembled.worker.stop(End(message.end))
+                if message.at_once:
+                    assembled.worker.break_off()
+
+    async def _report(self, duties: Duties, assembled: Assembled) -> None:
+        while True:
+            await asyncio.sleep(_REPORT_S)
+            await self.gate()
+            worker = assembled.worker
+            captures = sum(partition.counters.captures for partition in worker.frontier.partitions.values())
+            progress = Progress(
+                captures=captures, commits=worker.committer.commits, is_idle=worker.is_idle, reaches_nobody=worker.reaches_nobody
+            )
+            for message in (*duties.report(), progress):
+                self._tell(message)
+
+    def _tell(self, message: Any) -> None:
+        if not self.is_dead:
+            self.machine.worker_said(self, message)

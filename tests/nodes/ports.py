@@ -1,0 +1,274 @@
+"""The ports of one simulated process: they stand still while its machine hangs, do nothing once it is dead, and lose what chance says."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from lycosa.commit import Claim, Commit, MemoryChangelog, MemoryLog, OutcomeUnknown, RolledBack
+from lycosa.exchange import ExchangeError, Parcel
+from lycosa.model.fetched import Fetched, FetchRequest
+from lycosa.ports import ResolveError, Resolver
+from lycosa.reasons import Reason
+from lycosa.shard.memory_snapshots import MemorySnapshots
+from lycosa.shard.opening import PartitionData
+from lycosa.store import NotStored, PendingWrite
+from lycosa.store.memory_segments import MemorySegments, Objects
+from lycosa.synthetic.clock import EPOCH
+from lycosa.synthetic.fetcher import SyntheticFetcher
+from lycosa.synthetic.request_log import Exchange, RequestLog
+
+if TYPE_CHECKING:
+    from nodes.machine import Process
+
+T = TypeVar("T")
+
+
+class Dead(BaseException):
+    """What a process meets at every port once it is dead: nothing that it does has an effect any more."""
+
+
+class NodeClock:
+    """The clocks of a machine: its wall clock is off, its monotonic clock began at some other moment."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    def monotonic(self) -> float:
+        self._process.check()
+        return asyncio.get_running_loop().time() + self._process.machine.monotonic_base
+
+    def wall(self) -> float:
+        self._process.check()
+        return EPOCH + asyncio.get_running_loop().time() + self._process.machine.clock_off_s
+
+    async def sleep(self, delay_s: float) -> None:
+        await asyncio.sleep(max(0.0, delay_s))
+        await self._process.gate()
+
+
+class NodeOffload:
+    """Work of another thread, which stands still with its machine: before it begins, and before its result is known."""
+
+    def __init__(self, process: Process, chance: random.Random, mean_s: float = 0.005) -> None:
+        self._process, self._chance, self._mean_s = process, chance, mean_s
+
+    async def run(self, work: Callable[[], T]) -> T:
+        return await asyncio.shield(asyncio.create_task(self._run(work)))
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        await self._pause()
+        result = work()
+        await self._pause()
+        return result
+
+    async def _pause(self) -> None:
+        seconds = self._chance.expovariate(1.0 / self._mean_s)
+        world = self._process.machine.world
+        if world.is_troubled and self._chance.random() < 0.003:
+            seconds += self._chance.uniform(1.0, 40.0)  # an acknowledgement that comes late
+            world.faults["late"] += 1
+        await asyncio.sleep(seconds)
+        await self._process.gate()
+
+
+class NodeFetcher:
+    """Requests of one process. What it had open when it died ends then."""
+
+    def __init__(self, process: Process, inner: SyntheticFetcher) -> None:
+        self._process, self._inner = process, inner
+
+    async def fetch(self, request: FetchRequest) -> Fetched:
+        await self._process.gate()
+        fetched = await self._inner.fetch(request)
+        await self._process.gate()
+        return fetched
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+class WorldLog(RequestLog):
+    """The web's record, by the world's clock alone."""
+
+    def begin(self, host: str, address: str, path: str, start: float, wall: float) -> Exchange:
+        now = asyncio.get_running_loop().time()
+        return super().begin(host, address, path, now, EPOCH + now)
+
+    def finish(self, exchange: Exchange, end: float) -> None:
+        if exchange.end == float("inf"):
+            super().finish(exchange, asyncio.get_running_loop().time())
+
+
+class ProcessLog:
+    """The web's record as one process fills it; knows what the process has open."""
+
+    def __init__(self, log: WorldLog) -> None:
+        self._log = log
+        self._open: list[Exchange] = []
+
+    def begin(self, host: str, address: str, path: str, start: float, wall: float) -> Exchange:
+        exchange = self._log.begin(host, address, path, start, wall)
+        self._open.append(exchange)
+        return exchange
+
+    def finish(self, exchange: Exchange, end: float) -> None:
+        self._log.finish(exchange, end)
+        if exchange in self._open:
+            self._open.remove(exchange)
+
+    def broken_off(self) -> None:
+        """The process died: servers see its connections end."""
+        for exchange in list(self._open):
+            self.finish(exchange, 0.0)
+
+
+class NodeResolver:
+    """Names; now and then there is no answer."""
+
+    def __init__(self, process: Process, inner: Resolver, chance: random.Random) -> None:
+        self._process, self._inner, self._chance = process, inner, chance
+
+    async def resolve(self, name: str) -> Sequence[str]:
+        await self._process.gate()
+        world = self._process.machine.world
+        if world.is_troubled and self._chance.random() < 0.02:
+            world.faults["name"] += 1
+            raise ResolveError(name, Reason.DNS_TIMEOUT, "injected")
+        addresses = await self._inner.resolve(name)
+        await self._process.gate()
+        return addresses
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+class NodeLog:
+    """A shard's log as a process on some machine reaches it: away, rolled back, or with an outcome that is not known."""
+
+    def __init__(self, process: Process, changelog: MemoryChangelog, chance: random.Random) -> None:
+        self._process, self._inner, self._chance = process, MemoryLog(changelog), chance
+
+    @property
+    def term(self) -> int:
+        return self._inner.term
+
+    def claim(self) -> Claim:
+        self._reach()
+        return self._inner.claim()
+
+    def read(self) -> Iterator[Commit]:
+        self._reach()
+        return self._inner.read()
+
+    def append(self, commit: Commit) -> None:
+        self._reach()
+        world = self._process.machine.world
+        kind = self._chance.choices(("", "rolled back", "unknown", "lost"), (960, 30, 5, 5))[0] if world.is_troubled else ""
+        world.faults["append"] += bool(kind)
+        if kind == "rolled back":
+            raise RolledBack("injected")
+        if kind == "lost":
+            raise OutcomeUnknown("injected, not appended")
+        self._inner.append(commit)
+        if kind == "unknown":
+            raise OutcomeUnknown("injected, appended")
+
+    def trim(self, sequence: int) -> None:
+        if not self._process.machine.is_cut_off:
+            self._inner.trim(sequence)
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def _reach(self) -> None:
+        self._process.check()
+        if self._process.machine.is_cut_off:
+            raise RolledBack("the log cannot be reached")
+
+
+class NodeObjects(MutableMapping[str, bytes]):
+    """The object store: a put may be repeated long after it was answered, as a request that a proxy held back."""
+
+    def __init__(self, process: Process, objects: Objects, chance: random.Random) -> None:
+        self._process, self._objects, self._chance = process, objects, chance
+
+    def __setitem__(self, key: str, value: bytes) -> None:
+        self._objects[key] = value
+        world = self._process.machine.world
+        if world.is_troubled and key.startswith("parts/") and self._chance.random() < 0.02:
+            world.faults["late put"] += 1
+            asyncio.get_running_loop().call_later(self._chance.uniform(0.1, 60.0), self._objects.__setitem__, key, value)
+
+    def __getitem__(self, key: str) -> bytes:
+        return self._objects[key]
+
+    def __delitem__(self, key: str) -> None:
+        del self._objects[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._objects))
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+
+class NodeSegments(MemorySegments):
+    """Puts that fail, before or after they took effect."""
+
+    def __init__(self, process: Process, objects: Objects, shard: int, chance: random.Random) -> None:
+        super().__init__(NodeObjects(process, objects, chance), shard)
+        self._process, self._chance = process, chance
+
+    def put(self, pending: PendingWrite) -> None:
+        machine = self._process.machine
+        self._process.check()
+        if machine.is_cut_off:
+            raise NotStored("the object store cannot be reached")
+        if machine.world.is_troubled and not pending.is_written and self._chance.random() < 0.02:
+            machine.world.faults["put"] += 1
+            raise NotStored("injected")
+        super().put(pending)
+
+
+class NodeSnapshots(MemorySnapshots):
+    """Snapshots that are not taken while the object store is away."""
+
+    def __init__(self, process: Process, objects: Objects, shard: int, log: NodeLog, make: Callable[[], PartitionData]) -> None:
+        super().__init__(objects, shard, log, make)
+        self._process = process
+
+    def partitions(self) -> list[int]:
+        if self._process.machine.is_cut_off:
+            raise RolledBack("the object store cannot be reached")
+        return super().partitions()
+
+
+def bad_append(process: Process, chance: random.Random, append: Callable[[Parcel], Any]) -> Callable[[Parcel], Any]:
+    """Appends to inbox topics that are lost, repeated, late, or not acknowledged."""
+
+    async def appended(parcel: Parcel) -> int:
+        await process.gate()
+        machine = process.machine
+        if machine.is_cut_off:
+            await asyncio.sleep(1.0)
+            raise ExchangeError("the inbox topics cannot be reached")
+        kinds = ("", "lost", "unanswered", "twice", "late")
+        kind = chance.choices(kinds, (80, 5, 5, 5, 5))[0] if machine.world.is_troubled else ""
+        machine.world.faults["parcel"] += bool(kind)
+        if kind == "late":
+            await asyncio.sleep(chance.uniform(0.0, 20.0))
+            await process.gate()
+        if kind == "lost":
+            raise ExchangeError("lost")
+        position = await append(parcel)
+        if kind == "twice":
+            position = await append(parcel)
+        if kind == "unanswered":
+            raise ExchangeError("the acknowledgement was lost")
+        await process.gate()
+        return int(position)
+
+    return appended

@@ -1,0 +1,275 @@
+"""What all machines of a simulated cluster share: logs, objects, topics, the network, coordinators, and the web."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from judging import new_folder
+from lycosa.cluster.control import Record, folded
+from lycosa.cluster.coordinator import Coordinator
+from lycosa.cluster.messages import CALLER, CONTROL, Answered, Ask, NoMoreAsks
+from lycosa.cluster.rules import ClusterRules
+from lycosa.commit import MemoryChangelog
+from lycosa.config.sections import Config
+from lycosa.exchange import InProcessExchange, Key, MemoryTopics, Parcel
+from lycosa.folder import manifest as manifests
+from lycosa.folder.names import suffix_list
+from lycosa.shard.opening import PartitionData
+from lycosa.synthetic import SyntheticResolver, SyntheticWeb
+from lycosa.synthetic.clock import EPOCH, VirtualClock
+from lycosa.urls.identity import Sites
+from lycosa.worker.assembly import Assembled
+from lycosa.worker.messages import Seeds
+from nodes.machine import CURRENT, Machine, Process
+from nodes.ports import Dead, WorldLog
+
+CRAWL = "00000000-0000-4000-8000-000000000001"
+_PROBE_S = 0.5
+_SEEDS_AGAIN_S = 3.0
+
+
+class Runner:
+    """One coordinator, and the right to write the control topic as long as no later one has claimed it."""
+
+    def __init__(self, world: World) -> None:
+        world.claims += 1
+        self.number, self._world = world.claims, world
+        self.is_over = False
+        self.coordinator = Coordinator(self.number, world.shards, world.config.limits, world.rules, world.now(), folded(world.control))
+        self._task = world.spawn(self._tick())
+
+    def end(self) -> None:
+        self.is_over = True
+        self._task.cancel()
+
+    def hear(self, sender: str, message: Any) -> None:
+        if not self.is_over:
+            self._send(self.coordinator.hear(sender, message, self._world.now()))
+
+    def _send(self, outgoing: Sequence[Any]) -> None:
+        for each in outgoing:
+            if each.receiver == CONTROL:
+                if self._world.claims != self.number:
+                    self.end()  # a later one has claimed the topic: nothing of what follows is said
+                    return
+                self._world.control.append(each.message)
+            elif each.receiver == CALLER:
+                self._world.answered(each.message)
+            else:
+                self._world.tell_machine(each.receiver, each.message)
+
+    async def _tick(self) -> None:
+        while not (self.coordinator.is_over or self.coordinator.superseded_by):
+            await asyncio.sleep(_PROBE_S)
+            self._send(self.coordinator.tick(self._world.now(), EPOCH + self._world.now()))
+        self.is_over = True
+
+
+class World:
+    """Everything beside machines. All chance follows from ``seed``."""
+
+    def __init__(self, folder: Path, seed: int, shards: int, nodes: int, config: Config, web: SyntheticWeb) -> None:
+        self.folder, self.seed, self.shards = folder, seed, shards
+        self.chance = random.Random(f"world {seed}")
+        self.config, self.web, self.answers = config, web, web
+        self.is_troubled = True
+        self.faults: Counter[str] = Counter()
+        self.told: list[str] = []
+        self.log = WorldLog()
+        self.changelogs = {shard: MemoryChangelog(CRAWL, shard) for shard in range(shards)}
+        self.objects: dict[str, bytes] = {}
+        self.topics = MemoryTopics()
+        self.control: list[Record] = []
+        self.claims = 0
+        self.rules = ClusterRules()
+        self.resolver = SyntheticResolver(web.hosts, VirtualClock())
+        self.last_machine: dict[int, Machine] = {}
+        self.machines: dict[str, Machine] = {}
+        self.owners: dict[int, Process] = {}
+        self.runners: list[Runner] = []
+        self._nodes = nodes
+        self._mesh = InProcessExchange()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._named = 0
+        asyncio.get_running_loop().set_task_factory(_owned_task)
+        self._answers: dict[str, Answered] = {}
+        self.failure: BaseException | None = None
+        place = new_folder(folder / "manifest")
+        sites = Sites(suffix_list(place))
+        self.manifest = manifests.create(place, manifests.identity_of(config, sites), "simulated", EPOCH, CRAWL)
+
+    @staticmethod
+    def now() -> float:
+        return asyncio.get_running_loop().time()
+
+    @property
+    def node_politeness(self) -> Any:
+        """Each machine has a table of its own, so delays of addresses are longer and slots fewer."""
+        section = self.config.politeness
+        return msgspec.structs.replace(
+            section, address_delay_s=section.address_delay_s * self._nodes, address_slots=max(section.address_slots // self._nodes, 1)
+        )
+
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, Dead):
+            self.failure = self.failure or error
+
+    def state(self) -> str:
+        """For people, when a history does not end."""
+        owners = {shard: owner.state() for shard, owner in sorted(self.owners.items())}
+        return f"{self.newest.coordinator!r} {list(self.machines.values())!r} {owners}"
+
+    def wind_up(self) -> None:
+        """The history is over: nothing runs on."""
+        for task in self._tasks:
+            task.cancel()
+
+    def add_machine(self) -> Machine:
+        self._named += 1
+        machine = Machine(self, f"n{self._named}")
+        self.machines[machine.name] = machine
+        return machine
+
+    def living(self) -> list[Machine]:
+        return [machine for machine in self.machines.values() if not machine.is_dead]
+
+    # -- network ----------------------------------------------------------------------------------------------------
+
+    def _deliver(self, act: Callable[[], None]) -> None:
+        kind = self.chance.choices(("", "lost", "twice", "late"), (94, 2, 2, 2))[0] if self.is_troubled else ""
+        self.faults["message"] += bool(kind)
+        if kind == "lost":
+            return
+        for _ in range(2 if kind == "twice" else 1):
+            seconds = self.chance.uniform(0.001, 0.03) + (self.chance.uniform(0.0, 20.0) if kind == "late" else 0.0)
+            asyncio.get_running_loop().call_later(seconds, act)
+
+    def tell_coordinators(self, machine: Machine, message: Any) -> None:
+        """To all that think they are it, as nodes know addresses and not who is right."""
+
+        def arrive() -> None:
+            if not machine.is_cut_off:
+                for runner in self.runners:
+                    runner.hear(machine.name, message)
+
+        if not machine.is_cut_off:
+            self._deliver(arrive)
+
+    def tell_machine(self, name: str, message: Any) -> None:
+        machine = self.machines.get(name)
+
+        def arrive() -> None:
+            if machine is not None and not machine.is_dead and not machine.is_cut_off:
+                machine.hear(message)
+
+        if machine is not None and not machine.is_cut_off:
+            self._deliver(arrive)
+
+    # -- coordinators -----------------------------------------------------------------------------------------------
+
+    def start_coordinator(self) -> Runner:
+        runner = Runner(self)
+        self.runners = [each for each in self.runners if not each.is_over] + [runner]
+        return runner
+
+    @property
+    def newest(self) -> Runner:
+        return self.runners[-1]
+
+    # -- calls ------------------------------------------------------------------------------------------------------
+
+    def answered(self, message: Any) -> None:
+        if isinstance(message, Answered):
+            self._answers[message.call] = message
+
+    async def give_seeds(self, seeds: Sequence[str]) -> None:
+        """As a caller does: repeated until it is answered, whatever coordinator hears it."""
+        request = Seeds("seeds-1", list(seeds))
+        while request.call not in self._answers:
+            for runner in list(self.runners):
+                runner.hear(CALLER, Ask(request))
+            await asyncio.sleep(_SEEDS_AGAIN_S)
+
+    def no_more_seeds(self) -> None:
+        for runner in list(self.runners):
+            runner.hear(CALLER, NoMoreAsks())
+
+    # -- what processes reach ---------------------------------------------------------------------------------------
+
+    def inquiry_register(self, process: Process, assembled: Assembled) -> None:
+        """The shard's owner answers from now on; one before it, which may still live, does not."""
+        delivery = assembled.delivery
+        self.owners[process.shard] = process
+        self._mesh.register(process.shard, delivery.arrivals.receive, delivery.arrivals.look_up(process.shard), delivery.arrivals.answer)
+
+    def inquiry(self, process: Process) -> NodeInquiry:
+        return NodeInquiry(process, self._mesh)
+
+    def inbound(self, process: Process) -> NodeInbound:
+        return NodeInbound(process, self.topics)
+
+    def local_table(self, machine: Machine, shard: int) -> PartitionData | None:
+        """A table that an earlier process left on this machine, where one may be used. None ever is."""
+        return None
+
+
+def _owned_task(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any], **options: Any) -> asyncio.Task[Any]:
+    task: asyncio.Task[Any] = asyncio.Task(work, loop=loop, **options)
+    if (process := CURRENT.get()) is not None:
+        process.adopt(task)
+    return task
+
+
+class NodeInquiry:
+    """Questions to other owners: late, or unanswered, when either side is away."""
+
+    def __init__(self, process: Process, mesh: InProcessExchange) -> None:
+        self._process, self._mesh = process, mesh
+
+    async def ask(self, keys: Sequence[Key]) -> dict[bytes, bytes | None]:
+        await self._process.gate()
+        await asyncio.sleep(0.002)
+        machine = self._process.machine
+        if machine.is_cut_off or (machine.world.is_troubled and machine.world.chance.random() < 0.05):
+            return {}
+        owners = {shard: owner for shard, owner in machine.world.owners.items() if owner.answers}
+        found = await self._mesh.ask([key for key in keys if key[0] in owners])
+        await self._process.gate()
+        return found
+
+    async def call(self, destination: int, body: bytes) -> bytes:
+        await self._process.gate()
+        return await self._mesh.call(destination, body)
+
+    async def close(self) -> None:
+        """The mesh belongs to all."""
+
+
+class NodeInbound:
+    """The reading end of an inbox topic."""
+
+    def __init__(self, process: Process, topics: MemoryTopics) -> None:
+        self._process, self._topics = process, topics
+
+    async def read(self, after: int) -> list[tuple[int, Parcel]]:
+        while True:
+            await self._process.gate()
+            found = await self._topics.read(self._process.shard, after)
+            await self._process.gate()
+            if not self._process.machine.is_cut_off:
+                return found
+            await asyncio.sleep(1.0)
