@@ -32,7 +32,11 @@ class Offload(Protocol):
 
 
 class Fetcher(Protocol):
-    """Sends one request. Never raises for what a server or network does; cancelling ends the transfer."""
+    """Sends one request. Never raises for what a server or network does; cancelling ends the transfer.
+
+    At the moment before a request leaves, the lease on its shard is asked once more: a request that may not leave ends as
+    ``LEASE_EXPIRED``, and the server has not heard of it.
+    """
 
     async def fetch(self, request: FetchRequest) -> Fetched: ...
     async def close(self) -> None: ...
