@@ -64,7 +64,7 @@ def time_at_start(wall: float, last_wall: float, last_time: float) -> float:
 
 
 def time_after_takeover(wall: float, last_wall: float, last_time: float) -> float:
-    """Crawl time of a shard at its start on a node whose wall clock says ``wall``; the others are of the last commit, by another node's clock,
+    """Crawl time of a shard at its start on a node whose wall clock says ``wall``; the others are of the last commit, by another clock,
     0 when there was none.
 
     It goes on from the last commit by what has passed since at the very least, as far as clocks that differ can tell: so no stored time is

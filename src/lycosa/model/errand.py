@@ -54,6 +54,9 @@ class Answer(msgspec.Struct, frozen=True, array_like=True, gc=False):
     ``status`` (0 = no response), ``reason`` and ``detail`` are those of the request. ``location`` is where a redirect leads; ``robots`` is
     what a robots.txt says, as it is stored for an origin, empty when the file could not be had. ``record_id`` names the WARC record of
     the response. With ``until`` (crawl time, else 0) nothing was requested yet: the host rests until then, and another answer follows.
+
+    ``time`` is the crawl time of the partition that answers, because that of the one that asked may be another: on a cluster each shard has
+    its own. 0: it is the same.
     """
 
     askers: tuple[Asker, ...]
@@ -65,3 +68,4 @@ class Answer(msgspec.Struct, frozen=True, array_like=True, gc=False):
     robots: bytes = b""
     record_id: str = ""
     until: float = 0.0
+    time: float = 0.0

@@ -34,6 +34,7 @@ from lycosa.urls.identity import InvalidUrl, hash8, host_of
 from lycosa.worker.intake import LINKS_AT_ONCE, Intake
 from lycosa.worker.pacing import Pacing, Rest
 from lycosa.worker.robots import Learned, Robots, robots_capture, robots_url
+from lycosa.worker.robots_reading import earlier
 from lycosa.worker.slicing import Slices
 
 MOST_HOPS = 5
@@ -131,9 +132,13 @@ class Errands:
             question = find_question(visit.record.questions, asker.secure) if visit is not None else None
             if visit is None or question is None or question.number != asker.number:
                 continue  # it was answered, or the origin has asked anew
-            heard = msgspec.structs.replace(answer, askers=(), robots=b"")
+            ahead_s = answer.time - self._time() if answer.time else 0.0
+            until = answer.until - ahead_s if answer.until else 0.0
+            heard = msgspec.structs.replace(answer, askers=(), robots=b"", until=until)
             if answer.robots:
-                self._robots.adopt(partition, visit, asker.secure, answer.robots)
+                # Times ahead of ours would look like those of a clock that was set back; times behind ours only end the file's use earlier.
+                stored = answer.robots if ahead_s <= 0 else earlier(answer.robots, ahead_s)
+                self._robots.adopt(partition, visit, asker.secure, stored)
             elif answer.status in REDIRECTS:
                 means = self.follow(visit, asker.secure, answer, question.hops)
                 if means is None:
@@ -310,4 +315,4 @@ class Errands:
     def _reply(self, partition: Partition, errand: Errand, answer: Answer) -> None:
         for number in sorted({asker.partition for asker in errand.askers}):
             askers = tuple(asker for asker in errand.askers if asker.partition == number)
-            self._post(partition, number, msgspec.structs.replace(answer, askers=askers))
+            self._post(partition, number, msgspec.structs.replace(answer, askers=askers, time=self._time()))
