@@ -58,6 +58,12 @@ _REPORT_S = 0.5
 _TICK_S = 0.25
 
 
+def _forget(task: asyncio.Task[Any]) -> None:
+    """A dead process tells nobody what it died of."""
+    if not task.cancelled():
+        task.exception()
+
+
 class Machine:
     """One machine. ``world`` is everything that machines share."""
 
@@ -237,8 +243,10 @@ class Process:
                 ending = Failed(f"{type(error).__module__}.{type(error).__qualname__}", str(error), "")
             await self.gate()
             self.is_dead = True
+            self._log.broken_off()
             for task in self._tasks - {asyncio.current_task()}:
                 task.cancel()
+                task.add_done_callback(_forget)
             ended(self, ending)
 
         CURRENT.set(self)
@@ -282,6 +290,8 @@ class Process:
         working = self._spawn(assembled.worker.run())
         tasks = [working, self._spawn(self._listen(duties, assembled)), self._spawn(self._report(duties, assembled))]
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.add_done_callback(_forget)
         for task in done:
             task.result()
         end = working.result()

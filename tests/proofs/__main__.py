@@ -29,6 +29,7 @@ PROOFS = {
     "soak": "a million pages: memory and descriptors stay as they were",
     "memory": "a crawl stays under the memory that it is given, and ends all the same",
     "histories": "two thousand simulated crawls under faults by seed, no promise broken, and planted bugs found",
+    "nodes": "two thousand simulated crawls on several nodes that die, hang and are cut off, no promise broken, and planted bugs found",
     "parser": "parse children killed and no process to be had: every page is found, and nothing is silent",
     "damage": "commit logs deleted, emptied and cut: the next start ends like an undisturbed crawl, or refuses and changes nothing",
     "clock": "fifty crawls whose clock is right, or up to 400 days ahead or behind in some runs: nothing lost, nothing late",
@@ -39,8 +40,8 @@ PROOFS = {
 }
 
 NUMBERS = {
-    "seeds": "how many histories are lived (histories, clock), rounds of each kind (damage), or how much tag soup is read (links)",
-    "first": "the seed of the first history or round (histories, clock, damage)",
+    "seeds": "how many histories are lived (histories, nodes, clock), rounds of each kind (damage), or how much tag soup is read (links)",
+    "first": "the seed of the first history or round (histories, nodes, clock, damage)",
     "kills": "how often processes are killed (kills)",
     "pages": "how many pages are crawled (soak), or read (links)",
     "hosts": "how many hosts are crawled (politeness), or simulated for a thousand days (simulation)",
