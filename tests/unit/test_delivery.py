@@ -6,11 +6,17 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
-from lycosa.exchange import PARCEL_URLS, Outbox
+import pytest
+
+from lycosa.exchange import PARCEL_URLS, MemoryTopics, Outbox, Parcel, ParcelsLost, PositionLost
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.kv.overlay import Overlay
 from lycosa.model.discovered import Discovered, LinkKind
+from lycosa.model.errand import Asker, Errand
+from lycosa.worker.arrivals import Arrivals, Takers
+from lycosa.worker.delivery import Delivery
 from lycosa.worker.departures import Departures
+from lycosa.worker.messages import Seeds, SeedsTaken, Stop, encode
 
 
 class Sending:
@@ -40,15 +46,34 @@ class Sending:
         return [[found.url[14:] for found in cast(list[Discovered], p.discovered)] for box in boxes for p in box.pending(destination, 100)]
 
 
-def test_what_the_pages_of_a_partition_have_for_another_is_one_parcel_of_a_commit() -> None:
+def test_what_pages_of_one_commit_have_for_a_partition_is_one_parcel_from_the_partition_that_found_most_of_it() -> None:
     sending = Sending()
-    sending.post(0, 1, 1, 2)
-    sending.post(0, 1, 3)
+    sending.post(0, 1, 1)
+    sending.post(2, 1, 2, 3)
+    sending.post(0, 1, 4)
     sending.post(2, 1, 5)
-    sending.post(0, 3, 4)
+    sending.post(0, 3, 6)
     assert not sending.departures.is_idle
-    assert sending.commit() == {(0, 1), (2, 1), (0, 3)}
-    assert sending.parcels(1) == [["1", "2", "3"], ["5"]] and sending.parcels(3) == [["4"]]
+    assert sending.commit() == {(2, 1), (0, 3)}
+    assert sending.parcels(1) == [["1", "4", "2", "3", "5"]] and sending.parcels(3) == [["6"]]
+
+
+def test_what_is_enough_for_a_parcel_leaves_from_the_partition_that_found_it() -> None:
+    sending = Sending()
+    sending.post(0, 1, *range(100))
+    sending.post(2, 1, *range(100, 220))
+    assert sending.commit() == {(0, 1), (2, 1)}
+    assert [len(parcel) for parcel in sending.parcels(1)] == [100, 120]
+    sending.post(0, 1, *range(300, 400))
+    sending.post(2, 1, 400)
+    assert sending.commit() == {(0, 1), (2, 1)}
+
+
+def test_errands_leave_from_the_partition_whose_host_asks_or_was_asked() -> None:
+    sending = Sending()
+    sending.departures.post_errand(2, 1, Errand("http://a.test/robots.txt", (Asker(2, b"hosthost", False, 1),)))
+    assert not sending.departures.is_idle
+    assert sending.commit() == {(2, 1)}
 
 
 def test_what_waits_in_memory_for_a_commit_is_bounded() -> None:
@@ -70,3 +95,117 @@ def test_the_next_commit_has_only_what_was_posted_since() -> None:
     sending.post(2, 1, 2)
     sending.commit()
     assert sending.parcels(1) == [["1"], ["2"]]
+
+
+class Receiving:
+    """A worker that owns partition 1 and reads its topic; it commits when the test says so."""
+
+    def __init__(self, topics: MemoryTopics, store: MemoryKeyValue | None = None, after: int = 0) -> None:
+        self.store = store or MemoryKeyValue()
+        self.overlay = Overlay(self.store)
+        self.taken: list[str] = []
+        self.failures: list[BaseException] = []
+        self.waiters: list[asyncio.Future[None]] = []
+        partitions: Any = {1: SimpleNamespace(number=1, table=self.overlay)}
+        worker: Any = SimpleNamespace(committer=SimpleNamespace(waiters=self.waiters), wake=lambda: None, fail=self.failures.append)
+        nobody: Any = None
+        tables = {1: self.store}
+        self.arrivals = Arrivals(partitions, tables, Takers(cast(Any, self), nobody, nobody), worker, topics.inbound(1), after)
+        self.delivery = Delivery(Departures(partitions, tables, None, asyncio.sleep, self.failures.append), self.arrivals)
+
+    def receive(self, partition: Any, found: list[Discovered]) -> None:
+        self.taken += [each.url[14:] for each in found]
+
+    def seeds(self, raw: list[str]) -> list[tuple[str, str]]:
+        self.taken += raw
+        return [(each, "refused") for each in raw if "bad" in each]
+
+    def commit(self) -> int:
+        cut = self.delivery.cut()
+        self.store.write(self.overlay.freeze())
+        self.overlay.settle()
+        waiters = self.waiters[:]
+        self.waiters.clear()
+        for waiter in waiters:
+            waiter.set_result(None)
+        self.delivery.send(cut)
+        return cut.inbox
+
+
+def parcel(number: int, acknowledged: int = 0) -> Parcel:
+    return Parcel(0, 1, number, [Discovered(f"http://a.test/{number}", b"hosthost", bytes(8), LinkKind.A, 1)], [], acknowledged)
+
+
+async def settled() -> None:
+    for _ in range(1000):
+        await asyncio.sleep(0)
+
+
+async def test_a_commit_names_the_position_up_to_which_everything_read_is_taken() -> None:
+    topics = MemoryTopics()
+    for number in (2, 1, 2, 1, 3):
+        await topics.append(parcel(number))
+    receiving = Receiving(topics)
+    receiving.delivery.start()
+    await settled()
+    assert (receiving.taken, receiving.arrivals.stepped_over, receiving.delivery.is_idle) == (["1", "2", "3"], 1, False)
+    assert (receiving.commit(), receiving.delivery.is_idle) == (5, True)
+    await receiving.delivery.close()
+
+
+async def test_what_was_read_and_not_committed_is_read_again_from_the_position_of_the_last_commit() -> None:
+    topics = MemoryTopics()
+    await topics.append(parcel(1))
+    first = Receiving(topics)
+    first.delivery.start()
+    await settled()
+    position = first.commit()
+    await topics.append(parcel(2))
+    await settled()
+    assert first.taken == ["1", "2"]
+    await first.delivery.close()
+    topics.trim(1, position)
+    second = Receiving(topics, first.store, position)
+    second.delivery.start()
+    await settled()
+    assert second.taken == ["2"] and second.failures == []
+    await second.delivery.close()
+
+
+async def test_a_reader_that_is_far_ahead_of_its_commits_waits_for_them() -> None:
+    topics = MemoryTopics()
+    for number in range(1, 501):
+        await topics.append(parcel(number))
+    receiving = Receiving(topics)
+    receiving.delivery.start()
+    await settled()
+    assert 100 < len(receiving.taken) < 200
+    for _ in range(5):
+        receiving.commit()
+        await settled()
+    assert len(receiving.taken) == 500
+    await receiving.delivery.close()
+
+
+@pytest.mark.parametrize(("records", "after", "error"), [([parcel(1)], 3, PositionLost), ([parcel(4, 3)], 0, ParcelsLost)])
+async def test_a_topic_that_lacks_what_was_handed_over_ends_the_worker(records: list[Parcel], after: int, error: type) -> None:
+    topics = MemoryTopics()
+    for each in records:
+        await topics.append(each)
+    receiving = Receiving(topics, after=after)
+    receiving.delivery.start()
+    await settled()
+    assert [type(each) for each in receiving.failures] == [error]
+    assert (receiving.commit(), receiving.taken) == (after, [])
+    await receiving.delivery.close()
+
+
+async def test_a_call_is_answered_when_its_effect_is_committed_and_what_is_no_call_is_refused() -> None:
+    receiving = Receiving(MemoryTopics())
+    answer = asyncio.create_task(receiving.arrivals.answer(encode(Seeds("seeds 1", ["http://a.test/", "bad"]))))
+    await settled()
+    assert receiving.taken == ["http://a.test/", "bad"] and not answer.done()
+    receiving.commit()
+    assert await answer == encode(SeedsTaken("seeds 1", [("bad", "refused")]))
+    with pytest.raises(ValueError, match="Stop is not a call"):
+        await receiving.arrivals.answer(encode(Stop("stopped", False)))
