@@ -38,6 +38,10 @@ class SlowExchange(InProcessExchange):
         await asyncio.sleep(self.latency_s)
         return {} if self.is_deaf else await super().ask(keys)
 
+    def ends(self, number: int) -> ExchangeEnds:
+        """What a worker is given."""
+        return ExchangeEnds(self, self)
+
 
 def run_workers(
     crawl: VirtualCrawl,
@@ -74,7 +78,7 @@ async def _main(
 
         def start(number: int, tell_want: Callable[[], None]) -> Assembled:
             owned = tuple(range(number, crawl.config.frontier.partitions, workers))
-            ends = ExchangeEnds(exchange, exchange) if workers > 1 else None
+            ends = exchange.ends(number) if workers > 1 else None
             ports = msgspec.structs.replace(_ports(crawl, number, faults), exchange=ends)
             each = assemble(session.job(number, owned), ports, tell_want if workers > 1 else None)
             meanwhile(each)

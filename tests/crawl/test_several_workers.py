@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import shutil
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from judging import are_balanced, asked, host_states, is_polite, outcomes, quick_config, stored_rows, tables
 from lycosa.config.sections import BudgetSection, FrontierSection
+from lycosa.exchange import ExchangeEnds, ExchangeError, Lateness, MemoryTopics, Parcel, TopicPost
 from lycosa.kv.memory import MemoryStores
 from lycosa.model.completed import UrlState
 from lycosa.model.fetched import FetchKind
@@ -169,3 +171,45 @@ def test_links_from_sites_of_other_workers_earn_pages_too(tmp_path: Path) -> Non
     run_workers(crawl, 3, [])
     assert host_states(crawl)["big.example"].usage.pages == 3 + 10 * 2
     assert are_balanced(crawl).of(UrlState.PARKED) == 31 - 23
+
+
+# -- through topics -----------------------------------------------------------------------------------------------------
+
+
+class TopicExchange(SlowExchange):
+    """Parcels go through topics, which outlive the workers: each worker is of one partition. Some appends are lost, late or repeated."""
+
+    def __init__(self, chance: random.Random | None = None, lateness: Lateness | None = None) -> None:
+        super().__init__()
+        self.topics, self._chance, self._lateness = MemoryTopics(), chance, lateness
+
+    def ends(self, number: int) -> ExchangeEnds:
+        return ExchangeEnds(TopicPost(self._append), self, self.topics.inbound(number), self._lateness)
+
+    async def _append(self, parcel: Parcel) -> int:
+        kind = self._chance.choices(("", "lost", "unanswered", "twice", "late"), (60, 10, 10, 10, 10))[0] if self._chance else ""
+        if kind == "late":
+            await asyncio.sleep(self._chance.uniform(0.0, 3.0) if self._chance else 0.0)
+        if kind == "lost":
+            raise ExchangeError("lost")
+        if kind == "twice":
+            await self.topics.append(parcel)
+        position = await self.topics.append(parcel)
+        if kind == "unanswered":
+            raise ExchangeError("the acknowledgement was lost")
+        return position
+
+
+@pytest.mark.parametrize("lateness", [None, Lateness(seconds=3.0)])
+@pytest.mark.parametrize("has_faults", [False, True])
+def test_workers_that_hand_over_by_topics_crawl_what_others_crawl(has_faults: bool, lateness: Lateness | None, tmp_path: Path) -> None:
+    crawl, _ = scripted_crawl(tmp_path / "c", twins(), CONFIG)
+    exchange = TopicExchange(random.Random(4) if has_faults else None, lateness)
+    running = run_workers(crawl, len(SITES), SITES[:1], exchange=exchange)
+    assert len(captures(crawl)) == len(SITES) * (PAGES + 1)
+    are_balanced(crawl)
+    is_polite(crawl.log, crawl.config.politeness)
+    ends = [exchange.topics.end(number) for number in range(len(SITES))]
+    assert [each.delivery.arrivals.position for each in running] == ends and sum(ends) > 10
+    assert all(each.delivery.is_idle for each in running)
+    assert any(each.delivery.arrivals.stepped_over for each in running) == has_faults

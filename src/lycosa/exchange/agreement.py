@@ -1,5 +1,7 @@
 """Whether the partitions of a crawl agree about the parcels between them, read from their tables before a start.
 
+This holds where parcels are delivered to their receiver. In a topic one may be acknowledged and not taken yet, and the topic has it.
+
 For each pair of partitions acknowledged <= taken <= made, and a row exists for every parcel that is made and not acknowledged (module
 ``outbox``). Each number is committed before the other side hears of it, so no crash can break this: only a log or a table that lost
 what was committed does. Rows that are there are sent again by every start; a number that contradicts another cannot be healed, because

@@ -9,7 +9,8 @@
 Invariant: for each pair, acknowledged ≤ taken ≤ made, and a row exists for every number that is made and not acknowledged. Two rules keep
 it through crashes. A parcel is sent only when its row is committed: else a crash could forget a parcel that the receiver knows, and
 give its number to another. And it is acknowledged only when the commit that took it is on disk, a repeated one too: else the
-receiver could forget it after the sender did.
+receiver could forget it after the sender did. A topic holds parcels durably before they are taken: there acknowledged ≤ held ≤ made, where
+1 to "held" lie in the topic in order, and everything up to the position in the receiver's commit is taken (``topic``).
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class Outbox:
         return found
 
     def acknowledged(self, destination: int, sequence: int) -> None:
-        """The receiver has committed this parcel and all before it: their rows go with the open commit. Harmless when repeated."""
+        """This parcel and all before it are handed over: their rows go with the open commit. Harmless when repeated."""
         known = self._acknowledged.get(destination, sequence - 1)
         for number in range(known + 1, sequence + 1):
             self._table.delete(_row_key(destination, number))

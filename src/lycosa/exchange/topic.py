@@ -72,7 +72,7 @@ class MemoryTopics:
     def __init__(self) -> None:
         self._records: dict[int, list[Parcel]] = {}
         self._trimmed: dict[int, int] = {}
-        self._news: dict[int, asyncio.Event] = {}
+        self._waiting: dict[int, list[asyncio.Future[None]]] = {}  # readers at the end of a topic
 
     def __repr__(self) -> str:
         ends = {destination: self.end(destination) for destination in sorted(self._records)}
@@ -81,8 +81,11 @@ class MemoryTopics:
     def append(self, parcel: Parcel) -> asyncio.Future[int]:
         """See ``Append``. It has landed when this returns."""
         self._records.setdefault(parcel.destination, []).append(parcel)
-        self._news.pop(parcel.destination, asyncio.Event()).set()
-        appended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        for waiting in self._waiting.pop(parcel.destination, ()):
+            if waiting.get_loop() is loop and not waiting.done():  # readers of an earlier loop are gone, where the topics are not
+                waiting.set_result(None)
+        appended: asyncio.Future[int] = loop.create_future()
         appended.set_result(self.end(parcel.destination))
         return appended
 
@@ -114,7 +117,9 @@ class MemoryTopics:
             if after < end:
                 start = after - trimmed
                 return list(enumerate(self._records[destination][start : start + _READ_AT_ONCE], after + 1))
-            await self._news.setdefault(destination, asyncio.Event()).wait()
+            news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.setdefault(destination, []).append(news)
+            await news
 
 
 class MemoryInbound:
