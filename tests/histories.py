@@ -342,6 +342,7 @@ class History:
         for table in self._tables:  # closed before its files go: a flush that fails is tried again a second later, and others wait for it
             table.close()
         self._tables.clear()
+        self._opened = {}  # a crash may come when only some workers have started
         shutil.rmtree(self.crawl.folder)
         self.crawl.folder = image
         self.crawl.now += self.chance.choice((0.0, 0.5, 20.0))
