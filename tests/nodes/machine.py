@@ -330,10 +330,13 @@ class Process:
         last_commit: float,
     ) -> Job:
         world = self.machine.world
-        is_clean = shard.last is None or shard.last.is_final
+        is_clean = shard.was_left_orderly
         here = world.last_machine.get(self.shard) is self.machine
         previous = PreviousEnd.ORDERLY if is_clean else PreviousEnd.CRASH if here else PreviousEnd.LOST
         world.last_machine[self.shard] = self.machine
+        last = "" if shard.last is None else f" after commit {shard.last.mark.sequence} of term {shard.last.term}"
+        how = "orderly" if is_clean else "held"
+        world.told.append(f"{world.now():.1f} {self.machine.name} owns shard {self.shard} in term {shard.term}{last}, {how}")
         time = time_after_takeover(clock.wall(), latest[1], latest[0])
         config = world.config
         return Job(
