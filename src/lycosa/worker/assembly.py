@@ -190,7 +190,7 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[], None] | None = N
         body_bytes = sum(p.counters.body_bytes for p in partitions.values())
         permits = LocalPermits(config.limits, captures, body_bytes, lambda: worker.stop(End.LIMIT))
     pipeline = Pipeline(stages, config, clock, pacing, permits, crashes.suspicion)
-    books = Books(job.manifest.crawl, shard, store, attempts, crashes, ports.free_bytes, lease=ports.lease)
+    books = Books(job.manifest.crawl, shard, store, attempts, crashes, ports.free_bytes, lease=ports.lease, held_until=job.held_until)
     if job.plan is not None:
         books = msgspec.structs.replace(books, batch_bytes=job.plan.batch)
         _bound(job.plan, frontier, intake, robots)

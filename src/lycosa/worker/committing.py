@@ -73,6 +73,8 @@ class Books(msgspec.Struct, frozen=True):
     attempts: AttemptLog
     crashes: CrashCounts
     free_bytes: Callable[[], int]
+    held_until: float = 0.0
+    """Until when (monotonic) hosts are held after an unclean takeover."""
     batch_bytes: int = 32_000_000
     """Of records that wait in memory, at which a commit does not wait for its time."""
     lease: ShardLease = msgspec.field(default_factory=folder_lease)
@@ -194,7 +196,8 @@ class Committer:
                 crawl=books.crawl,
                 shard=books.shard.number,
                 inbox=cut.inbox,
-                is_final=is_last,
+                # While hosts are held for the owner before this one, the next owner has to hold them as well.
+                is_final=is_last and self._committed_at >= books.held_until,
             )
             for batch in batches:
                 self._before[batch.partition] = self._marks[batch.partition] = commit.mark
