@@ -18,7 +18,7 @@ import pytest
 from lycosa.cli.main import main
 from lycosa.cli.output import ExitCode
 from lycosa.inspect.export import cell, plain
-from lycosa.inspect.reader import CrawlReader
+from lycosa.inspect.reader import read_folder
 from lycosa.inspect.sql import SqlError, ask, wanted_tables
 from lycosa.inspect.tables import TABLES, CrawlTables
 from lycosa.model.fetched import FetchKind
@@ -57,7 +57,7 @@ def exported(capsys: pytest.CaptureFixture[str], crawl: SampleCrawl, *args: obje
 
 
 def answer(crawl: SampleCrawl, statement: str) -> list[tuple[Any, ...]]:
-    with CrawlTables(CrawlReader(crawl.folder), wanted_tables(statement)) as tables:
+    with CrawlTables(read_folder(crawl.folder), wanted_tables(statement)) as tables:
         return list(ask(tables, statement)[1])
 
 
@@ -86,7 +86,7 @@ def test_a_segment_whose_parquet_is_not_built_yet_is_read_from_its_journal(crawl
 
 
 def test_a_segment_closed_after_the_last_commit_was_read_is_there_once(crawl: SampleCrawl) -> None:
-    reader = CrawlReader(crawl.folder)
+    reader = read_folder(crawl.folder)
     crawl.store.roll(0.0, force=True)
     segment = next((crawl.folder / "journal").glob("*.open"))
     segment.rename(segment.with_name(segment.name.removesuffix(".open")))

@@ -18,7 +18,7 @@ from lycosa.cli.main import main
 from lycosa.config.sections import PolitenessSection
 from lycosa.folder.lock import CrawlLock
 from lycosa.inspect.audit.run import AuditOptions, audit
-from lycosa.inspect.reader import CrawlReader
+from lycosa.inspect.reader import read_folder
 from lycosa.inspect.saved import load_saved
 from lycosa.inspect.status import crawl_status, estimate
 from lycosa.kv.records import url_key
@@ -95,7 +95,7 @@ def test_status_counts_what_the_crawl_did(finished: Path, capsys: pytest.Capture
 
 
 def test_status_gives_an_honest_estimate(slow: Path) -> None:
-    reader = CrawlReader(slow)
+    reader = read_folder(slow)
     status = crawl_status(reader, load_saved(reader), EPOCH + 350)
     assert status.states["queued"] > 30
     assert status.hosts[0].host == "www.example.org" and status.hosts[0].delay_s == 100.0
@@ -170,7 +170,7 @@ def test_audit_says_what_it_checked_and_gives_0(finished: Path, capsys: pytest.C
 
 def test_audit_gives_1_and_the_first_breaches(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = Path(shutil.copytree(finished, tmp_path / "copy"))
-    number = CrawlReader(folder).partition_of(f"{SITE}/")
+    number = read_folder(folder).partition_of(f"{SITE}/")
     table = RocksKeyValue(folder / "state" / f"p{number:05d}")
     table.write([(url_key(hash8("www.example.org"), hash8(f"{SITE}/{n}")), None) for n in range(30)])
     table.close()
@@ -193,7 +193,7 @@ def test_the_audit_of_a_killed_crawl_is_clean_before_and_after_it_goes_on(tmp_pa
         crawl_folder(folder, Pages(PAGES), SEEDS, resolver=resolver, start=100.0)
     second = audit(folder, AuditOptions(sample=0))
     assert second.first_breaches() == []
-    reader = CrawlReader(folder)
+    reader = read_folder(folder)
     assert crawl_status(reader, load_saved(reader), EPOCH).states["fetched"] == 41
 
 

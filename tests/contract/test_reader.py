@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from lycosa.commit import Commit, CommitLog, Mark, PartitionBatch, marked
 from lycosa.folder import manifest as manifests
 from lycosa.frontier.visit_state import HostState, VisitRecord
-from lycosa.inspect.reader import CrawlReader, TableView
+from lycosa.inspect.reader import read_folder
+from lycosa.kv.merged import MergedTable
 from lycosa.kv.port import StoreDamaged
 from lycosa.kv.read_only import ReadOnlyTable, shared_cache
 from lycosa.kv.records import UrlRecord, encode, host_key, url_key
@@ -67,7 +68,7 @@ def pairs(folder: Path) -> dict[bytes, bytes]:
     """All but the meta data; the same whether the tables' marks are asked for first or not."""
     found = []
     for keep_bytes in (0, 1 << 20):
-        with CrawlReader(folder, keep_bytes).view(0) as view:
+        with read_folder(folder, keep_bytes).view(0) as view:
             found.append({key: value for key, value in view.scan(b"\0", b"\xff") if key[:1] != b"M"})
     assert found[0] == found[1]
     return found[0]
@@ -91,7 +92,7 @@ def test_what_the_log_has_dropped_is_in_the_table(crawl: Crawl) -> None:
 
 def test_a_reader_made_before_a_flush_never_takes_a_view_back(crawl: Crawl) -> None:
     crawl.commit([(b"a", b"1")])
-    reader = CrawlReader(crawl.folder)
+    reader = read_folder(crawl.folder)
     crawl.commit([(b"a", b"2")])
     crawl.flush(drop=True)
     with reader.view(0) as view:
@@ -111,7 +112,7 @@ def test_a_view_stays_readable_while_its_owner_replaces_files(crawl: Crawl) -> N
     for number in range(6):
         crawl.commit([(b"k%d" % key, b"%d" % number) for key in range(50)])
         crawl.flush()
-    with CrawlReader(crawl.folder).view(0) as view:
+    with read_folder(crawl.folder).view(0) as view:
         crawl.table._db.compact_range(None, None)
         assert {value for key, value in view.scan(b"k", b"l")} == {b"5"}
 
@@ -140,7 +141,7 @@ def test_a_url_is_found_with_its_host(tmp_path: Path) -> None:
     record = UrlRecord(UrlState.QUEUED, True, "/a?b", 1, 100, LinkKind.A, 7)
     visit = VisitRecord(HOST, HostState.PARKED)
     crawl.commit([(url_key(hash8(HOST), hash8(url)), encode(record)), (host_key(hash8(HOST)), encode(visit))])
-    reader = CrawlReader(tmp_path)
+    reader = read_folder(tmp_path)
     found = reader.find(url)
     assert found is not None
     assert (found.url, found.record, found.state) == (url, record, UrlState.PARKED)
@@ -152,7 +153,7 @@ def test_a_url_is_found_with_its_host(tmp_path: Path) -> None:
 
 
 class _Table:
-    """What a ``ReadOnlyTable`` gives, from a dictionary."""
+    """A ``SavedTable`` of a dictionary."""
 
     def __init__(self, pairs: dict[bytes, bytes]) -> None:
         self._pairs = pairs
@@ -163,6 +164,9 @@ class _Table:
     def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
         return iter(sorted((key, value) for key, value in self._pairs.items() if start <= key < end))
 
+    def close(self) -> None:
+        """Nothing is held."""
+
 
 KEYS = st.binary(min_size=1, max_size=2)
 
@@ -172,7 +176,7 @@ KEYS = st.binary(min_size=1, max_size=2)
 def test_a_merged_scan_is_what_one_dictionary_would_give(
     below: dict[bytes, bytes], writes: list[tuple[bytes, bytes | None]], start: bytes, end: bytes
 ) -> None:
-    view = TableView(0, _Table(below), [(Mark(1, 1), PartitionBatch(0, writes))])  # type: ignore[arg-type]
+    view = MergedTable(_Table(below), dict(writes))
     expected = {**below, **dict(writes)}
     assert list(view.scan(start, end)) == sorted((k, v) for k, v in expected.items() if v is not None and start <= k < end)
 

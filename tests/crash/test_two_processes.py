@@ -11,7 +11,7 @@ import pytest
 
 from lycosa.cli.output import ExitCode
 from lycosa.inspect.audit.run import audit
-from lycosa.inspect.reader import CrawlReader
+from lycosa.inspect.reader import read_folder
 from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
 from lycosa.store.reading import crawl_rows
@@ -68,7 +68,7 @@ async def test_two_processes_find_each_others_duplicates(kill: bool, tmp_path: P
         one, other = rows[f"http://{web.first}:{server.port}/{n}"], rows[f"http://{web.second}:{server.port}/{n}"]
         assert not one.revisit and other.revisit
         assert other.original is not None and other.original.record_id == one.record_id
-    assert [entry.record.reason for entry in CrawlReader(folder).urls()].count(Reason.DUPLICATE) == PAGES
+    assert [entry.record.reason for entry in read_folder(folder).urls()].count(Reason.DUPLICATE) == PAGES
     report = audit(folder)
     assert report.is_clean, report.first_breaches()
 

@@ -13,7 +13,7 @@ from crawling import QUICK, Pages, crawl_folder, page
 from lycosa.cli import main
 from lycosa.folder.names import table_folder
 from lycosa.inspect.audit.run import audit
-from lycosa.inspect.reader import CrawlReader
+from lycosa.inspect.reader import read_folder
 from lycosa.kv.records import prefix_end
 from lycosa.kv.rocks import rocks_opener
 from lycosa.model.completed import UrlState
@@ -49,11 +49,11 @@ def failing(*urls: str, reason: Reason = Reason.INTERNAL) -> Callable[[ParserCon
 
 
 def fetched(folder: Path) -> set[str]:
-    return {entry.url for entry in CrawlReader(folder).urls() if entry.state is UrlState.FETCHED}
+    return {entry.url for entry in read_folder(folder).urls() if entry.state is UrlState.FETCHED}
 
 
 def remark(folder: Path, url: str) -> Reason:
-    entry = CrawlReader(folder).find(url)
+    entry = read_folder(folder).find(url)
     assert entry is not None
     return entry.record.reason
 
@@ -156,7 +156,7 @@ def test_the_command_parses_and_says_what_came_of_it(tmp_path: Path, capsys: pyt
     assert "nothing to parse" in capsys.readouterr().out
     assert main(["reparse", folder, "--killed"]) == 0
     assert capsys.readouterr().out == "1 document parsed: 2 links, 2 new URLs\n"
-    assert {entry.url for entry in CrawlReader(tmp_path / "c").urls()} == {HOST, f"{HOST}b", f"{HOST}c"}
+    assert {entry.url for entry in read_folder(tmp_path / "c").urls()} == {HOST, f"{HOST}b", f"{HOST}c"}
     assert main(["reparse", folder, "--killed"]) == 0
     assert "nothing to parse" in capsys.readouterr().out
     assert main(["reparse", str(tmp_path)]) == 2

@@ -21,7 +21,7 @@ from lycosa.config.sections import CanonicalSection
 from lycosa.folder.names import attempts_folder
 from lycosa.folder.run_cost import read_costs
 from lycosa.inspect.explain.run import explain
-from lycosa.inspect.reader import CrawlReader
+from lycosa.inspect.reader import read_folder
 from lycosa.inspect.saved import load_saved
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from lycosa.synthetic.hostile import DOMAIN, QUEUED_URLS, HostileWeb, names
@@ -151,7 +151,7 @@ def _alone(folder: Path, cases: Sequence[Case], network: Network) -> dict[str, P
 
 
 def _found(folder: Path, cases: Sequence[Case]) -> dict[str, Found]:
-    reader = CrawlReader(folder)
+    reader = read_folder(folder)
     saved = load_saved(reader)
     longest: dict[str, float] = {}
     last: dict[str, str] = {}
@@ -219,7 +219,7 @@ def _longest_step(folder: Path) -> tuple[float, str]:
 def _unjudged(folder: Path, port: int) -> list[str]:
     """Hosts with 600 queued URLs whose robots.txt did not disallow those that were looked at."""
     faults = []
-    reader = CrawlReader(folder)
+    reader = read_folder(folder)
     saved = load_saved(reader)
     for name, path in QUEUED.items():
         urls = [f"http://{name}{DOMAIN}:{port}{path(number)}" for number in range(1, QUEUED_URLS, 149)]

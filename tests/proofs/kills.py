@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lycosa.attempts import address_use, gaps, read_attempts
-from lycosa.inspect.reader import CrawlReader
+from lycosa.inspect.reader import read_folder
 from nginx_site import RESOLUTION_S, Hit, NginxSite, write_tree
 from proofs.completeness import link_documentation
 from proofs.crawls import RunningCrawl, Whom
@@ -135,7 +135,7 @@ def differences(calm: Path, other: Path) -> list[str]:
 
 
 def _ends(folder: Path) -> dict[str, tuple[Any, ...]]:
-    states = {entry.url: entry.state.label for entry in CrawlReader(folder).urls()}
+    states = {entry.url: entry.state.label for entry in read_folder(folder).urls()}
     bodies = {row["url"]: (row["fetch_status"], row["content_digest"]) for row in Outputs(folder).rows if row["kind"] != "robots"}
     return {url: (state, *bodies.get(url, ())) for url, state in states.items()}
 

@@ -25,7 +25,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from lycosa.inspect.reader import CrawlReader
+from lycosa.inspect.reader import read_folder
 from lycosa.model.completed import UrlState
 from lycosa.synthetic import Response
 from proofs.crawls import FAST, RunningCrawl, Whom, children, command_of
@@ -142,7 +142,7 @@ def found(folder: Path) -> tuple[Counter[UrlState], Counter[str]]:
     """URLs by state, and those that were fetched by their remark. All pages are different, so there is none to be expected."""
     states: Counter[UrlState] = Counter()
     remarks: Counter[str] = Counter()
-    for entry in CrawlReader(folder).urls():
+    for entry in read_folder(folder).urls():
         states[entry.state] += 1
         if entry.state is UrlState.FETCHED and entry.record.reason:
             remarks[entry.record.reason.label] += 1

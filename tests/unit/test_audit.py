@@ -22,7 +22,7 @@ from lycosa.inspect.audit.politeness import PolitenessChecks
 from lycosa.inspect.audit.report import Check, Report
 from lycosa.inspect.audit.run import AuditOptions, audit
 from lycosa.inspect.audit.segments import segments
-from lycosa.inspect.reader import CrawlReader, UrlEntry
+from lycosa.inspect.reader import UrlEntry, read_folder
 from lycosa.kv.records import due_key, due_urls, encode, front_key, host_key, meta_key, prefix_end, row_urls, url_key
 from lycosa.kv.rocks import RocksKeyValue
 from lycosa.model.completed import UrlState
@@ -80,7 +80,7 @@ def write(folder: Path, partition: int, writes: list[tuple[bytes, bytes | None]]
 
 
 def one_url(folder: Path, wanted: Callable[[UrlEntry], bool]) -> UrlEntry:
-    return next(entry for entry in CrawlReader(folder).urls() if wanted(entry))
+    return next(entry for entry in read_folder(folder).urls() if wanted(entry))
 
 
 def is_queued(entry: UrlEntry) -> bool:
@@ -148,7 +148,7 @@ def test_a_record_in_another_state_is_found(take: Callable[[str], Path]) -> None
 def test_a_queued_url_that_is_in_no_queue_is_found(take: Callable[[str], Path]) -> None:
     folder = take("stopped")
     entry = one_url(folder, is_queued)
-    with CrawlReader(folder).view(entry.partition) as view:
+    with read_folder(folder).view(entry.partition) as view:
         key, row = next((key, row) for key, row in view.scan(b"Q", prefix_end(b"Q")) if entry.url8 in row_urls(row))
     write(folder, entry.partition, [(key, row.replace(entry.url8, b"") or None)])
     found = breached(folder)
@@ -169,7 +169,7 @@ def test_a_queue_entry_of_a_fetched_url_and_one_outside_its_lane_are_found(take:
 def test_a_refetch_that_nobody_would_remember_is_found(take: Callable[[str], Path]) -> None:
     folder = take("finished")
     entry = one_url(folder, is_linked_page)
-    with CrawlReader(folder).view(entry.partition) as view:
+    with read_folder(folder).view(entry.partition) as view:
         rows = [(key, due_urls(key, row)) for key, row in view.scan(b"D", prefix_end(b"D"))]
     key, urls = next((key, urls) for key, urls in rows if entry.host8 + entry.url8 in urls)
     urls.remove(entry.host8 + entry.url8)
@@ -181,7 +181,7 @@ def test_a_refetch_that_nobody_would_remember_is_found(take: Callable[[str], Pat
 def test_wrong_counts_are_found(take: Callable[[str], Path]) -> None:
     folder = take("stopped")
     entry = one_url(folder, is_queued)
-    with CrawlReader(folder).view(entry.partition) as view:
+    with read_folder(folder).view(entry.partition) as view:
         counters, visit = view.counters(), view.visit(entry.host8)
     assert visit is not None
     counters.states[UrlState.FETCHED] += 1
@@ -196,7 +196,7 @@ def test_wrong_counts_are_found(take: Callable[[str], Path]) -> None:
 def test_a_host_that_waits_in_no_front_queue_is_found(take: Callable[[str], Path]) -> None:
     folder = take("stopped")
     entry = one_url(folder, is_queued)
-    with CrawlReader(folder).view(entry.partition) as view:
+    with read_folder(folder).view(entry.partition) as view:
         visit = view.visit(entry.host8)
     assert visit is not None and visit.front is not None
     write(folder, entry.partition, [(front_key(*visit.front), None)])
@@ -209,7 +209,7 @@ def test_a_hash_without_a_record_and_a_record_without_its_hash_are_found(take: C
     path = folder / "state" / f"seen-{entry.partition:05d}"
     seen = SortedSeenUrls(path)
     stamp = seen.stamp
-    hashes = [int.from_bytes(e.url8, "big") for e in CrawlReader(folder).urls() if e.partition == entry.partition and e.url8 != entry.url8]
+    hashes = [int.from_bytes(e.url8, "big") for e in read_folder(folder).urls() if e.partition == entry.partition and e.url8 != entry.url8]
     changed: Hashes = np.array([*hashes, 12345], dtype=np.uint64)
     seen.rebuild([changed], stamp)
     seen.close()
@@ -254,7 +254,7 @@ def test_a_running_crawl_is_judged_by_what_was_committed_when_the_audit_began(ta
     """A segment that closes while it is audited is found under its new name, up to the length that was read; one that began since is
     left out."""
     folder = take("killed")
-    lengths, check = CrawlReader(folder).lengths, Check("warc", "")
+    lengths, check = read_folder(folder).source.seen.last.lengths, Check("warc", "")
     (before,) = segments(folder, lengths, check, closed=set())
     rows = len(list(before.rows()))
     for name, length in lengths.items():

@@ -18,7 +18,7 @@ from lycosa.config.sections import BudgetSection, ScopeRule, ScopeSection, Sitem
 from lycosa.inspect.explain.facts import Explanation, span
 from lycosa.inspect.explain.run import explain
 from lycosa.inspect.explain.unknown import stage_of
-from lycosa.inspect.reader import CrawlReader
+from lycosa.inspect.reader import read_folder
 from lycosa.inspect.saved import SettingsUnreadable, load_saved
 from lycosa.reasons import Reason
 from lycosa.synthetic import EPOCH, Response
@@ -75,7 +75,7 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ask(folder: Path, url: str, now: float = NOW) -> Explanation:
-    reader = CrawlReader(folder)
+    reader = read_folder(folder)
     return explain(reader, load_saved(reader), url, now)
 
 
@@ -283,9 +283,9 @@ def test_a_url_that_waits_for_a_retry_says_why_and_until_when(stopped: Path) -> 
 
 
 def test_settings_that_cannot_be_read_are_named(stopped: Path, tmp_path: Path) -> None:
-    reader = CrawlReader(stopped)
-    reader.folder = tmp_path
-    (tmp_path / "settings.json").write_text('{"politeness": {"delay_s": "soon"}}')
+    folder = shutil.copytree(stopped, tmp_path / "stopped")
+    reader = read_folder(folder)
+    (folder / "settings.json").write_text('{"politeness": {"delay_s": "soon"}}')
     with pytest.raises(SettingsUnreadable, match=r"settings\.json.*delay_s"):
         load_saved(reader)
 

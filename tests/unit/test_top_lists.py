@@ -14,7 +14,7 @@ from lycosa.cli import status as status_command
 from lycosa.config.sections import BudgetSection
 from lycosa.inspect.explain.facts import Explanation
 from lycosa.inspect.explain.run import explain
-from lycosa.inspect.reader import CrawlReader
+from lycosa.inspect.reader import read_folder
 from lycosa.inspect.saved import load_saved
 from lycosa.inspect.status import crawl_status
 from lycosa.inspect.top_lists import HostLine, Order, Top
@@ -41,7 +41,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def asked(folder: Path, url: str, now: float = EPOCH + 100) -> Explanation:
-    reader = CrawlReader(folder)
+    reader = read_folder(folder)
     return explain(reader, load_saved(reader), url, now)
 
 
@@ -65,7 +65,7 @@ def test_a_list_keeps_the_first_by_its_order(by: Order, names: str) -> None:
 
 
 def test_sites_are_listed_with_their_pages_budget_and_who_links(finished: Path) -> None:
-    reader = CrawlReader(finished)
+    reader = read_folder(finished)
     status = crawl_status(reader, load_saved(reader), EPOCH + 100, sites=10)
     sites = {each.site: each for each in status.sites}
     assert (sites["a.example"].pages, sites["a.example"].most_pages, sites["a.example"].linking_sites) == (4, 4, 2)
@@ -77,7 +77,7 @@ def test_sites_are_listed_with_their_pages_budget_and_who_links(finished: Path) 
 
 
 def test_hosts_with_errors_are_listed_although_nothing_waits_there(finished: Path) -> None:
-    reader = CrawlReader(finished)
+    reader = read_folder(finished)
     status = crawl_status(reader, load_saved(reader), EPOCH + 100, by=Order.ERRORS)
     assert [(each.host, each.errors) for each in status.hosts[:2]] == [("dead.example", 3), ("b.example", 1)]
     assert {each.errors for each in status.hosts[2:]} == {0}

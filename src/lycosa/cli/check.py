@@ -161,7 +161,7 @@ def _finder(
     folder: Path | None, body: bytes | None, file: str | None, agent: str | None, config: Any
 ) -> Callable[[str], tuple[Any, str, str]]:
     """Gives for a canonical URL the robots.txt to judge by, where it comes from, and the token to judge for."""
-    from lycosa.inspect.reader import CrawlReader
+    from lycosa.inspect.reader import read_folder
     from lycosa.inspect.robots_source import of_bytes, of_crawl, of_server
     from lycosa.inspect.saved import load_saved
 
@@ -170,7 +170,7 @@ def _finder(
         record = of_bytes(body, token, time.time())
         return lambda _: (record, "standard input" if file == "-" else str(file), token)
     if folder is not None:
-        reader = CrawlReader(folder)
+        reader = read_folder(folder)
         own = load_saved(reader).config.agent.product
         return lambda url: (*of_crawl(reader, url, agent or own, own), agent or own)
     token = agent or config.agent.product

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from lycosa.cli.crawl_seeds import shortened
-from lycosa.inspect.reader import CrawlReader, UrlEntry
+from lycosa.inspect.reader import CrawlReader, UrlEntry, read_folder
 from lycosa.model.completed import UrlState
 from lycosa.model.discovered import LinkKind
 from lycosa.reasons import Reason
@@ -35,9 +35,9 @@ _FINE = frozenset({UrlState.FETCHED, UrlState.REDIRECTED})
 def failure_lines(folder: Path) -> list[str]:
     """From the folder of a crawl that has ended: seeds, and where they redirected to, that were not fetched.
 
-    Only the first URLs are looked at: of a large crawl there is ``lycosa status``. Raises what ``CrawlReader`` raises.
+    Only the first URLs are looked at: of a large crawl there is ``lycosa status``. Raises what ``FolderView`` raises.
     """
-    reader = CrawlReader(folder)
+    reader = read_folder(folder)
     lines = []
     for entry in islice(reader.urls(), _LOOK):
         if entry.record.kind in (LinkKind.SEED, LinkKind.REDIRECT) and entry.record.state not in _FINE:
@@ -55,5 +55,5 @@ def _line(reader: CrawlReader, entry: UrlEntry) -> str:
         reason = visit.last_error if visit.last_error is not Reason.NONE else visit.reason
         detail = visit.detail
     what = detail if reason.meaning in detail else f"{reason.meaning} ({detail})" if detail else reason.meaning
-    advice = _ADVICE.get(reason, f"`lycosa explain {shlex.quote(str(reader.folder))} {shlex.quote(entry.url)}` tells more")
+    advice = _ADVICE.get(reason, f"`lycosa explain {shlex.quote(str(reader.name))} {shlex.quote(entry.url)}` tells more")
     return f"lycosa: {shortened(entry.url)}: {what}; {advice}"

@@ -35,10 +35,10 @@ def command(folder: Path, url: str, as_json: bool) -> None:
 def run(folder: Path, url: str, as_json: bool) -> None:
     """Looks the URL up and prints the answer."""
     from lycosa.inspect.explain.run import explain
-    from lycosa.inspect.reader import CrawlReader
+    from lycosa.inspect.reader import read_folder
     from lycosa.inspect.saved import load_saved
 
-    reader = CrawlReader(folder)
+    reader = read_folder(folder)
     answer = explain(reader, load_saved(reader), url, time.time())
     if as_json:
         emit_json(answer.to_json())

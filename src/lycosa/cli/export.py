@@ -48,9 +48,9 @@ def command(folder: Path, kind: str, form: str | None, output: str, where: str, 
 def run(folder: Path, kind: str, form: str, output: str, where: str, as_json: bool, is_raw: bool = False) -> ExitCode:
     """Exports one table. Without ``form`` the name of ``output`` decides."""
     from lycosa.inspect.export import CsvStyle, rows_of, write_file, write_text
-    from lycosa.inspect.reader import CrawlReader
+    from lycosa.inspect.reader import read_folder
 
-    reader = CrawlReader(folder)
+    reader = read_folder(folder)
     if output != "-":
         if not form:
             form = _FORMS.get(Path(output).suffix.lower(), "")

@@ -11,7 +11,7 @@ import msgspec
 
 from lycosa.config.sources import SettingsError, load
 from lycosa.folder import manifest
-from lycosa.inspect.reader import CrawlReader
+from lycosa.inspect.reader import read_folder
 from lycosa.inspect.state_rows import COLUMNS, state_rows
 from lycosa.simulate.given import read_count, read_model
 from lycosa.simulate.hosts_file import errors_of, host_row, read_hosts
@@ -78,5 +78,5 @@ def _listed_web(path: Path, web: Web, origins: Mapping[str, str]) -> tuple[Web, 
 def _hosts_of_folder(folder: Path) -> Iterator[dict[str, Any]]:
     """The rows of the table ``hosts`` of a crawl folder, which `lycosa export` would write."""
     names = [column[0] for column in COLUMNS["hosts"]]
-    for values in state_rows(CrawlReader(folder), "hosts"):
+    for values in state_rows(read_folder(folder), "hosts"):
         yield dict(zip(names, values, strict=True))

@@ -52,7 +52,7 @@ def command(folder: Path, statement: str, form: str, memory: str, is_raw: bool) 
 def run(folder: Path, statement: str, form: str, memory: str, is_raw: bool = False) -> ExitCode:
     """Answers one question."""
     from lycosa.config.units import read_bytes
-    from lycosa.inspect.reader import CrawlReader
+    from lycosa.inspect.reader import read_folder
     from lycosa.inspect.sql import ask, refuse_writes, wanted_tables
     from lycosa.inspect.tables import CrawlTables
 
@@ -61,7 +61,7 @@ def run(folder: Path, statement: str, form: str, memory: str, is_raw: bool = Fal
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--memory") from None
     refuse_writes(statement)
-    with CrawlTables(CrawlReader(folder), wanted_tables(statement), memory_mb) as tables:
+    with CrawlTables(read_folder(folder), wanted_tables(statement), memory_mb) as tables:
         names, rows = ask(tables, statement)
         if form == "json":
             _emit_json(names, rows)

@@ -1,20 +1,12 @@
-"""A crawl's state as it is committed, read beside a running crawl or after one, without a lock and without writing anything.
+"""A crawl's state as it is committed, read through a view: URLs, hosts and counters of its partitions.
 
-State lies in two places: the partitions' table files, and for what the owners have not flushed yet, the commit logs. A view of a
-partition is its table with the batches laid over it that the table lacks.
-
-**Order:** the logs are read before a table is opened. An owner drops a log file only after flushing what it holds, so whatever is
-missing from the logs is then surely in the table; batches that the table turned out to have are left out by its mark. A
-view is therefore always the state after some commit of its owner: no commit in part, none out of order. Views of different
-partitions may be some commits apart while the crawl runs.
-
-**Memory**: what the tables lack, which the owners hold in memory as well, plus one block cache. Scans stream.
+Wherever the view looks (the files of a folder, a worker that runs, a snapshot), what is read here is the same. A view of a shard has
+only its own partitions, and what belongs to others is not known to it.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -22,18 +14,17 @@ from typing import NamedTuple
 
 import msgspec
 
-from lycosa.commit import MARK_KEY, Mark, PartitionBatch, read_logs
+from lycosa.commit import MARK_KEY, Mark
 from lycosa.crawl_clock import ahead_s, time_at_start
-from lycosa.folder import manifest as manifests
-from lycosa.folder.names import crawl_sites
 from lycosa.frontier.counters import Counters
 from lycosa.frontier.visit_state import HostState, VisitRecord, decode_visit
-from lycosa.kv.read_only import ReadOnlyTable, shared_cache
+from lycosa.kv.port import SavedTable
 from lycosa.kv.records import UrlRecord, decode_url, host_key, meta_key, prefix_end, url_key
 from lycosa.model.completed import UrlState
+from lycosa.shard.folder_view import FolderView
+from lycosa.shard.view import View
 from lycosa.urls.identity import Sites, hash8, host_of, join_url, partition_of
 
-_TRIES = 20
 _COUNTERS = meta_key("counters")
 _NO_HOST = "unknown.invalid"  # of a URL whose host's record is lost, which only damage can bring about
 
@@ -58,42 +49,13 @@ class HostEntry(NamedTuple):
 
 
 class TableView:
-    """One partition, merged. ``mark`` is the last commit it contains, ``table_mark`` the last one that its table files contain."""
+    """One partition. ``mark`` is the last commit it contains."""
 
-    def __init__(self, number: int, table: ReadOnlyTable, batches: list[tuple[Mark, PartitionBatch]]) -> None:
+    def __init__(self, number: int, table: SavedTable) -> None:
         self.number = number
         self._table = table
-        self.mark = self.table_mark = Mark.unpack(table.get(MARK_KEY))
-        self._over: dict[bytes, bytes | None] = {}
-        for mark, batch in batches:
-            if mark > self.mark:
-                self._over.update(batch.writes)
-                self.mark = mark
-        self._keys = sorted(self._over)
-
-    def get(self, key: bytes) -> bytes | None:
-        """The value, or ``None``."""
-        return self._over[key] if key in self._over else self._table.get(key)
-
-    def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Pairs with ``start <= key < end`` in order, streaming."""
-        over = iter([(key, self._over[key]) for key in self._keys[bisect_left(self._keys, start) : bisect_left(self._keys, end)]])
-        upper = next(over, None)
-        for key, value in self._table.scan(start, end):
-            while upper is not None and upper[0] < key:
-                if upper[1] is not None:
-                    yield upper[0], upper[1]
-                upper = next(over, None)
-            if upper is not None and upper[0] == key:
-                if upper[1] is not None:
-                    yield key, upper[1]
-                upper = next(over, None)
-            else:
-                yield key, value
-        while upper is not None:
-            if upper[1] is not None:
-                yield upper[0], upper[1]
-            upper = next(over, None)
+        self.mark = Mark.unpack(table.get(MARK_KEY))
+        self.get, self.scan = table.get, table.scan
 
     def counters(self) -> Counters:
         """The partition's counters; all zero when it has none yet."""
@@ -138,46 +100,39 @@ class TableView:
         self.close()
 
     def __repr__(self) -> str:
-        return f"TableView({self.number}, mark={self.mark}, over={len(self._over)})"
+        return f"TableView({self.number}, mark={self.mark})"
 
 
 class CrawlReader:
-    """A crawl folder, for reading.
+    """A crawl, or some of its partitions, read through a view.
 
-    ``lengths`` gives the committed bytes of each open output file (path relative to the folder), ``last_commit`` the wall time of the
-    last commit (0 = never), ``last_time`` its crawl time. Logs up to ``keep_bytes`` are kept whole. Raises a ``ManifestError`` when the
-    folder is not a crawl, ``LogDamaged``, ``StoreDamaged``, ``OSError``.
+    ``last_commit`` is the wall time of the last commit (0 = never), ``last_time`` its crawl time; ``partitions`` is how many the whole
+    crawl has, ``here`` lists those of the view.
     """
 
-    def __init__(self, folder: Path, keep_bytes: int = 16 << 20) -> None:
-        self.folder = folder
-        self._keep_bytes = keep_bytes
-        self.manifest = manifests.load(folder)
-        self.partitions = self.manifest.identity.partitions
-        self.lengths: Mapping[str, int] = {}
-        self.newest = Mark(0, 0)
-        """The last commit in any log."""
-        self.last_commit = self.last_time = 0.0
-        self._cache = shared_cache()
-        self._batches: dict[int, list[tuple[Mark, PartitionBatch]]] = {}
-        self._read_logs()
+    def __init__(self, source: View) -> None:
+        self.source = source
+        seen = source.seen
+        self.origin, self.manifest, self.name = seen.origin, seen.origin.manifest, seen.origin.name
+        self.here, self.partitions = seen.partitions, seen.origin.manifest.identity.partitions
+        self.last_commit, self.last_time = seen.last.wall, seen.last.time
 
     @cached_property
     def sites(self) -> Sites:
         """Sites by the crawl's own public suffix list. Raises ``DamagedFile``."""
-        return crawl_sites(self.folder, self.manifest.identity.suffixes)
+        return self.origin.sites()
 
     def ahead_s(self, now: float) -> float:
         """How far crawl time, in which waits are stored, is ahead of the wall time ``now``."""
         return ahead_s(time_at_start(now, self.last_commit, self.last_time), now)
 
     def view(self, partition: int) -> TableView:
-        """One partition as it is now or was when the logs were read, whichever is later. Close it after use."""
-        return TableView(partition, self._table(partition), self._batches.get(partition, []))
+        """One partition of the view. Close it after use."""
+        return TableView(partition, self.source.table(partition))
 
     def views(self) -> Iterator[TableView]:
-        """Every partition in turn; each is closed when the next one is asked for."""
-        for number in range(self.partitions):
+        """Every partition of the view in turn; each is closed when the next one is asked for."""
+        for number in self.here:
             with self.view(number) as view:
                 yield view
 
@@ -186,9 +141,12 @@ class CrawlReader:
         return partition_of(self.sites.site_of(host_of(url)), self.partitions)
 
     def find(self, url: str) -> UrlEntry | None:
-        """What is known of a canonical URL."""
+        """What is known of a canonical URL; nothing where its partition is not of this view."""
+        number = self.partition_of(url)
+        if number not in self.here:
+            return None
         host8, url8 = hash8(host_of(url)), hash8(url)
-        with self.view(self.partition_of(url)) as view:
+        with self.view(number) as view:
             record = view.record(host8, url8)
             if record is None:
                 return None
@@ -206,52 +164,12 @@ class CrawlReader:
             yield from view.hosts()
 
     def __repr__(self) -> str:
-        return f"CrawlReader({str(self.folder)!r}, over={sum(map(len, self._batches.values()))})"
+        return f"CrawlReader({self.source!r})"
 
-    def _table(self, partition: int) -> ReadOnlyTable:
-        return ReadOnlyTable(self.folder / "state" / f"p{partition:05d}", self._cache)
 
-    def _read_logs(self) -> None:
-        for tried in range(_TRIES):
-            try:
-                return self._take_logs(self._marks())
-            except FileNotFoundError:  # its owner flushed and dropped a log: what it held is in the tables now
-                if tried == _TRIES - 1:
-                    raise
-        return None
-
-    def _marks(self) -> dict[int, Mark]:
-        """What the tables contain, so that of large logs only the rest is kept; of small ones all is, which is quicker.
-
-        Marks only grow, so asking for them before the logs are read keeps too much at worst.
-        """
-        if sum(path.stat().st_size for path in (self.folder / "log").glob("commit-*.log")) <= self._keep_bytes:
-            return {}
-        marks: dict[int, Mark] = {}
-        for number in range(self.partitions):
-            table = self._table(number)
-            marks[number] = Mark.unpack(table.get(MARK_KEY))
-            table.close()
-        return marks
-
-    def _take_logs(self, marks: Mapping[int, Mark]) -> None:
-        batches: dict[int, list[tuple[Mark, PartitionBatch]]] = {}
-        lengths: dict[int, dict[str, int]] = {}
-        self.newest = Mark(0, 0)
-        self.last_commit = self.last_time = 0.0
-        for worker, record in read_logs(self.folder / "log"):
-            self.newest = max(self.newest, record.mark)
-            lengths[worker] = record.lengths
-            time = record.time or record.wall
-            if time >= self.last_time:
-                self.last_commit, self.last_time = record.wall, time
-            for batch in record.batches:
-                if record.mark > marks.get(batch.partition, Mark(0, 0)):
-                    batches.setdefault(batch.partition, []).append((record.mark, batch))
-        for waiting in batches.values():
-            waiting.sort(key=lambda pair: pair[0])  # those of several workers, each of its own run
-        self._batches = batches
-        self.lengths = {name: length for each in lengths.values() for name, length in each.items()}
+def read_folder(folder: Path, keep_bytes: int = 16 << 20) -> CrawlReader:
+    """Reads the files of a crawl folder. Raises like ``FolderView``."""
+    return CrawlReader(FolderView(folder, keep_bytes))
 
 
 def _state_of(record: UrlRecord, visit: VisitRecord | None) -> UrlState:

@@ -22,7 +22,7 @@ from lycosa.politeness.robots_cache import RobotsRecord, after_fetch, answer_of
 from lycosa.politeness.robots_file import parse_robots
 from lycosa.ports import Fetcher, Resolver
 from lycosa.reasons import Reason
-from lycosa.store.reading import crawl_rows, location_of, read_record
+from lycosa.store import layout
 from lycosa.store.rows import Row
 from lycosa.system.clock import SystemClock
 from lycosa.system.decode import decode
@@ -50,10 +50,10 @@ def of_crawl(reader: CrawlReader, url: str, agent: str, own: str) -> tuple[Robot
     with reader.view(reader.partition_of(url)) as view:
         value = view.get(robots_key(hash8(host_of(url)), scheme_of(url) == "https"))
     if value is None:
-        raise NoRobots(f"the crawl in {reader.folder} has not asked for {robots_url(url)} yet; --fetch asks the server")
+        raise NoRobots(f"the crawl in {reader.name} has not asked for {robots_url(url)} yet; --fetch asks the server")
     record = msgspec.msgpack.decode(value, type=RobotsRecord)
     when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.fetched))
-    source = f"{robots_url(url)}, fetched {when} by the crawl in {reader.folder}"
+    source = f"{robots_url(url)}, fetched {when} by the crawl in {reader.name}"
     if agent.lower() != own.lower() and record.has_file:
         record = msgspec.structs.replace(record, rules=parse_robots(_stored_body(reader, url), agent))
     return record, source
@@ -74,12 +74,13 @@ def of_server(url: str, agent: str, config: Config) -> tuple[RobotsRecord, str]:
 def _stored_body(reader: CrawlReader, url: str) -> bytes:
     """The newest stored robots.txt of an origin, decoded. Raises ``NoRobots``."""
     wanted, newest = robots_url(url), None
-    for row in crawl_rows(reader.folder, reader.lengths):
+    source = reader.source
+    for row in (row for segment in source.segments() if segment.journal_length is not None for row in source.rows(segment)):
         if _is_file(row, wanted) and (newest is None or row.date_us > newest.date_us):
             newest = row
     if newest is None:
-        raise NoRobots(f"the crawl in {reader.folder} has no stored file for {wanted}; give one with --robots, or --fetch")
-    record = read_record(reader.folder, location_of(newest))
+        raise NoRobots(f"the crawl in {reader.name} has no stored file for {wanted}; give one with --robots, or --fetch")
+    record = source.record(layout.warc_name(newest.segment), newest.offset)
     encoding = _header(record.header_block, b"content-encoding")
     return decode(record.body, encoding, 1_000_000, 1000).body
 

@@ -1,4 +1,4 @@
-"""What a crawl was last run with, taken from its folder: settings, canonical form, and the pure rules to judge URLs by again.
+"""What a crawl was last run with: settings, canonical form, and the pure rules to judge URLs by again.
 
 ``settings.json`` holds the effective settings of the last start, one object per section. What identity depends on comes from the manifest
 instead, which froze it when the crawl was created. The rules of a user's own program are not in the folder, so they are not judged again.
@@ -38,13 +38,13 @@ class Saved(msgspec.Struct, frozen=True):
 
 def load_saved(reader: CrawlReader) -> Saved:
     """Raises ``SettingsUnreadable``."""
-    path = settings_path(reader.folder)
     try:
-        config, is_recorded = msgspec.json.decode(path.read_bytes(), type=Config), True
-    except FileNotFoundError:
-        config, is_recorded = Config(), False
+        recorded = reader.origin.settings()
     except (OSError, *UNREADABLE) as error:
+        folder = reader.origin.folder
+        path = settings_path(folder) if folder else f"the settings of {reader.name}"
         raise SettingsUnreadable(f"{path}: {error}; restore it, or remove it to look at the crawl with the defaults") from error
+    config, is_recorded = recorded or Config(), recorded is not None
     identity = reader.manifest.identity
     canonical = msgspec.convert(identity.canonical, CanonicalSection)
     frontier = msgspec.structs.replace(config.frontier, partitions=identity.partitions, bands=identity.bands)

@@ -31,6 +31,7 @@ from lycosa.model.completed import UrlState
 from lycosa.reasons import Reason
 from lycosa.store import layout
 from lycosa.store.closing import LackingFile, lacking_files
+from lycosa.store.port import StoredSegment
 
 DEFAULT_HOSTS = 10
 _FRESH_S = 15.0  # a status file older than this is not believed
@@ -56,8 +57,9 @@ class Output(msgspec.Struct, frozen=True):
 
 
 class CrawlStatus(msgspec.Struct, kw_only=True):
-    """The whole answer. ``live`` is what the running crawl wrote within the last seconds, or empty. ``clock_set_back_s`` is how far the
-    wall clock is behind the one by which the crawl waits."""
+    """The whole answer. ``folder`` is what the crawl is called where it has no folder; seeds, derived files and what a running crawl says
+    of itself are told of folders alone. ``live`` is what the running crawl wrote within the last seconds, or empty. ``clock_set_back_s``
+    is how far the wall clock is behind the one by which the crawl waits."""
 
     folder: str
     crawl: str
@@ -97,21 +99,21 @@ def crawl_status(
     ``hosts`` and ``sites`` are how many of each are listed, ``by`` what makes them the first. Listing sites holds the sites of one
     partition that have work left in memory.
     """
-    manifest = reader.manifest
+    manifest, folder = reader.manifest, reader.origin.folder
     status = CrawlStatus(
-        folder=str(reader.folder),
+        folder=reader.name,
         crawl=manifest.crawl,
         created=manifest.created,
         started=manifest.started,
         runs=manifest.runs,
-        is_running=is_running(reader.folder),
-        holder=lock_holder(reader.folder),
+        is_running=is_running(folder) if folder else reader.source.seen.is_live,
+        holder=lock_holder(folder) if folder else None,
         last_commit=reader.last_commit,
         states={state.label: 0 for state in UrlState},
         clock_set_back_s=reader.ahead_s(now),
-        seeds=load_sources(reader.folder),
+        seeds=load_sources(folder) if folder else [],
     )
-    status.live = _live(reader.folder, now) if status.is_running else {}
+    status.live = _live(folder, now) if folder and status.is_running else {}
     remarks: dict[int, int] = {}
     refusals: dict[int, int] = {}
     top, top_sites, due = Top[HostLine](hosts, by), Top[SiteLine](sites, by), list[int]()
@@ -126,10 +128,11 @@ def crawl_status(
     status.next_due_s = max(min(due) - status.clock_set_back_s - now, 0.0) if due else -1.0
     status.remarks, status.refusals = _reasons(remarks), _reasons(refusals)
     status.hosts, status.sites = top.lines(), top_sites.lines()
-    status.outputs = _outputs(reader.folder)
-    # A running crawl is about to build those of the segment that it just closed.
-    status.lacking = [each for each in lacking_files(reader.folder) if each.reason or not status.is_running]
-    status.waits_for = _waits_for(status)
+    status.outputs = _outputs(folder) if folder else _stored(reader.source.segments())
+    if folder:
+        # A running crawl is about to build those of the segment that it just closed.
+        status.lacking = [each for each in lacking_files(folder) if each.reason or not status.is_running]
+    status.waits_for = _waits_for(status, folder)
     return status
 
 
@@ -189,6 +192,13 @@ def _outputs(folder: Path) -> list[Output]:
     return found
 
 
+def _stored(segments: list[StoredSegment]) -> list[Output]:
+    """The same of what a view without files has."""
+    opened = sum(not segment.is_closed for segment in segments)
+    sizes = {layout.WARC: sum(each.length for each in segments), layout.JOURNAL: sum(each.journal_length or 0 for each in segments)}
+    return [Output(kind, len(segments), opened, size) for kind, size in sizes.items()]
+
+
 def _size(path: Path) -> int:
     """0 for a file that went meanwhile."""
     try:
@@ -207,16 +217,17 @@ def _live(folder: Path, now: float) -> dict[str, Any]:
     return live if isinstance(updated, int | float) and abs(now - updated) < _FRESH_S else {}
 
 
-def _waits_for(status: CrawlStatus) -> str:
+def _waits_for(status: CrawlStatus, folder: Path | None) -> str:
     if status.live:
         return str(status.live.get("waiting_for", ""))
-    if status.is_running:
+    if status.is_running and folder is not None:
         return "it has not said anything for a while; it may be starting, or hang"
     waiting = status.states[UrlState.QUEUED.label]
     if waiting:
         due = f", the next is due in {span(status.next_due_s)}" if status.next_due_s > 0 and not _is_ready(status) else ""
         urls = "1 queued URL" if waiting == 1 else f"{waiting:,} queued URLs"
-        return f"`lycosa crawl --dir {shlex.quote(status.folder)}` to go on with {urls}{due}"
+        who = f"`lycosa crawl --dir {shlex.quote(str(folder))}`" if folder else "its worker"
+        return f"{who} to go on with {urls}{due}"
     if status.next_due_s >= 0:
         return f"nothing now; the next refetch is due in {span(status.next_due_s)}"
     return "nothing"

@@ -3,10 +3,10 @@
 ``fetches`` has a row for each stored fetch, ``pages`` those of pages alone: who counts pages does not want robots.txt and sitemaps
 among them. ``ccindex`` is ``fetches`` with Common Crawl's columns, where ``subset`` tells them apart.
 
-Closed segments are read from their Parquet files. What is captured since (open segments up to the last commit, and closed ones
-whose Parquet is not built yet) comes from the row journals through temporary Parquet files, so that nothing is missing while
-the crawl runs and each capture is there once: the files are listed first, and a segment counts as theirs or as its
-journal's by that list alone.
+Closed segments are read from their Parquet files, where there is a folder with them. What is captured since (open segments up to the last
+commit, and closed ones whose Parquet is not built yet) comes from the row journals through temporary Parquet files, so that nothing is
+missing while the crawl runs and each capture is there once: the files are listed first, and a segment counts as theirs or as its journal's
+by that list alone.
 
 Memory is bounded: DuckDB gets a limit and spills to disk, the rest streams.
 """
@@ -26,7 +26,6 @@ from lycosa.inspect.state_rows import write_state
 from lycosa.store import layout
 from lycosa.store.links import LinksBuilder
 from lycosa.store.pages import COMMON_CRAWL, PagesBuilder
-from lycosa.store.reading import committed_rows
 from lycosa.store.rows import Row
 
 MEMORY_MB = 512
@@ -91,7 +90,7 @@ class CrawlTables:
         self._stack.close()
 
     def __repr__(self) -> str:
-        return f"CrawlTables({str(self._reader.folder)!r})"
+        return f"CrawlTables({self._reader.name!r})"
 
     def _connect(self, memory_mb: int) -> duckdb.DuckDBPyConnection:
         connection = duckdb.connect(
@@ -107,14 +106,14 @@ class CrawlTables:
         return connection
 
     def _add_captures(self, kinds: Sequence[str]) -> None:
-        files = {kind: sorted((self._reader.folder / kind).glob("*.parquet")) if kind in kinds else [] for kind in CAPTURES}
+        source, folder = self._reader.source, self._reader.origin.folder
+        files = {kind: sorted((folder / kind).glob("*.parquet")) if folder and kind in kinds else [] for kind in CAPTURES}
         ready = {kind: {layout.stem_of(path) for path in paths} for kind, paths in files.items()}
         for kind in CAPTURES:  # an empty file, so that a table has its columns before there is a capture
             files[kind].append(self._build(kind, "", ()))
-        for segment in sorted(layout.segment_names(self._reader.folder, layout.JOURNAL)):
-            path = layout.existing(self._reader.folder, layout.JOURNAL, segment)
-            for kind in [kind for kind in kinds if segment not in ready[kind]]:
-                files[kind].append(self._build(kind, segment, committed_rows(path, self._reader.lengths)))
+        for segment in [segment for segment in source.segments() if segment.journal_length is not None]:
+            for kind in [kind for kind in kinds if segment.name not in ready[kind]]:
+                files[kind].append(self._build(kind, segment.name, source.rows(segment)))
         for kind, paths in files.items():
             self._view(FETCHES if kind == layout.PAGES else kind, paths)
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from lycosa.store.damage import StoreDamaged
     from lycosa.store.journal import JournalError, read_header, read_rows
     from lycosa.store.pending import PendingWrite
-    from lycosa.store.port import FoundSegments, NotStored, OpenSegment, Segments
+    from lycosa.store.port import FoundSegments, NotStored, OpenSegment, SegmentReader, Segments, StoredSegment
     from lycosa.store.reading import RecordError, StoredRecord, crawl_rows, location_of, read_record
     from lycosa.store.records import CrawlInfo
     from lycosa.store.recovery import Recovery, rebuild, recover
@@ -24,7 +24,7 @@ else:
             "damage": "StoreDamaged",
             "journal": "JournalError read_header read_rows",
             "pending": "PendingWrite",
-            "port": "FoundSegments NotStored OpenSegment Segments",
+            "port": "FoundSegments NotStored OpenSegment SegmentReader Segments StoredSegment",
             "reading": "RecordError StoredRecord crawl_rows location_of read_record",
             "records": "CrawlInfo",
             "recovery": "Recovery rebuild recover",
@@ -48,11 +48,13 @@ __all__ = [
     "Row",
     "SegmentFiles",
     "SegmentHeader",
+    "SegmentReader",
     "SegmentStore",
     "Segments",
     "StoreDamaged",
     "StoreSnapshot",
     "StoredRecord",
+    "StoredSegment",
     "Suffixes",
     "build_derived",
     "crawl_rows",

@@ -70,7 +70,15 @@ def read_rows(path: Path, length: int | None = None, having: bytes = b"") -> Ite
     its last whole frame, since one may be being written; a closed one that ends inside a frame raises ``JournalError``. With ``having``
     only lines that contain these bytes are decoded and given.
     """
-    lines = _lines(path, length)
+    return _rows_of(path, _lines(path, length), having)
+
+
+def rows_in(data: bytes, name: str, having: bytes = b"") -> Iterator[Row]:
+    """The rows of a journal that is in memory; ``name`` is for errors, ``having`` as for ``read_rows``. Raises ``JournalError``."""
+    return _rows_of(Path(name), _unpacked(io.BytesIO(data), Path(name), may_be_torn=False), having)
+
+
+def _rows_of(path: Path, lines: Generator[bytes, None, None], having: bytes) -> Iterator[Row]:
     try:
         first = next(lines, None)
         if first is None:
@@ -101,13 +109,16 @@ def _check(path: Path, line: bytes) -> SegmentHeader:
 def _lines(path: Path, length: int | None) -> Generator[bytes, None, None]:
     may_be_torn = path.name.endswith(".open") and length is None
     with layout.open_segment_file(path) as file:
-        source = file if length is None else _Head(file, length)
-        stream = zstd.ZstdFile(source)
-        try:
-            yield from stream
-        except (EOFError, zstd.ZstdError) as error:
-            if not may_be_torn:
-                raise JournalError(f"{path}: {error}") from error
+        yield from _unpacked(file if length is None else _Head(file, length), path, may_be_torn)
+
+
+def _unpacked(source: BinaryIO | io.RawIOBase, path: Path, may_be_torn: bool) -> Generator[bytes, None, None]:
+    stream = zstd.ZstdFile(source)
+    try:
+        yield from stream
+    except (EOFError, zstd.ZstdError) as error:
+        if not may_be_torn:
+            raise JournalError(f"{path}: {error}") from error
 
 
 class _Head(io.RawIOBase):

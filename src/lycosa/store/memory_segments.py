@@ -13,9 +13,10 @@ from pathlib import Path
 from lycosa.store import journal, layout
 from lycosa.store.damage import StoreDamaged
 from lycosa.store.pending import PendingWrite, pieces
-from lycosa.store.port import FoundSegments, OpenSegment
+from lycosa.store.port import FoundSegments, OpenSegment, StoredSegment
 from lycosa.store.reading import StoredRecord, record_at
 from lycosa.store.recovery import Recovery
+from lycosa.store.rows import Row
 
 Objects = MutableMapping[str, bytes]
 """Objects by key; a write replaces the whole object."""
@@ -38,7 +39,7 @@ class MemorySegments:
         report = Recovery()
         for key in [key for key in self._objects if key.startswith(self._prefix())]:
             kind, segment, offset = _parts_of(key)
-            if offset >= self._committed_length(kind, segment):
+            if offset >= self._committed_length(kind, segment, lengths):
                 del self._objects[key]
                 report.removed.append(key)
         return report
@@ -81,10 +82,26 @@ class MemorySegments:
         name = layout.stem_of(segment)
         return record_at(iter((self._content(layout.WARC, name, None)[offset:],)), f"{segment}, byte {offset}")
 
-    def _committed_length(self, kind: str, segment: str) -> int:
+    def listed(self, lengths: Mapping[str, int]) -> list[StoredSegment]:
+        """See ``SegmentReader``."""
+        names = {layout.stem_of(name) for name in lengths}
+        names |= {layout.stem_of(key) for key in self._objects if key.startswith(f"{layout.WARC}/")}
+        found = []
+        for name in sorted(name for name in names if layout.worker_of(name) == self._shard):
+            is_closed = layout.file_name(layout.WARC, name) in self._objects
+            length, rows = (self._committed_length(kind, name, lengths) for kind in (layout.WARC, layout.JOURNAL))
+            found.append(StoredSegment(name, is_closed, length, rows))
+        return found
+
+    def rows(self, segment: StoredSegment, having: bytes = b"") -> Iterator[Row]:
+        """See ``SegmentReader``."""
+        content = self._content(layout.JOURNAL, segment.name, segment.journal_length)
+        return journal.rows_in(content, layout.file_name(layout.JOURNAL, segment.name), having)
+
+    def _committed_length(self, kind: str, segment: str, lengths: Mapping[str, int]) -> int:
         """What commits named of a segment; a closed one is not named any more, and is all of it."""
         closed = self._objects.get(layout.file_name(kind, segment))
-        return self._lengths.get(_open_name(kind, segment), 0) if closed is None else len(closed)
+        return lengths.get(_open_name(kind, segment), 0) if closed is None else len(closed)
 
     def _content(self, kind: str, segment: str, length: int | None) -> bytes:
         """A closed segment; of an open one the parts up to a length, or all of them, as far as they join."""

@@ -6,7 +6,7 @@ named by any commit was never promised, and goes at the next recovery.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -14,7 +14,7 @@ import msgspec
 from lycosa.store.pending import PendingWrite
 from lycosa.store.reading import StoredRecord
 from lycosa.store.recovery import Recovery
-from lycosa.store.rows import SegmentHeader
+from lycosa.store.rows import Row, SegmentHeader
 
 
 class NotStored(Exception):
@@ -60,4 +60,31 @@ class Segments(Protocol):
 
     def read(self, segment: str, offset: int) -> StoredRecord:
         """The record that begins there, of a closed segment or an open one. Raises ``RecordError`` or ``OSError``."""
+        ...
+
+
+class StoredSegment(msgspec.Struct, frozen=True):
+    """A segment with committed records: its name, and the committed bytes of its WARC and of its journal, which is ``None`` when the
+    journal is missing. A closed one has its final form."""
+
+    name: str
+    is_closed: bool
+    length: int
+    journal_length: int | None
+
+
+class SegmentReader(Protocol):
+    """The segments of a shard or of a crawl for reading, beside their owner or after it. Nothing is changed."""
+
+    def listed(self, lengths: Mapping[str, int]) -> list[StoredSegment]:
+        """All closed segments, and the open ones that the last commits name by these ``lengths``; by name. Raises ``OSError``."""
+        ...
+
+    def rows(self, segment: StoredSegment, having: bytes = b"") -> Iterator[Row]:
+        """The committed rows of a segment in the order of their records; with ``having`` those whose line contains these bytes. Raises
+        ``JournalError`` or ``OSError``."""
+        ...
+
+    def read(self, segment: str, offset: int) -> StoredRecord:
+        """See ``Segments``."""
         ...

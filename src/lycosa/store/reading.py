@@ -24,7 +24,7 @@ class RecordError(Exception):
 
 
 class StoredRecord(msgspec.Struct, frozen=True):
-    """A record: its WARC fields (first value of each name), the HTTP header block and what follows it.
+    """A record: its WARC fields (first value of each name), the HTTP header block and what follows it, and its bytes in the WARC file.
 
     For records that hold no HTTP message ``header_block`` is empty and ``body`` the whole block.
     """
@@ -32,6 +32,7 @@ class StoredRecord(msgspec.Struct, frozen=True):
     fields: dict[str, str]
     header_block: bytes
     body: bytes
+    length: int = 0
 
 
 def read_record(folder: Path, location: Location) -> StoredRecord:
@@ -50,23 +51,24 @@ def read_record(folder: Path, location: Location) -> StoredRecord:
         raise RecordError(f"{path}, byte {location.offset}: {error}") from error
     if not gzip.eof or not data.startswith(b"WARC/"):
         raise RecordError(f"{path}, byte {location.offset}: no record of {location.length} bytes there")
-    return _record(data)
+    return _record(data, len(packed) - len(gzip.unused_data))
 
 
 def read_record_at(folder: Path, segment: str, offset: int) -> StoredRecord:
     """The record that begins at a place whose length is not known, as a URL's record names it. Raises like ``read_record``."""
-    path = layout.existing(folder, layout.WARC, layout.stem_of(segment))
-    with path.open("rb") as file:
+    path = folder / layout.file_name(layout.WARC, layout.stem_of(segment))
+    with layout.open_segment_file(path) as file:
         file.seek(offset)
         return record_at(iter(lambda: file.read(_CHUNK), b""), f"{path}, byte {offset}")
 
 
 def record_at(chunks: Iterator[bytes], place: str) -> StoredRecord:
     """The record that these bytes begin with; ``place`` is for the error. Raises ``RecordError``."""
-    gzip, parts = zlib.decompressobj(_GZIP), []
+    gzip, parts, length = zlib.decompressobj(_GZIP), [], 0
     try:
         for packed in chunks:
             parts.append(gzip.decompress(packed))
+            length += len(packed)
             if gzip.eof:
                 break
     except zlib.error as error:
@@ -74,10 +76,10 @@ def record_at(chunks: Iterator[bytes], place: str) -> StoredRecord:
     data = b"".join(parts)
     if not gzip.eof or not data.startswith(b"WARC/"):
         raise RecordError(f"{place}: no record begins there")
-    return _record(data)
+    return _record(data, length - len(gzip.unused_data))
 
 
-def _record(data: bytes) -> StoredRecord:
+def _record(data: bytes, length: int) -> StoredRecord:
     head, _, rest = data.partition(b"\r\n\r\n")
     fields: dict[str, str] = {}
     for line in head.decode("utf-8", "replace").split("\r\n")[1:]:
@@ -85,9 +87,9 @@ def _record(data: bytes) -> StoredRecord:
         fields.setdefault(name, value)
     block = rest[: int(fields.get("Content-Length", "0"))]
     if not fields.get("Content-Type", "").startswith("application/http"):
-        return StoredRecord(fields, b"", block)
+        return StoredRecord(fields, b"", block, length)
     end = _header_end(block)
-    return StoredRecord(fields, block[:end], block[end:])
+    return StoredRecord(fields, block[:end], block[end:], length)
 
 
 def _header_end(block: bytes) -> int:

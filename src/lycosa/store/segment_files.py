@@ -16,9 +16,10 @@ from lycosa.store.closing import build_derived, give_final_names
 from lycosa.store.damage import StoreDamaged
 from lycosa.store.ledger import note_closed
 from lycosa.store.pending import PendingWrite, pieces
-from lycosa.store.port import FoundSegments, OpenSegment
-from lycosa.store.reading import StoredRecord, read_record_at
+from lycosa.store.port import FoundSegments, OpenSegment, StoredSegment
+from lycosa.store.reading import StoredRecord, committed_rows, read_record_at
 from lycosa.store.recovery import Recovery, recover
+from lycosa.store.rows import Row
 from lycosa.system.durable import named, sync_data, sync_folder, write_all
 
 
@@ -84,6 +85,24 @@ class SegmentFiles:
         """See ``Segments``."""
         return read_record_at(self._folder, segment, offset)
 
+    def listed(self, lengths: Mapping[str, int]) -> list[StoredSegment]:
+        """See ``SegmentReader``."""
+        names = sorted(layout.segment_names(self._folder, layout.WARC, layout.JOURNAL))
+        found = (self._listed(name, lengths) for name in names if self._worker < 0 or layout.worker_of(name) == self._worker)
+        return [segment for segment in found if segment is not None]
+
+    def rows(self, segment: StoredSegment, having: bytes = b"") -> Iterator[Row]:
+        """See ``SegmentReader``. The segment may be closed meanwhile."""
+        path = layout.existing(self._folder, layout.JOURNAL, segment.name)
+        name = layout.file_name(layout.JOURNAL, segment.name) + layout.OPEN
+        return committed_rows(path, {name: segment.journal_length or 0}, having)
+
+    def _listed(self, name: str, lengths: Mapping[str, int]) -> StoredSegment | None:
+        """``None`` for one that was begun for a commit that is not known."""
+        is_closed = (self._folder / layout.file_name(layout.WARC, name)).exists()
+        warc, journal = (_committed(self._folder, kind, name, lengths) for kind in (layout.WARC, layout.JOURNAL))
+        return StoredSegment(name, is_closed, warc or 0, journal) if warc is not None or journal is not None else None
+
     def _write(self, kind: str, name: str, start: int, data: Iterator[bytes]) -> str:
         relative = layout.file_name(kind, name) + layout.OPEN
         path = self._folder / relative
@@ -95,6 +114,17 @@ class SegmentFiles:
 
     def __repr__(self) -> str:
         return f"SegmentFiles(worker={self._worker})"
+
+
+def _committed(folder: Path, kind: str, name: str, lengths: Mapping[str, int]) -> int | None:
+    """The committed bytes of a file; ``None`` when there is none, or it is open and no commit names it."""
+    closed = layout.file_name(kind, name)
+    opened = closed + layout.OPEN
+    for relative in (closed, opened, closed):  # it may be closed between two looks
+        with suppress(FileNotFoundError):
+            size = (folder / relative).stat().st_size
+            return lengths.get(opened) if relative == opened else size
+    return None
 
 
 def write_at(path: Path, start: int, data: Iterator[bytes]) -> None:

@@ -19,7 +19,7 @@ from lycosa.inspect.audit.report import Check
 from lycosa.inspect.reader import CrawlReader, TableView
 from lycosa.inspect.saved import PureRules, Saved
 from lycosa.kv.records import url_key
-from lycosa.model.capture import Location, Original
+from lycosa.model.capture import Original
 from lycosa.model.discovered import LinkKind
 from lycosa.model.fetched import Fetched, FetchKind
 from lycosa.model.parsed import Document, Link
@@ -27,14 +27,13 @@ from lycosa.parse.inline import build_parser
 from lycosa.parse.parser_config import ParserConfig
 from lycosa.reasons import Reason
 from lycosa.schedule.outcome import Meaning, judge
-from lycosa.store.reading import RecordError, StoredRecord, read_record
+from lycosa.store.reading import RecordError, StoredRecord
 from lycosa.store.rows import Row
 from lycosa.urls.identity import InvalidUrl, hash8, host_of, partition_of
 
 _KNOWN = 300_000  # keys remembered as present: a site's pages link to the same few pages
 _OWNERS = 100_000
 _NOT_PARSED = frozenset({Reason.PARSE_KILLED, Reason.PARSE_TIMEOUT, Reason.INTERNAL})
-_PROBES = (1 << 18, 1 << 25)  # a record's length is not in the URL's record; reading beyond its end does no harm
 _MOST_DOUBTFUL = 100_000
 
 
@@ -146,13 +145,11 @@ class LinkCheck:
         history = record.history if record else None
         if history is None or history.record_id != original.record_id:
             return None
-        for length in _PROBES:
-            try:
-                stored = read_record(self._reader.folder, Location(history.segment, history.offset, length, ""))
-            except (RecordError, OSError):
-                continue  # longer than the probe, or damaged: another check says so
-            return stored.body if stored.fields.get("WARC-Type") == "response" else None
-        return None
+        try:
+            stored = self._reader.source.record(history.segment, history.offset)
+        except (RecordError, OSError):
+            return None  # another check says so
+        return stored.body if stored.fields.get("WARC-Type") == "response" else None
 
 
 def _waiting(views: Iterable[TableView]) -> set[bytes]:

@@ -18,7 +18,7 @@ from lycosa.model.fetched import Fetched, FetchKind
 from lycosa.politeness.robots_file import parse_robots
 from lycosa.politeness.robots_rules import Matcher, RobotsRules
 from lycosa.reasons import Reason
-from lycosa.store.reading import StoredRecord, location_of, read_record
+from lycosa.store.reading import StoredRecord, location_of
 from lycosa.store.rows import Row
 from lycosa.system.decode import decode
 from lycosa.urls.identity import target_of
@@ -32,7 +32,7 @@ class RobotsCheck:
 
     def __init__(self, reader: CrawlReader, config: Config, is_live: bool = False) -> None:
         self.check = Check("robots", "captures: robots.txt, read back from the WARC, judged again")
-        self._folder, self._is_live = reader.folder, is_live
+        self._source, self._is_live = reader.source, is_live
         self._product = config.agent.product
         self._max_bytes = config.robots.max_bytes
         self._files: dict[str, Location] = {}
@@ -86,7 +86,7 @@ class RobotsCheck:
     def _load(self, version: str, location: Location) -> tuple[RobotsRules, Matcher]:
         known = self._compiled.get(version)
         if known is None:
-            rules = parse_robots(self._body(read_record(self._folder, location)), self._product, self._max_bytes)
+            rules = parse_robots(self._body(self._source.record(location.segment, location.offset)), self._product, self._max_bytes)
             known = self._compiled[version] = (rules, Matcher(rules))
             if len(self._compiled) > _COMPILED:
                 self._compiled.popitem(last=False)

@@ -34,10 +34,11 @@ from lycosa.inspect.audit.seen import check_seen
 from lycosa.inspect.audit.segments import Segment, committed_lengths, segments
 from lycosa.inspect.audit.state import StateChecks
 from lycosa.inspect.audit.unparsed import UnparsedCheck
-from lycosa.inspect.reader import CrawlReader, TableView
+from lycosa.inspect.reader import CrawlReader, TableView, read_folder
 from lycosa.inspect.running import is_running
 from lycosa.inspect.saved import load_saved
 from lycosa.model.fetched import FetchKind
+from lycosa.shard.folder_view import FolderView
 from lycosa.store import layout
 from lycosa.store.journal import JournalError
 from lycosa.store.layout import warc_name
@@ -60,7 +61,7 @@ _DEFAULTS = AuditOptions()
 def audit(folder: Path, options: AuditOptions = _DEFAULTS, progress: Progress = lambda what, done, total: None) -> Report:
     """Checks everything. Blocks: about 1.3 ms for each capture whose record is read and parsed again, 0.25 ms for each other one.
 
-    Raises what ``CrawlReader`` and ``load_saved`` raise when the folder cannot be looked at at all; all else becomes a breach.
+    Raises what ``FolderView`` and ``load_saved`` raise when the folder cannot be looked at at all; all else becomes a breach.
     """
     started = time.monotonic()
     is_live = is_running(folder)
@@ -91,7 +92,8 @@ class _Audit:
     def __init__(self, folder: Path, is_live: bool, options: AuditOptions, progress: Progress) -> None:
         self._began = time.time()
         self._closed = set(layout.closed_segments(folder)) if is_live else None  # before the logs are read
-        self._reader = CrawlReader(folder)
+        self._folder, self._source = folder, FolderView(folder)
+        self._reader = CrawlReader(self._source)
         self._saved = load_saved(self._reader)
         self._options, self._progress = options, progress
         self._open = contextlib.ExitStack()
@@ -122,11 +124,12 @@ class _Audit:
         derived, robots = DerivedChecks(), RobotsCheck(self._reader, self._saved.config, self.report.is_running)
         links = LinkCheck(self._reader, self._saved, self._views)
         unparsed = UnparsedCheck(self._reader, self._views)
-        self._segments = segments(self._reader.folder, self._reader.lengths, records.check, self._closed)
+        folder = self._folder
+        self._segments = segments(folder, self._source.seen.last.lengths, records.check, self._closed)
         done = 0
         for segment in self._segments:
             records.begin(segment)
-            derived.begin(self._reader.folder, segment)
+            derived.begin(folder, segment)
             for row in self._rows(segment, records.check):
                 done += 1
                 if done % _STEP == 0:
@@ -142,7 +145,7 @@ class _Audit:
                     links.row(unparsed.as_parsed(row), record)
             records.end()
             derived.end()
-        derived.strangers(self._reader.folder, self._segments)
+        derived.strangers(folder, self._segments)
         robots.finish()
         links.finish(self._again if self.report.is_running else None)
         unparsed.finish()
@@ -154,7 +157,7 @@ class _Audit:
 
     def _again(self) -> CrawlReader:
         """The crawl as it is committed now."""
-        return CrawlReader(self._reader.folder)
+        return read_folder(self._folder)
 
     def _rows(self, segment: Segment, check: Check) -> Iterator[Row]:
         try:
@@ -188,7 +191,7 @@ class _Audit:
         for view in self._views.values():
             checks.partition(view, self._discovered)
             if not self.report.is_running:
-                check_seen(seen, self._reader.folder, view)
+                check_seen(seen, self._folder, view)
         if self.report.is_running:
             seen.note("left out: the crawl is running, its file and memory are not at rest")
         else:
@@ -199,11 +202,12 @@ class _Audit:
     def _logs(self) -> Check:
         """Whether logs and tables fit together: without its log a state is older and otherwise in order."""
         check = Check("commit log", "tables against the commit logs: none holds a commit that is behind the end of all logs")
-        newest = self._reader.newest
-        for view in self._views.values():
-            held = f"partition {view.number} holds commit {view.table_mark.sequence} of run {view.table_mark.term}"
+        newest = self._source.seen.last.newest
+        for number in self._views:
+            flushed = self._source.flushed(number)
+            held = f"partition {number} holds commit {flushed.sequence} of run {flushed.term}"
             ends = f"the logs end at {newest.sequence} of {newest.term}"
-            check.expect(view.table_mark <= newest, f"{held}, {ends}: a log lost its end, or is gone")
+            check.expect(flushed <= newest, f"{held}, {ends}: a log lost its end, or is gone")
         return check
 
     # -- politeness ---------------------------------------------------------------------------------------------
@@ -213,6 +217,6 @@ class _Audit:
         checks = PolitenessChecks(
             self._saved.config.politeness, self._options.hosts, self._progress, self._began if self.report.is_running else None
         )
-        checks.run(self._reader.folder)
+        checks.run(self._folder)
         self.report.checks += checks.all()
         self.report.hosts = sorted(checks.paces.values(), key=lambda pace: pace.margin_s)

@@ -216,7 +216,7 @@ class Known:
         if history is None or not history.segment:
             return
         answer = self._answer
-        stored = stored_capture(self._reader.folder, history.segment, history.offset)
+        stored = stored_capture(self._reader.source, history.segment, history.offset)
         answer.add("fetched_at", history.fetched_at, when(history.fetched_at))
         answer.add("status", history.status)
         answer.add("fetch_number", history.fetches)
@@ -251,7 +251,11 @@ class Known:
             answer.add("robots_fetched", metadata.get("robotsFetched", ""))
 
     def _tries(self) -> None:
-        tries = tries_of(self._reader.folder, self._entry.url)
+        folder = self._reader.origin.folder
+        if folder is None:
+            self._answer.add("attempts_read", False, "no: the logs of requests are on the machines that sent them")
+            return
+        tries = tries_of(folder, self._entry.url)
         rows: list[dict[str, Any]] = [
             {
                 "at": each.began,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,16 +13,15 @@ from lycosa.attempts.files import DAMAGED, files_of, open_file
 from lycosa.folder.names import attempts_folder
 from lycosa.inspect.reader import CrawlReader, TableView
 from lycosa.kv.records import PARKED_BAND, row_urls
-from lycosa.model.capture import Location
 from lycosa.model.discovered import LinkKind
 from lycosa.reasons import Reason
+from lycosa.shard.view import View
 from lycosa.store import layout
 from lycosa.store.journal import JournalError
-from lycosa.store.reading import RecordError, StoredRecord, committed_rows, read_record
+from lycosa.store.port import StoredSegment
+from lycosa.store.reading import RecordError, StoredRecord
 from lycosa.store.rows import Row
 
-_GZIP = 16 + zlib.MAX_WBITS
-_CHUNK = 1 << 16
 _SHOWN = 10
 
 
@@ -72,20 +69,19 @@ class Place(msgspec.Struct, frozen=True):
     waiting: int
 
 
-def stored_capture(folder: Path, segment: str, offset: int) -> Stored | None:
-    """The capture at a place, or ``None`` when its file or record is gone."""
-    path = folder / layout.file_name(layout.WARC, layout.stem_of(segment))
+def stored_capture(source: View, segment: str, offset: int) -> Stored | None:
+    """The capture at a place, or ``None`` when its segment or record is gone."""
+    name = layout.stem_of(segment)
     try:
-        length = _member_length(path, offset)
-        record = read_record(folder, Location(segment, offset, length, ""))
-        behind = offset + length
-        beside = read_record(folder, Location(segment, behind, _member_length(path, behind), ""))
-    except (RecordError, OSError, zlib.error, EOFError):
+        record = source.record(segment, offset)
+        beside = source.record(segment, offset + record.length)
+        is_open = any(each.name == name and not each.is_closed for each in source.segments())
+    except (RecordError, OSError):
         return None
     is_its_own = beside.fields.get("WARC-Concurrent-To") == record.fields.get("WARC-Record-ID")
     metadata = _fields(beside.body) if is_its_own and beside.fields.get("WARC-Type") == "metadata" else {}
-    path = layout.existing(folder, layout.WARC, layout.stem_of(segment))
-    return Stored(str(path.relative_to(folder)), offset, length, record, metadata)
+    path = layout.file_name(layout.WARC, name) + (layout.OPEN if is_open else "")
+    return Stored(path, offset, record.length, record, metadata)
 
 
 def tries_of(folder: Path, url: str) -> list[Tried]:
@@ -106,9 +102,11 @@ def tries_of(folder: Path, url: str) -> list[Tried]:
 
 
 def found_on(reader: CrawlReader, url: str) -> Search:
-    """A committed page that links to a URL: in the tables of links, and in the journals of segments that have none (yet)."""
+    """A committed page that links to a URL: in the tables of links where there is a folder with them, and in the journals of segments that
+    have none (yet)."""
     searched = set()
-    for path in sorted((reader.folder / layout.LINKS).glob("*.parquet")):
+    folder = reader.origin.folder
+    for path in sorted((folder / layout.LINKS).glob("*.parquet")) if folder else ():
         try:
             link = _in_table(path, url)
         except (pa.ArrowException, OSError):
@@ -116,15 +114,18 @@ def found_on(reader: CrawlReader, url: str) -> Search:
         searched.add(layout.stem_of(path))
         if link is not None:
             return Search(link)
-    for name in sorted(layout.segment_names(reader.folder, layout.JOURNAL) - searched):
+    unread = []
+    for segment in [each for each in reader.source.segments() if each.name not in searched]:
         try:
-            link = _in_journal(layout.existing(reader.folder, layout.JOURNAL, name), reader.lengths, url)
+            if segment.journal_length is not None:
+                link = _in_journal(reader.source, segment, url)
+                if link is not None:
+                    return Search(link)
+                continue
         except (JournalError, OSError):
-            continue
-        searched.add(name)
-        if link is not None:
-            return Search(link)
-    unread = [segment for segment in layout.closed_segments(reader.folder) if segment not in searched]
+            pass
+        if segment.is_closed:
+            unread.append(segment.name)
     return Search(None, f"the links of {len(unread)} segment{'s' * (len(unread) > 1)} cannot be read" if unread else "")
 
 
@@ -134,8 +135,8 @@ def _in_table(path: Path, url: str) -> FoundOn | None:
     return FoundOn(*table.to_pylist()[0].values()) if table.num_rows else None
 
 
-def _in_journal(path: Path, lengths: Mapping[str, int], url: str) -> FoundOn | None:
-    for row in committed_rows(path, lengths, msgspec.json.encode(url)):
+def _in_journal(source: View, segment: StoredSegment, url: str) -> FoundOn | None:
+    for row in source.rows(segment, msgspec.json.encode(url)):
         if url in row.links.urls:
             return _link(row, row.links.urls.index(url))
     return None
@@ -175,21 +176,6 @@ def _ended(line: bytes, found: dict[tuple[int, str, int], Tried], waiting: dict[
     if key is not None and len(fields) == 8:
         outcome, status, duration = Reason(int(fields[4])), int(fields[5]), int(fields[6]) / 1e6
         found[key] = msgspec.structs.replace(found[key], outcome=outcome, status=status, duration_s=duration)
-
-
-def _member_length(path: Path, offset: int) -> int:
-    """The packed length of the gzip member that begins at an offset."""
-    unpacker = zlib.decompressobj(_GZIP)
-    length = 0
-    with layout.open_segment_file(path) as file:
-        file.seek(offset)
-        while not unpacker.eof:
-            chunk = file.read(_CHUNK)
-            if not chunk:
-                raise EOFError(f"{path} ends inside the record at byte {offset}")
-            unpacker.decompress(chunk)
-            length += len(chunk)
-    return length - len(unpacker.unused_data)
 
 
 def _fields(block: bytes) -> dict[str, str]:

@@ -1,0 +1,103 @@
+"""A table that can be looked at as it was after some commit, while its owner goes on writing.
+
+A scan of a table sees one moment, but two look-ups see two, and what explains or recounts a crawl needs many that agree. So while somebody
+looks, each write first keeps the values that it replaces, and a look-up prefers these: it sees the table as it was when it was frozen.
+While nobody looks nothing is kept, and reading costs its owner nothing at all.
+
+A look-up reads the table *before* it asks for what was kept. A write keeps the old value before it changes the table, so whatever a
+look-up finds in the table, old or new, it ends with the old value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from threading import Lock
+
+from lycosa.kv.memory import MemoryKeyValue
+from lycosa.kv.merged import Pair, laid_over
+from lycosa.kv.port import KeyValue, Writes, pairs_of
+
+_ABSENT, _VALUE = b"0", b"1"  # before each kept value: whether the key had one
+
+
+class ViewableTable:
+    """See ``KeyValue``; ``freeze`` may be called, and the frozen table read, on any thread that may read the table itself."""
+
+    def __init__(self, table: KeyValue) -> None:
+        self._table = table
+        # The table's own methods: the owner reads as if this were not here.
+        self.get: Callable[[bytes], bytes | None] = table.get
+        self.get_many: Callable[[Sequence[bytes]], list[bytes | None]] = table.get_many
+        self.flush: Callable[[], None] = table.flush
+        self._frozen: list[FrozenTable] = []
+        self._writing = Lock()
+
+    def scan(self, start: bytes, end: bytes, limit: int = 0) -> Iterator[Pair]:
+        return self._table.scan(start, end, limit)
+
+    def write(self, writes: Writes) -> None:
+        with self._writing:
+            for each in self._frozen:
+                each.keep([key for key, _ in pairs_of(writes)])
+            self._table.write(writes)
+
+    def close(self) -> None:
+        """What is frozen cannot be read any more either."""
+        self._table.close()
+
+    def freeze(self) -> FrozenTable:
+        """The table as it is now. Waits for a write that is under way. Close it after use: until then each write keeps old values."""
+        with self._writing:
+            frozen = FrozenTable(self._table, self._forget)
+            self._frozen.append(frozen)
+            return frozen
+
+    def _forget(self, frozen: FrozenTable) -> None:
+        with self._writing:
+            self._frozen.remove(frozen)
+
+    def __repr__(self) -> str:
+        return f"ViewableTable({self._table!r}, frozen={len(self._frozen)})"
+
+
+class FrozenTable:
+    """A table as it was at one moment; see ``SavedTable``. ``forget`` is called once, when it is closed."""
+
+    def __init__(self, table: KeyValue, forget: Callable[[FrozenTable], None]) -> None:
+        self._table, self._forget = table, forget
+        self._kept = MemoryKeyValue()
+        self._keeping = Lock()
+        self._is_open = True
+
+    def keep(self, keys: Sequence[bytes]) -> None:
+        """These are about to be written."""
+        missing = [key for key, kept in zip(keys, self._kept.get_many(keys), strict=True) if kept is None]
+        values = self._table.get_many(missing)
+        with self._keeping:
+            self._kept.write([(key, _ABSENT if value is None else _VALUE + value) for key, value in zip(missing, values, strict=True)])
+            self._kept.flush()  # nothing is ever taken back
+
+    def get(self, key: bytes) -> bytes | None:
+        value = self._table.get(key)
+        kept = self._kept.get(key)
+        return value if kept is None else _value_of(kept)
+
+    def scan(self, start: bytes, end: bytes) -> Iterator[Pair]:
+        """Pairs with ``start <= key < end`` in order. The iterator must be exhausted or closed."""
+        pairs = self._table.scan(start, end)  # as they are from here on; what is written later has no part in them
+        with self._keeping:
+            kept = [(key, _value_of(value)) for key, value in self._kept.scan(start, end)]
+        return laid_over(pairs, kept) if kept else pairs
+
+    def close(self) -> None:
+        """Waits for a write that is under way."""
+        if self._is_open:
+            self._is_open = False
+            self._forget(self)
+
+    def __repr__(self) -> str:
+        return f"FrozenTable({self._table!r}, kept={len(self._kept)}, open={self._is_open})"
+
+
+def _value_of(kept: bytes) -> bytes | None:
+    return kept[1:] if kept[:1] == _VALUE else None

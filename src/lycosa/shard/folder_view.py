@@ -1,0 +1,131 @@
+"""A view of a crawl folder, beside a running crawl or after one, without a lock and without writing anything.
+
+State lies in two places: the partitions' table files, and for what the owners have not flushed yet, the commit logs. A partition is its
+table with the batches laid over it that the table lacks.
+
+**Order:** the logs are read before a table is opened. An owner drops a log file only after flushing what it holds, so whatever is
+missing from the logs is then surely in the table; batches that the table turned out to have are left out by its mark. A partition is
+therefore always as it was after some commit of its owner. Different partitions may be some commits apart while the crawl runs.
+
+**Memory**: what the tables lack, which the owners hold in memory as well, plus one block cache. Scans stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from lycosa.commit import MARK_KEY, NOTHING, Mark, PartitionBatch, read_logs
+from lycosa.config.sections import Config
+from lycosa.folder import manifest as manifests
+from lycosa.folder.names import crawl_sites, log_folder, settings_path, table_folder
+from lycosa.kv.merged import MergedTable
+from lycosa.kv.port import SavedTable
+from lycosa.kv.read_only import ReadOnlyTable, shared_cache
+from lycosa.shard.view import LastCommits, Origin, Seen
+from lycosa.store import Row, SegmentFiles, StoredRecord, StoredSegment
+
+_TRIES = 20
+
+
+class FolderView:
+    """See ``View``. Logs up to ``keep_bytes`` are kept whole.
+
+    Raises a ``ManifestError`` when the folder is not a crawl, ``LogDamaged``, ``StoreDamaged``, ``OSError``.
+    """
+
+    def __init__(self, folder: Path, keep_bytes: int = 16 << 20) -> None:
+        self._folder, self._keep_bytes = folder, keep_bytes
+        manifest = manifests.load(folder)
+        self._cache = shared_cache()
+        self._segments = SegmentFiles(folder)
+        self._batches: dict[int, list[tuple[Mark, PartitionBatch]]] = {}
+        self._partitions = range(manifest.identity.partitions)
+        last = self._read_logs()
+        origin = Origin(
+            str(folder), manifest, lambda: crawl_sites(folder, manifest.identity.suffixes), lambda: _settings(folder), folder=folder
+        )
+        self.seen = Seen(origin, self._partitions, last)
+
+    def table(self, partition: int) -> SavedTable:
+        """See ``View``. As it is now or was when the logs were read, whichever is later."""
+        below = self._table(partition)
+        mark = Mark.unpack(below.get(MARK_KEY))
+        over: dict[bytes, bytes | None] = {}
+        for each, batch in self._batches.get(partition, []):
+            if each > mark:
+                over.update(batch.writes)
+                over[MARK_KEY] = each.pack()
+        return MergedTable(below, over)
+
+    def flushed(self, partition: int) -> Mark:
+        """The last commit that the files of a table contain."""
+        table = self._table(partition)
+        try:
+            return Mark.unpack(table.get(MARK_KEY))
+        finally:
+            table.close()
+
+    def segments(self) -> list[StoredSegment]:
+        """See ``View``."""
+        return self._segments.listed(self.seen.last.lengths)
+
+    def rows(self, segment: StoredSegment, having: bytes = b"") -> Iterator[Row]:
+        """See ``View``."""
+        return self._segments.rows(segment, having)
+
+    def record(self, segment: str, offset: int) -> StoredRecord:
+        """See ``View``."""
+        return self._segments.read(segment, offset)
+
+    def close(self) -> None:
+        """Holds nothing but tables, each closed by who asked for it."""
+
+    def __repr__(self) -> str:
+        return f"FolderView({str(self._folder)!r}, over={sum(map(len, self._batches.values()))})"
+
+    def _table(self, partition: int) -> ReadOnlyTable:
+        return ReadOnlyTable(table_folder(self._folder, partition), self._cache)
+
+    def _read_logs(self) -> LastCommits:
+        for _ in range(_TRIES - 1):
+            try:
+                return self._take_logs(self._marks())
+            except FileNotFoundError:  # its owner flushed and dropped a log: what it held is in the tables now
+                continue
+        return self._take_logs(self._marks())
+
+    def _marks(self) -> dict[int, Mark]:
+        """What the tables contain, so that of large logs only the rest is kept; of small ones all is, which is quicker.
+
+        Marks only grow, so asking for them before the logs are read keeps too much at worst.
+        """
+        if sum(path.stat().st_size for path in log_folder(self._folder).glob("commit-*.log")) <= self._keep_bytes:
+            return {}
+        return {number: self.flushed(number) for number in self._partitions}
+
+    def _take_logs(self, marks: Mapping[int, Mark]) -> LastCommits:
+        batches: dict[int, list[tuple[Mark, PartitionBatch]]] = {}
+        lengths: dict[int, dict[str, int]] = {}
+        newest, wall, time = NOTHING, 0.0, 0.0
+        for worker, record in read_logs(log_folder(self._folder)):
+            newest = max(newest, record.mark)
+            lengths[worker] = record.lengths
+            if (record.time or record.wall) >= time:
+                wall, time = record.wall, record.time or record.wall
+            for batch in record.batches:
+                if record.mark > marks.get(batch.partition, NOTHING):
+                    batches.setdefault(batch.partition, []).append((record.mark, batch))
+        for waiting in batches.values():
+            waiting.sort(key=lambda pair: pair[0])  # those of several workers, each of its own run
+        self._batches = batches
+        return LastCommits(newest, wall, time, {name: length for each in lengths.values() for name, length in each.items()})
+
+
+def _settings(folder: Path) -> Config | None:
+    try:
+        return msgspec.json.decode(settings_path(folder).read_bytes(), type=Config)
+    except FileNotFoundError:
+        return None
