@@ -75,7 +75,9 @@ def stored_capture(source: View, segment: str, offset: int) -> Stored | None:
     try:
         record = source.record(segment, offset)
         beside = source.record(segment, offset + record.length)
-        is_open = any(each.name == name and not each.is_closed for each in source.segments())
+        # Commits name open segments, and for a moment those that are being closed: only these are looked for.
+        is_named = layout.file_name(layout.WARC, name) + layout.OPEN in source.seen.last.lengths
+        is_open = is_named and any(each.name == name and not each.is_closed for each in source.segments())
     except (RecordError, OSError):
         return None
     is_its_own = beside.fields.get("WARC-Concurrent-To") == record.fields.get("WARC-Record-ID")
