@@ -136,7 +136,7 @@ class OneMachine:
 
     def __init__(self, coordinator: Coordinator, start: Callable[[int, Callable[[], None]], Assembled], places: int) -> None:
         self._coordinator, self._start, self._places = coordinator, start, places
-        self._plan = NodePlan("1")
+        self._plan = NodePlan(0.0)
         self._waiting: deque[tuple[str, object]] = deque()
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._is_handling = False

@@ -111,14 +111,14 @@ class _Run:
 
 
 class NodePlan:
-    """The plan of one node. ``life`` names this run of its program, and is never used again."""
+    """The plan of one node. ``began`` is when its program started, by its wall clock: it tells this run of it from others."""
 
-    def __init__(self, life: str) -> None:
+    def __init__(self, began: float) -> None:
         self.coordinator = 0
         self.deaths = 0
         self.end: Stop | None = None
         self.is_abandoned = False
-        self._life = life
+        self._began = began
         self._serial = 0
         self._obeyed = 0
         self._upon = 0
@@ -131,7 +131,7 @@ class NodePlan:
         self._is_changed = False
 
     def __repr__(self) -> str:
-        return f"<NodePlan {self._life} coordinator={self.coordinator} { ({s: r.state.value for s, r in self._runs.items()}) }>"
+        return f"<NodePlan {self._began:.0f} coordinator={self.coordinator} { ({s: r.state.value for s, r in self._runs.items()}) }>"
 
     @property
     def alive(self) -> list[int]:
@@ -327,7 +327,7 @@ class NodePlan:
         shards = [ShardReport(shard, run.assignment, run.term, run.state, run.end, run.why) for shard, run in sorted(self._runs.items())]
         machine = self._machine
         report = NodeReport(
-            self._life,
+            self._began,
             self._serial,
             self.coordinator,
             self._obeyed,

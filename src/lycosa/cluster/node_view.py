@@ -8,7 +8,6 @@ from lycosa.cluster.messages import PROTOCOL, NodeReport, ShardReport
 from lycosa.cluster.rules import ClusterRules
 
 _CLOCK_LOOKS = 8
-_LIVES = 100  # of a node that are remembered, so that a late report of an earlier one is recognised
 
 
 class NodeView:
@@ -22,21 +21,23 @@ class NodeView:
         self.is_lost = False
         self.version = 0  # of its list of assignments
         self.told = 0  # the version that was sent last
-        self._lives: deque[str] = deque(maxlen=_LIVES)
         self._ahead_s: deque[float] = deque(maxlen=_CLOCK_LOOKS)
 
     def __repr__(self) -> str:
         return f"<NodeView {self.name} heard={self.heard:.1f} lost={self.is_lost} version={self.version}>"
 
-    def hear(self, report: NodeReport, now: float, wall: float) -> bool:
-        """Takes a report, unless a later one was taken; says whether it did."""
-        if self.report is not None and report.life == self.report.life:
+    def hear(self, report: NodeReport, now: float, wall: float, timeout_s: float) -> bool:
+        """Takes a report, unless a later one was taken; says whether it did.
+
+        One of an earlier run of the node's program is late. But when the later run has said nothing for a time-out, it was the clock
+        that was set back between the two.
+        """
+        if self.report is not None and report.began == self.report.began:
             if report.serial <= self.report.serial:
                 return False
-        elif report.life in self._lives:
+        elif self.report is not None and report.began < self.report.began and now - self.heard <= timeout_s:
             return False
         else:
-            self._lives.append(report.life)
             self._ahead_s.clear()
         self._ahead_s.append(report.wall - wall)
         self.report, self.heard, self.is_lost = report, now, False

@@ -66,7 +66,7 @@ class Placement:
     def hear(self, name: str, report: NodeReport, now: float, wall: float) -> None:
         """A node's report; ``wall`` is the coordinator's own clock."""
         node = self.nodes.setdefault(name, NodeView(name))
-        if not node.hear(report, now, wall):
+        if not node.hear(report, now, wall, self._timeout_s):
             return
         node.version = node.version or self._next_version()
         for each in report.shards:

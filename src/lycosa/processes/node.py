@@ -66,7 +66,7 @@ class Node:
         self._session = session
         self._memory = plan
         self._listener = listener
-        self.plan = NodePlan(f"{session.manifest.crawl}:{session.manifest.runs}")
+        self.plan = NodePlan(time.time())
         partitions, count = session.config.frontier.partitions, plan.workers
         self._handles = [
             WorkerHandle(number, tuple(range(number, partitions, count)), session.lock_filenos, self._hear_worker)
