@@ -1,4 +1,4 @@
-"""A small world for coordinators and nodes: real ``Coordinator`` and ``NodePlan``, workers of a few lines over logs that fence, and a network.
+"""A small world of coordinators and nodes: the real ``Coordinator`` and ``NodePlan``, small workers over logs that fence, a network.
 
 Messages wait in the network until they are delivered, in any order, twice, or never. Several coordinators may live at once; only the last
 that claimed can write records. A worker claims its shard's log when it starts, and all that it does is a commit there. ``World`` checks

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -108,7 +109,37 @@ class Coordinating(RuleBasedStateMachine):
             self.world.heal()
 
 
+@pytest.mark.parametrize("seed", range(60))
+def test_the_end_is_found_only_when_nothing_is_under_way(seed: int) -> None:
+    """Pages of one shard lead to another, over a network that reorders; ``World`` looks into the logs when the end is declared."""
+    chance = random.Random(seed)
+    world = World(chance.choice((1, 2, 3)), chance.choice((2, 3, 4)))
+    world.start_coordinator()
+    world.settle(22)
+    world.ask("seeds", 4)
+    world.is_closed = True
+    for _ in range(20):
+        world.storm(chance, 5, loss=chance.choice((0.0, 0.05)), deaths=chance.choice((0.0, 0.01)), posts=chance.choice((0.3, 0.8)))
+    world.heal()
+    assert world.ends == ["finished"]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_limit_is_exact_over_deaths_and_coordinators(seed: int) -> None:
+    chance = random.Random(seed)
+    limit = chance.choice((20, 60, 100))
+    world = World(chance.choice((1, 2, 3)), chance.choice((2, 3, 4)), limit)
+    world.start_coordinator()
+    world.ask("seeds", 100)
+    world.settle(22)
+    for _ in range(6):
+        world.storm(chance, 20, deaths=0.05)
+        if chance.random() < 0.4 and len(world.coordinators) < 3:
+            world.start_coordinator()
+    world.heal()
+    assert world.ends == ["limit"]
+    assert sum(log.captures for log in world.logs) == limit
+
+
 TestCoordinating = Coordinating.TestCase
-TestCoordinating.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+TestCoordinating.settings = settings(max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])

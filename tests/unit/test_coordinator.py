@@ -1,0 +1,417 @@
+"""The coordinator, clause by clause: assignments, permits, requests, places, settings, and the end."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from coordinating import RULES, World
+from lycosa.cluster.control import Control, EndSaved, PermitSaved, PlacesSaved, SettingsSaved, folded
+from lycosa.cluster.coordinator import Coordinator
+from lycosa.cluster.end_rounds import EndRounds
+from lycosa.cluster.messages import (
+    CALLER,
+    CONTROL,
+    Answered,
+    Ask,
+    Assignments,
+    ChangeSettings,
+    Drain,
+    Move,
+    NodeReport,
+    NoMoreAsks,
+    Outgoing,
+    Relay,
+    Said,
+    ShardReport,
+    ShardState,
+    StopCrawl,
+    Superseded,
+    decode_to_coordinator,
+    decode_to_node,
+    encode,
+)
+from lycosa.cluster.permit_book import PermitBook
+from lycosa.cluster.rules import ONE_PROCESS
+from lycosa.config.sections import LimitSection
+from lycosa.model.end import End
+from lycosa.worker.messages import (
+    Joined,
+    JoinedTaken,
+    JoinScope,
+    LiveSettings,
+    NoMoreCalls,
+    Permit,
+    Probe,
+    ProbeAnswer,
+    Progress,
+    Seeds,
+    SeedsTaken,
+    WorkerStatus,
+)
+
+
+class OneShard:
+    """A coordinator of one process, and what the owner of its only shard says."""
+
+    def __init__(self, limits: LimitSection | None = None, control: Control | None = None) -> None:
+        self.coordinator = Coordinator(1, 1, limits or LimitSection(), ONE_PROCESS, 0.0, control)
+        self.coordinator.hear("n", report([]), 0.0)
+        [given] = [each.message for each in self.coordinator.tick(0.0, 0.0)]
+        assert isinstance(given, Assignments)
+        self.assignment = given.shards[0]
+
+    def says(self, message: object, term: int = 1, now: float = 1.0) -> list[object]:
+        out = self.coordinator.hear("n", Said(0, self.assignment, term, message), now)  # type: ignore[arg-type]
+        return [told(each) for each in out]
+
+    def asks(self, message: object, now: float = 1.0) -> list[object]:
+        return [told(each) for each in self.coordinator.hear(CALLER, message, now)]  # type: ignore[arg-type]
+
+    def tick(self, now: float) -> list[object]:
+        return [told(each) for each in self.coordinator.tick(now, now)]
+
+
+def told(outgoing: Outgoing) -> object:
+    """What a worker, a caller or the record gets."""
+    return outgoing.message.message if isinstance(outgoing.message, Relay) else outgoing.message
+
+
+def report(shards: list[ShardReport], serial: int = 1, coordinator: int = 0, obeyed: int = 0, **other: float) -> NodeReport:
+    values = {"began": 1.0, "wall": 0.0, "free_disk": 1 << 40, "free_memory": 1 << 40, **other}
+    return NodeReport(serial=serial, coordinator=coordinator, obeyed=obeyed, shards=shards, **values)  # type: ignore[arg-type]
+
+
+def status(term: int = 1, counted: int = 0, serial: int = 0, may: int | None = None, **other: object) -> WorkerStatus:
+    return WorkerStatus(term, counted, serial, counted if may is None else may, **other)  # type: ignore[arg-type]
+
+
+# -- assignments --------------------------------------------------------------------------------------------------
+
+
+def test_a_coordinator_that_starts_assigns_nothing_for_one_time_out() -> None:
+    world = World(nodes=2, shards=4)
+    world.start_coordinator()
+    world.settle(RULES.node_timeout_s - 1)
+    assert not any(node.workers for node in world.nodes.values())
+    world.settle(2)
+    assert [sorted(node.workers) for node in world.nodes.values()] == [[0, 2], [1, 3]]
+
+
+def test_what_nodes_run_is_the_assignment_of_the_next_coordinator() -> None:
+    world = World(nodes=2, shards=4)
+    world.start_coordinator()
+    world.settle(25)
+    claims = [list(log.claims) for log in world.logs]
+    world.stop_coordinator(1)
+    world.start_coordinator()
+    world.settle(60)
+    assert [log.claims for log in world.logs] == claims
+
+
+def test_a_silent_node_loses_its_shards_to_the_others_under_new_numbers() -> None:
+    world = World(nodes=2, shards=4)
+    world.start_coordinator()
+    world.settle(25)
+    lost = world.nodes.pop("n0")
+    world.settle(25)
+    assert sorted(world.nodes["n1"].workers) == [0, 1, 2, 3]
+    world.nodes["n0"] = lost  # it was only cut off, and runs them still
+    world.settle(5)
+    assert {shard for node in world.nodes.values() for shard in node.workers} == {0, 1, 2, 3}
+    assert all(len(places) == 1 for places in world.told.values())
+
+
+def test_a_coordinator_that_was_stopped_itself_accuses_no_node_of_silence() -> None:
+    world = World(nodes=2, shards=2)
+    world.start_coordinator()
+    world.settle(25)
+    claims = [list(log.claims) for log in world.logs]
+    world.now += 3600
+    world.tick_coordinator(1)
+    world.settle(30)
+    assert [log.claims for log in world.logs] == claims
+
+
+@pytest.mark.parametrize("ahead_s", [5.0, -5.0])
+def test_a_node_whose_clock_is_off_gets_no_shard(ahead_s: float) -> None:
+    world = World(nodes=2, shards=2)
+    world.nodes["n0"].ahead_s = ahead_s
+    world.start_coordinator()
+    world.settle(30)
+    assert not world.nodes["n0"].workers and sorted(world.nodes["n1"].workers) == [0, 1]
+
+
+def test_a_node_without_room_gets_no_shard_and_one_with_next_to_none_loses_them() -> None:
+    rules = msgspec.structs.replace(RULES, low_disk=1000, balances=False)
+    world = World(nodes=2, shards=2, rules=rules)
+    world.start_coordinator()
+    world.nodes["n0"].free = 900
+    world.settle(30)
+    assert sorted(world.nodes["n1"].workers) == [0, 1]
+    world.nodes["n0"].free = 5000
+    world.nodes["n1"].free = 400
+    world.settle(30)
+    assert sorted(world.nodes["n0"].workers) == [0, 1] and not world.nodes["n1"].workers
+
+
+def test_shards_move_when_an_operator_says_so_and_never_run_twice() -> None:
+    world = World(nodes=2, shards=2)
+    world.start_coordinator()
+    world.settle(25)
+    world.network.append((CALLER, "c1", Drain("n0")))
+    world.settle(5)
+    assert not world.nodes["n0"].workers and sorted(world.nodes["n1"].workers) == [0, 1]
+    world.network.append((CALLER, "c1", Drain("n0", is_over=True)))
+    world.network.append((CALLER, "c1", Move(1, "n0")))
+    world.settle(5)
+    assert 1 in world.nodes["n0"].workers and 0 in world.nodes["n1"].workers
+
+
+def test_a_node_that_joins_later_gets_its_share() -> None:
+    world = World(nodes=1, shards=4)
+    world.start_coordinator()
+    world.settle(25)
+    other = World(nodes=2).nodes["n1"]
+    other.world = world
+    world.nodes["n1"] = other
+    other.start()
+    world.settle(20)
+    assert sorted(len(node.workers) for node in world.nodes.values()) == [2, 2]
+
+
+def test_a_fenced_worker_starts_only_under_a_greater_number() -> None:
+    world = World(nodes=1, shards=1)
+    world.start_coordinator()
+    world.settle(25)
+    [first] = world.logs[0].claims
+    world.logs[0].claims.append(first)  # somebody else claimed the log
+    world.settle(5)
+    assert world.logs[0].claims[-1] > first and not world.nodes["n0"].workers[0].is_fenced
+    assert world.nodes["n0"].plan.deaths == 0
+
+
+def test_a_late_report_of_an_earlier_run_of_a_node_says_nothing() -> None:
+    coordinator = Coordinator(1, 1, LimitSection(), ONE_PROCESS, 0.0)
+    coordinator.hear("n", report([], serial=1, began=200.0), 0.0)
+    running = [ShardReport(0, 7, 1, ShardState.RUNNING)]
+    coordinator.hear("n", report(running, serial=9, began=100.0), 0.1)
+    assert coordinator.owner_of(0) == ""
+    [given] = [each.message for each in coordinator.tick(0.2, 0.2)]
+    assert isinstance(given, Assignments) and given.shards[0] > 7
+
+
+def test_a_coordinator_ends_when_it_hears_of_a_greater_one() -> None:
+    for message in (Superseded(2), report([], coordinator=2)):
+        one = OneShard()
+        assert one.coordinator.hear("n", message, 1.0) == []
+        assert one.coordinator.superseded_by == 2
+        assert one.asks(Ask(Seeds("a", []))) == [] and one.tick(9.0) == []
+
+
+# -- permits ------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_granted_while_a_shard_is_not_counted() -> None:
+    book = PermitBook(LimitSection(max_pages=10), 2, {})
+    assert [each.captures for each in book.hear(0, status(wants=True))] == [0]
+    granted = book.hear(1, status(counted=9))
+    assert [(each.shard, each.captures) for each in granted] == [(1, 9), (0, 1)]
+
+
+def test_a_permit_is_recorded_before_it_is_told() -> None:
+    one = OneShard(LimitSection(max_pages=10), Control({0: PermitSaved(0, 0, 0, 0)}))
+    said = one.says(status(wants=True))
+    assert isinstance(said[-1], Permit)
+    assert [type(each) for each in said] == [PermitSaved, PermitSaved, Permit]
+    assert said[-1] == Permit(said[-2].serial, said[-2].captures)  # type: ignore[attr-defined]
+
+
+def test_a_permit_is_lowered_by_the_owner_that_knows_the_last_one_and_by_no_other() -> None:
+    book = PermitBook(LimitSection(max_pages=100), 1, {0: PermitSaved(0, 1, 5, 60)})
+    assert book.hear(0, status(1, serial=4, may=20)) == []  # from before the last permit
+    assert book.hear(0, status(0, serial=5, may=20)) == []  # from an earlier owner
+    assert book.hear(0, status(1, serial=5, may=20)) == [PermitSaved(0, 1, 6, 20)]
+    assert book.hear(0, status(1, serial=5, may=10)) == []  # the same word, late
+
+
+def test_a_new_owner_counts_and_a_late_word_of_the_one_before_says_nothing() -> None:
+    book = PermitBook(LimitSection(max_pages=100), 1, {0: PermitSaved(0, 1, 5, 60)})
+    assert book.hear(0, status(2, counted=31)) == [PermitSaved(0, 2, 6, 31)]
+    assert book.hear(0, status(1, serial=5, may=10)) == []
+    assert book.left == 69
+
+
+def test_a_limit_that_is_reached_ends_the_crawl() -> None:
+    one = OneShard(LimitSection(max_pages=3, max_bytes=0))
+    one.says(status())
+    one.says(Progress(committed=2))
+    assert one.coordinator.end is None
+    ended = one.says(Progress(committed=3))
+    assert ended[0] == EndSaved("limit", False) and isinstance(ended[1], Assignments) and ended[1].end == "limit"
+
+
+# -- requests, places, settings -----------------------------------------------------------------------------------
+
+
+def test_a_request_waits_for_an_owner_and_is_told_to_each_until_it_is_answered() -> None:
+    one = OneShard()
+    assert one.asks(Ask(Seeds("a", ["x"]))) == []
+    assert Seeds("a", ["x"]) in one.says(status())
+    assert Seeds("a", ["x"]) not in one.says(status(), now=2.0)
+    assert Seeds("a", ["x"]) in one.says(status(term=2), term=2, now=3.0)  # another owner, which may know nothing of it
+    assert one.says(SeedsTaken("a", [("y", "no")]), term=1, now=4.0) == [Answered("a", [("y", "no")])]
+    assert one.asks(Ask(Seeds("a", ["x"]))) == [Answered("a", [("y", "no")])]
+
+
+def test_a_request_to_all_is_answered_when_all_have() -> None:
+    world = World(nodes=2, shards=3)
+    world.start_coordinator()
+    world.ask("a", 2)
+    world.settle(10)
+    assert not world.answered  # no shard has an owner yet
+    world.settle(20)
+    assert world.answered == {"a"}
+
+
+def test_no_more_calls_is_told_when_the_last_request_is_answered() -> None:
+    one = OneShard()
+    one.says(status())
+    one.asks(Ask(Seeds("a", [])))
+    assert one.asks(NoMoreAsks()) == []
+    assert NoMoreCalls() in one.says(SeedsTaken("a", []))
+
+
+def test_places_are_recorded_and_told_to_all_but_their_finder() -> None:
+    one = OneShard(control=Control(places=["http://p/"]))
+    one.says(status(places=1))
+    assert one.says(Joined(0, ["http://q/", "http://p/"])) == [PlacesSaved(["http://q/"]), JoinedTaken(2, 2)]
+    assert one.coordinator.places == ["http://p/", "http://q/"]
+    assert JoinScope(0, ["http://p/", "http://q/"]) in one.says(status(term=2), term=2)  # a new owner that knows none
+    assert one.says(Joined(0, ["http://q/", "http://p/"]), term=1) == []  # late, from the one before
+
+
+def test_all_workers_learn_all_places_over_a_network_that_loses() -> None:
+    world = World(nodes=3, shards=3)
+    world.start_coordinator()
+    world.settle(25)
+    for number, log in enumerate(world.logs):
+        log.inbox = 1
+        worker = next(node.workers[number] for node in world.nodes.values() if number in node.workers)
+        worker.commit(find=f"http://{number}/")
+    world.network.clear()
+    for _ in range(3):
+        for node in world.nodes.values():
+            node.tick()
+        world.network.clear()
+    world.settle(20)
+    scopes = [worker.scope for node in world.nodes.values() for worker in node.workers.values()]
+    assert scopes == [{f"http://{number}/" for number in range(3)}] * 3
+
+
+def test_live_settings_are_recorded_numbered_and_told() -> None:
+    one = OneShard()
+    one.says(status())
+    assert one.asks(ChangeSettings({"politeness.delay_s": "2"})) == [
+        SettingsSaved(1, {"politeness.delay_s": "2"}),
+        LiveSettings(1, {"politeness.delay_s": "2"}),
+    ]
+    assert LiveSettings(2, {"politeness.delay_s": "3"}) in one.asks(ChangeSettings({"politeness.delay_s": "3"}))
+    assert not any(isinstance(each, LiveSettings) for each in one.says(status(settings=2)))
+
+
+def test_records_add_up_to_what_the_next_coordinator_knows() -> None:
+    permits = [PermitSaved(0, 1, 1, 10), PermitSaved(1, 1, 1, 5), PermitSaved(0, 1, 2, 20)]
+    control = folded([*permits, PlacesSaved(["a"]), PlacesSaved(["b", "a"]), SettingsSaved(3, {"x": "y"}), EndSaved("stopped", True)])
+    assert control.permits == {0: permits[2], 1: permits[1]}
+    assert control.places == ["a", "b"]
+    coordinator = Coordinator(2, 2, LimitSection(), ONE_PROCESS, 0.0, control)
+    assert coordinator.end is End.STOPPED and coordinator.settings.version == 3
+
+
+# -- the end ------------------------------------------------------------------------------------------------------
+
+
+def idle(term: int = 1, commits: int = 5, activity: int = 9, is_idle: bool = True) -> tuple[tuple[int, int], ProbeAnswer]:
+    return (1, term), ProbeAnswer(0, is_idle, activity, False, commits)
+
+
+def rounds_of(*rounds: dict[int, tuple[tuple[int, int], ProbeAnswer]]) -> list[bool]:
+    """What the look after each round concludes."""
+    ending, found = EndRounds(), []
+    for number, answers in enumerate(rounds, 1):
+        owners = {shard: owner for shard, (owner, _) in answers.items()}
+        assert len(ending.probes(owners)) == len(owners)
+        for shard, (owner, answer) in answers.items():
+            ending.hear(shard, owner, msgspec.structs.replace(answer, round=number))
+        found.append(ending.judge(owners, 1))
+    return found
+
+
+def test_the_end_takes_two_rounds_with_the_same_answers() -> None:
+    same = {0: idle(), 1: idle(commits=8)}
+    assert rounds_of(same, same) == [False, True]
+    assert rounds_of(same, {0: idle(), 1: idle(commits=9)}, same) == [False, False, False]
+    assert rounds_of(same, {0: idle(), 1: idle(commits=8, activity=10)}) == [False, False]
+    assert rounds_of(same, {0: idle(), 1: idle(term=2, commits=8)}) == [False, False]
+    assert rounds_of(same, {0: idle(), 1: idle(commits=8, is_idle=False)}, same, same) == [False, False, False, True]
+
+
+def test_an_answer_of_another_round_or_owner_does_not_count() -> None:
+    ending, owners = EndRounds(), {0: (1, 1)}
+    [(_, probe)] = ending.probes(owners)
+    ending.hear(0, (1, 1), ProbeAnswer(probe.round - 1, True, 0))
+    assert not ending.judge(owners, 1) and ending.probes(owners) == [(0, Probe(probe.round))]
+    ending.hear(0, (1, 1), ProbeAnswer(probe.round, True, 0))
+    assert not ending.judge({0: (1, 2)}, 1) and ending.probes({0: (1, 2)}) == [(0, Probe(probe.round))]
+
+
+def test_a_crawl_is_not_finished_before_its_caller_says_that_no_more_is_asked() -> None:
+    one = OneShard()
+    one.says(status())
+    one.says(Progress(is_idle=True))
+    assert one.tick(2.0) == []
+    one.asks(NoMoreAsks())
+    [probe] = one.tick(3.0)
+    assert isinstance(probe, Probe)
+    one.says(ProbeAnswer(probe.round, True, 0))
+    [probe] = one.tick(4.0)
+    assert isinstance(probe, Probe)
+    one.asks(Ask(Seeds("late", [])))  # between the rounds
+    one.says(ProbeAnswer(probe.round, True, 0))
+    assert one.tick(5.0) == [] and one.coordinator.end is None
+    one.says(SeedsTaken("late", []))
+    for now in (6.0, 7.0):
+        [probe] = one.tick(now)
+        assert isinstance(probe, Probe)
+        one.says(ProbeAnswer(probe.round, True, 0))
+    ended = one.tick(8.0)
+    assert ended[0] == EndSaved("finished", False) and one.coordinator.end is End.FINISHED
+    assert not one.coordinator.is_over
+    one.coordinator.hear("n", report([ShardReport(0, one.assignment, 1, ShardState.ENDED, "finished")], serial=2), 9.0)
+    assert one.coordinator.is_over and one.coordinator.ends() == ["finished"]
+
+
+def test_a_stop_is_recorded_and_told_and_a_second_one_breaks_off() -> None:
+    one = OneShard()
+    first = one.asks(StopCrawl("stopped"))
+    assert first[0] == EndSaved("stopped", False) and isinstance(first[1], Assignments) and not first[1].at_once
+    assert one.asks(StopCrawl("limit")) == []
+    second = one.asks(StopCrawl("stopped", at_once=True))
+    assert second[0] == EndSaved("stopped", True) and isinstance(second[1], Assignments) and second[1].at_once
+
+
+def test_messages_survive_the_wire() -> None:
+    said = Said(1, 2, 3, Progress(captures=4))
+    assert decode_to_coordinator(encode(said)) == said
+    reported = report([ShardReport(1, 2 << 32, 3, ShardState.ASKING, why="fenced")])
+    assert decode_to_coordinator(encode(reported)) == reported
+    relayed = Relay(1, 2, 3, Seeds("a", ["b"]))
+    assert decode_to_node(encode(relayed)) == relayed
+    assert decode_to_node(encode(Assignments(1, 2, 3, {4: 5 << 32}))) == Assignments(1, 2, 3, {4: 5 << 32})
+
+
+def test_only_records_go_to_control() -> None:
+    one = OneShard(LimitSection(max_pages=10), Control({0: PermitSaved(0, 0, 0, 0)}))
+    out = one.coordinator.hear("n", Said(0, one.assignment, 1, status(wants=True)), 1.0)
+    assert [each.receiver for each in out] == [CONTROL, CONTROL, "n"]

@@ -1,0 +1,166 @@
+"""What a worker does about its coordinator's messages, with a real worker over a folder; and its side of permits."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from judging import new_folder, quick_config
+from lycosa.config.sections import LimitSection, ScopeRule, ScopeSection
+from lycosa.synthetic import SyntheticWeb, WebPlan, run_virtual
+from lycosa.synthetic.crawl import VirtualCrawl
+from lycosa.worker.assembly import Assembled
+from lycosa.worker.duties import Duties
+from lycosa.worker.messages import (
+    Joined,
+    JoinedTaken,
+    JoinScope,
+    LiveSettings,
+    NoMoreCalls,
+    Permit,
+    Probe,
+    ProbeAnswer,
+    Seeds,
+    SeedsTaken,
+    ToldCoordinator,
+    WorkerStatus,
+)
+from lycosa.worker.permits import GrantedPermits
+from several_workers import run_workers
+
+LIMITED = LimitSection(max_pages=10)
+
+
+# -- permits ------------------------------------------------------------------------------------------------------
+
+
+def granted(captures: int = 0) -> tuple[GrantedPermits, list[int]]:
+    wanted: list[int] = []
+    permits = GrantedPermits(LIMITED, captures, lambda: wanted.append(permits.may))
+    return permits, wanted
+
+
+def test_permits_are_asked_for_once_and_a_permit_that_comes_twice_is_one() -> None:
+    permits, wanted = granted(3)
+    assert not permits.take() and not permits.take() and wanted == [3]
+    for _ in range(2):
+        permits.permitted(1, 5)
+    assert [permits.take() for _ in range(3)] == [True, True, False]
+    assert wanted == [3, 5]
+
+
+def test_an_older_permit_that_comes_late_is_not_followed() -> None:
+    permits, _ = granted()
+    permits.permitted(2, 4)
+    permits.permitted(1, 9)
+    assert permits.may == 4
+
+
+def test_what_was_given_back_does_not_come_back_by_the_same_permit() -> None:
+    permits, wanted = granted()
+    permits.permitted(1, 5)
+    assert permits.take()
+    permits.used(100)
+    assert permits.take()  # one is still in flight
+    permits.return_unused()
+    permits.permitted(1, 5)
+    assert permits.may == 2 and wanted == [2] and not permits.take()
+    permits.give_back()
+    assert permits.take()
+
+
+def test_without_a_limit_nothing_is_asked() -> None:
+    wanted: list[int] = []
+    permits = GrantedPermits(LimitSection(), 0, lambda: wanted.append(1))
+    assert permits.take() and not wanted
+    permits.return_unused()
+    assert not wanted
+
+
+# -- messages -----------------------------------------------------------------------------------------------------
+
+
+class Scene:
+    """A worker of one that was put together and does not run."""
+
+    def __init__(self, path: Path) -> None:
+        web = SyntheticWeb(WebPlan(seed=1, hosts=2, pages=3))
+        self.seed = web.seed_url(0)
+        self.crawl = VirtualCrawl(new_folder(path / "c"), web, quick_config(scope=ScopeSection(rule=ScopeRule.HOST)))
+        self.told: list[ToldCoordinator] = []
+
+    def play(self, *messages: object) -> Duties:
+        """Hears these messages; gives the duties for more."""
+
+        def meanwhile(assembled: Assembled) -> None:
+            self.assembled = assembled
+            self.duties = Duties(assembled, 7, 2, self.told.append)
+            assembled.worker.stop()
+
+        async def hear() -> None:
+            for message in messages:
+                await self.duties.hear(message)  # type: ignore[arg-type]
+
+        run = self.crawl._main
+
+        async def main() -> None:
+            loop = asyncio.get_running_loop()
+
+            def both(assembled: Assembled) -> None:
+                meanwhile(assembled)
+                self.hearing = loop.create_task(hear())
+
+            await run([], None, both)
+            await self.hearing
+
+        run_virtual(main(), seed=1)
+        return self.duties
+
+
+def test_seeds_are_answered_when_they_are_committed_and_a_repeated_request_as_before(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.play(Seeds("a", [scene.seed, "ftp://no/"]), Seeds("a", [scene.seed, "ftp://no/"]))
+    answers = [each for each in scene.told if isinstance(each, SeedsTaken)]
+    assert len(answers) == 2 and answers[0] == answers[1] and answers[0].call == "a"
+    assert [seed for seed, _ in answers[0].refused] == ["ftp://no/"]
+    assert sum(p.counters.discovered for p in scene.assembled.worker.frontier.partitions.values()) == 1
+
+
+def test_places_are_told_until_they_are_taken_and_known_from_the_front(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    duties = scene.play(Seeds("a", [scene.seed]))
+    assert duties.report()[1] == Joined(0, [scene.seed]) == duties.report()[1]
+    scene.told.clear()
+
+    async def more() -> None:
+        await duties.hear(JoinedTaken(1, 0))
+        await duties.hear(JoinScope(3, ["http://late.example/"]))  # the third place is missing
+        assert duties.status().places == 2
+        await duties.hear(JoinScope(1, ["http://b.example/", "http://c.example/", "http://late.example/"]))
+
+    asyncio.run(more())
+    assert len(duties.report()) == 1
+    status = duties.status()
+    assert (status.term, status.places, status.expects_more) == (7, 4, True)
+    assert scene.assembled.intake.admission.scope.joins("http://late.example/") is False  # it has joined already
+
+
+def test_the_rest_is_noted_and_answered(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    duties = scene.play(LiveSettings(2, {"a": "b"}), LiveSettings(1, {}), NoMoreCalls(), Permit(1, 5), Probe(4))
+    assert duties.status() == WorkerStatus(7, 0, 0, 0, False, False, 2, 2)
+    [answer] = [each for each in scene.told if isinstance(each, ProbeAnswer)]
+    assert answer.round == 4
+
+
+# -- several workers with a limit -----------------------------------------------------------------------------------
+
+
+def test_max_pages_is_exact_over_several_workers(tmp_path: Path) -> None:
+    web = SyntheticWeb(WebPlan(seed=3, hosts=8, pages=12, cross_links=0.3))
+    crawl = VirtualCrawl(
+        new_folder(tmp_path / "c"), web, quick_config(limits=LimitSection(max_pages=25), scope=ScopeSection(rule=ScopeRule.ANY))
+    )
+    running = run_workers(crawl, 3, [web.seed_url(0), web.seed_url(1)])
+    captures = sum(p.counters.captures for each in running for p in each.worker.frontier.partitions.values())
+    assert captures == 25
