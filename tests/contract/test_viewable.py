@@ -107,7 +107,7 @@ def test_a_reader_on_another_thread_sees_one_commit_whole(tmp_path: Path) -> Non
         while not is_over.is_set():
             number += 1
             table.write(
-                dict.fromkeys(keys[number % 7::1 + number % 3], b"%d" % number) | {keys[0]: b"%d" % number, keys[-1]: b"%d" % number}
+                dict.fromkeys(keys[number % 7 :: 1 + number % 3], b"%d" % number) | {keys[0]: b"%d" % number, keys[-1]: b"%d" % number}
             )
 
     def read() -> None:

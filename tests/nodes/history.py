@@ -14,6 +14,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 
 import msgspec
@@ -30,13 +31,17 @@ from lycosa.config.sections import (
     RobotsSection,
     StoreSection,
 )
+from lycosa.inspect.audit.view_audit import audit_view
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.kv.port import KeyValue
 from lycosa.model.completed import UrlState
 from lycosa.model.fetched import FetchKind
 from lycosa.seen.urls_sorted import SortedSeenUrls
+from lycosa.shard.joined_view import JoinedView
 from lycosa.shard.memory_snapshots import MemorySnapshots
 from lycosa.shard.opening import Ground, PartitionData, open_shard
+from lycosa.shard.snapshot_view import SnapshotView
+from lycosa.shard.view import Origin, View
 from lycosa.store.memory_segments import MemorySegments
 from lycosa.store.reading import crawl_rows
 from lycosa.synthetic import SyntheticWeb, WebPlan, run_virtual
@@ -269,6 +274,8 @@ class NodesHistory:
         no_disallowed(self.web, world.log)
         self._hosts_rested()
         self._captures_are_there(opened, truth.pages | truth.others)
+        report = audit_view(self._view())
+        assert report.is_clean, report.first_breaches()
         assert sum(world.faults.values()) >= LEAST_FAULTS, f"too little happened: {world.faults}"
 
     def _hosts_rested(self) -> None:
@@ -289,6 +296,20 @@ class NodesHistory:
             assert not segments.find(opened.term).open, f"shard {shard} left a segment open"
             tables[shard] = opened.tables[shard]
         return tables
+
+    def _view(self) -> JoinedView:
+        """The crawl as the audit sees it: every shard by its newest snapshot and the commits behind it."""
+        world, place, made = self.world, Path(tempfile.mkdtemp(dir=self._folder)), count()
+
+        def make() -> PartitionData:
+            return PartitionData(MemoryKeyValue(), SortedSeenUrls(place / f"seen-{next(made)}"))
+
+        origin = Origin("cluster", world.manifest, lambda: world.sites, lambda: world.config)
+        views: list[View] = []
+        for shard, changelog in world.changelogs.items():
+            log, segments = MemoryLog(changelog), MemorySegments(world.objects, shard)
+            views.append(SnapshotView(origin, log, segments, MemorySnapshots(world.objects, shard, log, make), [shard]))
+        return JoinedView(origin, views)
 
     def _captures_are_there(self, opened: dict[int, KeyValue], wanted: Sequence[str] | set[str]) -> None:
         for shard, table in opened.items():

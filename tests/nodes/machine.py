@@ -80,7 +80,7 @@ class Machine:
         self._thawed = asyncio.Event()
         self._thawed.set()
         self._numbers = count(1)
-        self._plan = NodePlan(name)
+        self._plan = NodePlan(EPOCH + world.now() + self.clock_off_s)
         self._inbox: asyncio.Queue[object] = asyncio.Queue()
         self._tasks = [world.spawn(self._listen()), world.spawn(self._tick())]
 

@@ -102,8 +102,8 @@ class World:
         self._answers: dict[str, Answered] = {}
         self.failure: BaseException | None = None
         place = new_folder(folder / "manifest")
-        sites = Sites(suffix_list(place))
-        self.manifest = manifests.create(place, manifests.identity_of(config, sites), "simulated", EPOCH, CRAWL)
+        self.sites = Sites(suffix_list(place))
+        self.manifest = manifests.create(place, manifests.identity_of(config, self.sites), "simulated", EPOCH, CRAWL)
 
     @staticmethod
     def now() -> float:

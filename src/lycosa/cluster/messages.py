@@ -55,8 +55,9 @@ class ShardReport(msgspec.Struct, frozen=True):
 
 
 class NodeReport(msgspec.Struct, frozen=True, tag=True):
-    """All that the node runs. ``began`` is when the node's program started, by its wall clock, and ``serial`` numbers the reports since. ``coordinator`` is the
-    greatest number heard, ``obeyed`` the version of its assignments. ``wall`` is the node's clock, the rest what it has free."""
+    """All that the node runs. ``began`` is when the node's program started, by its wall clock, and ``serial`` numbers the reports since.
+    ``coordinator`` is the greatest number heard, ``obeyed`` the version of its assignments. ``wall`` is the node's clock, the rest what it
+    has free."""
 
     began: float
     serial: int

@@ -88,8 +88,9 @@ class Shard(msgspec.Struct, frozen=True):
 
     @property
     def was_left_orderly(self) -> bool:
-        """Whether the owner before this one, if there was one, ended with a commit and had nothing under way. One that claimed the shard and
-        never committed may have asked hosts all the same, so it must be the very owner before."""
+        """Whether the owner before this one, if there was one, ended with a commit and had nothing under way.
+
+        One that claimed the shard and never committed may have asked hosts all the same, so it must be the very owner before."""
         if self.last is None:
             return self.term == 1
         return self.last.is_final and self.last.term == self.term - 1
