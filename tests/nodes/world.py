@@ -273,3 +273,10 @@ class NodeInbound:
             if not self._process.machine.is_cut_off:
                 return found
             await asyncio.sleep(1.0)
+
+    async def end(self) -> int:
+        while True:
+            await self._process.gate()
+            if not self._process.machine.is_cut_off:
+                return self._topics.end(self._process.shard)
+            await asyncio.sleep(1.0)

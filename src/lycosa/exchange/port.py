@@ -107,6 +107,10 @@ class Inbound(Protocol):
         """
         ...
 
+    async def end(self) -> int:
+        """The position of the last parcel that is there by now, 0 when there is none; waits while the topic is away."""
+        ...
+
 
 class Lateness(msgspec.Struct, frozen=True):
     """A destination for which fewer than ``fewer_than`` URLs wait may be posted up to ``seconds`` late, so that a topic gets fewer and

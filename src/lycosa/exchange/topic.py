@@ -131,3 +131,7 @@ class MemoryInbound:
     async def read(self, after: int) -> list[tuple[int, Parcel]]:
         """See ``Inbound``."""
         return await self._topics.read(self._destination, after)
+
+    async def end(self) -> int:
+        """See ``Inbound``."""
+        return self._topics.end(self._destination)

@@ -64,6 +64,10 @@ class Arrivals:
         """Whether all that was read is committed."""
         return self.position == self._committed
 
+    async def lag(self) -> int:
+        """How many records of the topic are not taken yet; 0 without one."""
+        return max(await self._inbound.end() - self.position, 0) if self._inbound is not None else 0
+
     def start(self) -> None:
         """Reads the topic from now on, when there is one."""
         if self._inbound is not None:

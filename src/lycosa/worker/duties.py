@@ -100,7 +100,8 @@ class Duties:
             if message.version > self._settings.version:
                 self._settings = message
         elif isinstance(message, Probe):
-            self._tell(self._answer(message))
+            lag = await self._assembled.delivery.arrivals.lag()
+            self._tell(self._answer(message, lag))  # nothing is awaited in between
         worker.wake()
 
     async def _take_seeds(self, message: Seeds) -> None:
@@ -127,10 +128,11 @@ class Duties:
             self._assembled.intake.join(message.urls[known:])
             self._places = max(self._places, message.first + len(message.urls))
 
-    def _answer(self, probe: Probe) -> ProbeAnswer:
+    def _answer(self, probe: Probe, lag: int) -> ProbeAnswer:
+        """How the worker stands; one that has not read its inbox to the end has something to do."""
         worker, delivery = self._assembled.worker, self._assembled.delivery
         requests = sum(partition.counters.requests for partition in worker.frontier.partitions.values())
-        is_quiet = delivery.is_idle and not self._under_way
+        is_quiet = delivery.is_idle and not lag and not self._under_way
         return ProbeAnswer(
             probe.round,
             worker.is_idle and is_quiet,
