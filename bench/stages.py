@@ -72,7 +72,7 @@ STAGES = {
     "lycosa.processes.supervisor": "supervisor",
     "lycosa.cli": "supervisor",
     "lycosa.worker.progress": "supervisor",
-    "lycosa.worker.messages": "supervisor",
+    "lycosa.cluster.worker_messages": "supervisor",
     "<imports>": "imports",
     "(threads-of-libraries)": "threads of libraries",
     "": "event loop and the rest",

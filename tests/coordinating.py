@@ -16,8 +16,7 @@ from lycosa.cluster.coordinator import Coordinator
 from lycosa.cluster.messages import CALLER, CONTROL, Answered, Ask, Assignments, NoMoreAsks, Outgoing, Said, Superseded, ToCoordinator
 from lycosa.cluster.node_plan import Act, Died, Machine, NodePlan, Reply, StartWorker, TellCoordinator, TellWorker
 from lycosa.cluster.rules import ClusterRules
-from lycosa.config.sections import LimitSection
-from lycosa.worker.messages import (
+from lycosa.cluster.worker_messages import (
     Ended,
     Failed,
     FromWorker,
@@ -36,6 +35,7 @@ from lycosa.worker.messages import (
     ToWorker,
     WorkerStatus,
 )
+from lycosa.config.sections import LimitSection
 from lycosa.worker.permits import GrantedPermits
 
 FENCED = Failed("lycosa.commit.port.Fenced", "another owner", "")

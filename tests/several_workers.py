@@ -14,6 +14,7 @@ from lycosa.cluster.coordinator import Coordinator
 from lycosa.cluster.messages import CALLER, Ask, Assignments, NoMoreAsks, Outgoing, Relay
 from lycosa.cluster.node_plan import Act, Machine, NodePlan, StartWorker, TellCoordinator, TellWorker
 from lycosa.cluster.rules import ONE_PROCESS
+from lycosa.cluster.worker_messages import Ended, FromWorker, Progress, Seeds, Stop, ToldWorker
 from lycosa.exchange import ExchangeEnds, InProcessExchange, Key
 from lycosa.model.end import End
 from lycosa.parse.inline import InlineParser
@@ -23,7 +24,6 @@ from lycosa.synthetic.crawl import VirtualCrawl
 from lycosa.synthetic.faults import FaultyFetcher, FaultyOffload
 from lycosa.worker.assembly import Assembled, Ports, assemble
 from lycosa.worker.duties import Duties
-from lycosa.worker.messages import Ended, FromWorker, Progress, Seeds, Stop, ToldWorker
 
 _TICK_S = 1.0
 

@@ -18,6 +18,7 @@ from pathlib import Path
 import msgspec
 import uvloop
 
+from lycosa.cluster.worker_messages import Progress
 from lycosa.config.sections import Config
 from lycosa.config.sources import check
 from lycosa.folder.manifest import exists
@@ -32,7 +33,6 @@ from lycosa.system.memory_plan import RECOVERY_BYTES, MemoryPlan, fitted
 from lycosa.worker.admission import Rule
 from lycosa.worker.assembly import Assembled, assemble
 from lycosa.worker.capturing import PageSink
-from lycosa.worker.messages import Progress
 from lycosa.worker.progress import ProgressReport
 from lycosa.worker.real_ports import cache_of, real_ports
 from lycosa.worker.worker import Worker

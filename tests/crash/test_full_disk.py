@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from lycosa.cli.output import ExitCode
+from lycosa.cluster.worker_messages import Failed, decode_from_worker, encode
 from lycosa.kv.rocks import RocksKeyValue
 from lycosa.system.durable import DiskFull
-from lycosa.worker.messages import Failed, decode_from_worker, encode
 
 NOBODY = "http://127.0.0.1:9/"
 

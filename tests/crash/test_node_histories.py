@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nodes.history import LEAST_FAULTS, Breach, live_and_judge
-from nodes.plants import PLANTS
+from nodes.history import LEAST_FAULTS, live_and_judge
 
 _FOUND = (
     6,  # a host was asked early after a planned move, by a node whose clock was ahead of the one before

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from judging import quick_config
+from lycosa.cluster.worker_messages import HostNote, Progress
 from lycosa.config.sections import RetrySection
 from lycosa.processes.status_file import waiting_for
 from lycosa.urls.identity import hash8, host_of
 from lycosa.worker.assembly import Assembled
-from lycosa.worker.messages import HostNote, Progress
 from lycosa.worker.progress import ProgressReport
 from scripted import error, page, robots, scripted_crawl
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from judging import new_folder
 from lycosa.cluster import node_plan
 from lycosa.cluster.node_plan import Act, Died, GiveUp, NodePlan, Note, Reply, StartWorker, TellCoordinator, TellWorker
+from lycosa.cluster.worker_messages import Ended, Failed, Progress, Stop
 from lycosa.commit import Fenced, OutcomeUnknown, RolledBack
 from lycosa.commit.shard_lease import LEASE_S, ShardLease
 from lycosa.crawl_clock import time_after_takeover
@@ -34,7 +35,6 @@ from lycosa.synthetic.fetcher import SyntheticFetcher
 from lycosa.worker.assembly import Assembled, Ports, assemble
 from lycosa.worker.duties import Duties
 from lycosa.worker.job import Job
-from lycosa.worker.messages import Ended, Failed, Progress, Stop
 from nodes.ports import (
     Dead,
     NodeClock,

@@ -16,6 +16,7 @@ from lycosa.cluster.control import Record, folded
 from lycosa.cluster.coordinator import Coordinator
 from lycosa.cluster.messages import CALLER, CONTROL, Answered, Ask, NoMoreAsks
 from lycosa.cluster.rules import ClusterRules
+from lycosa.cluster.worker_messages import Seeds
 from lycosa.commit import MemoryChangelog
 from lycosa.config.sections import Config
 from lycosa.exchange import InProcessExchange, Key, MemoryTopics, Parcel
@@ -26,7 +27,6 @@ from lycosa.synthetic import SyntheticResolver, SyntheticWeb
 from lycosa.synthetic.clock import EPOCH, VirtualClock
 from lycosa.urls.identity import Sites
 from lycosa.worker.assembly import Assembled
-from lycosa.worker.messages import Seeds
 from nodes.machine import CURRENT, Machine, Process
 from nodes.ports import Dead, WorldLog
 

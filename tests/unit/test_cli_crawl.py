@@ -16,12 +16,12 @@ from lycosa.cli.crawl_seeds import Seeds, default_folder, shortened, with_scheme
 from lycosa.cli.crawl_summary import FilesThere, end_of, exit_code, summary_lines, summary_values
 from lycosa.cli.main import main
 from lycosa.cli.output import ExitCode, Unbroken, counted
+from lycosa.cluster.worker_messages import Progress
 from lycosa.config.sections import LimitSection
 from lycosa.config.sources import settings
 from lycosa.processes.status_file import waiting_for
 from lycosa.processes.supervisor import Outcome
 from lycosa.store.closing import LackingFile
-from lycosa.worker.messages import Progress
 
 # Seeds
 

@@ -33,9 +33,7 @@ from lycosa.cluster.messages import (
 )
 from lycosa.cluster.permit_book import PermitBook
 from lycosa.cluster.rules import ONE_PROCESS
-from lycosa.config.sections import LimitSection
-from lycosa.model.end import End
-from lycosa.worker.messages import (
+from lycosa.cluster.worker_messages import (
     Joined,
     JoinedTaken,
     JoinScope,
@@ -49,6 +47,8 @@ from lycosa.worker.messages import (
     SeedsTaken,
     WorkerStatus,
 )
+from lycosa.config.sections import LimitSection
+from lycosa.model.end import End
 
 
 class OneShard:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from lycosa.cluster.worker_messages import Seeds, SeedsTaken, Stop, encode
 from lycosa.exchange import PARCEL_URLS, MemoryTopics, Outbox, Parcel, ParcelsLost, PositionLost
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.kv.overlay import Overlay
@@ -16,7 +17,6 @@ from lycosa.model.errand import Asker, Errand
 from lycosa.worker.arrivals import Arrivals, Takers
 from lycosa.worker.delivery import Delivery
 from lycosa.worker.departures import Departures
-from lycosa.worker.messages import Seeds, SeedsTaken, Stop, encode
 
 
 class Sending:

@@ -6,12 +6,7 @@ import asyncio
 from pathlib import Path
 
 from judging import new_folder, quick_config
-from lycosa.config.sections import LimitSection, ScopeRule, ScopeSection
-from lycosa.synthetic import SyntheticWeb, WebPlan, run_virtual
-from lycosa.synthetic.crawl import VirtualCrawl
-from lycosa.worker.assembly import Assembled
-from lycosa.worker.duties import Duties
-from lycosa.worker.messages import (
+from lycosa.cluster.worker_messages import (
     Joined,
     JoinedTaken,
     JoinScope,
@@ -25,6 +20,11 @@ from lycosa.worker.messages import (
     ToldCoordinator,
     WorkerStatus,
 )
+from lycosa.config.sections import LimitSection, ScopeRule, ScopeSection
+from lycosa.synthetic import SyntheticWeb, WebPlan, run_virtual
+from lycosa.synthetic.crawl import VirtualCrawl
+from lycosa.worker.assembly import Assembled
+from lycosa.worker.duties import Duties
 from lycosa.worker.permits import GrantedPermits
 from several_workers import run_workers
 

@@ -1,6 +1,6 @@
 """The direction of imports, read from the source: what docs/architecture.md says about it is checked here.
 
-    cli -> processes -> cluster -> worker -> shard -> folder -> stages -> tools -> values
+    cli -> processes -> worker -> shard, cluster -> folder -> stages -> tools -> values
 
 The lists are of packages; a module beside them counts as one. A package may import from its own layer and from those below it, and no
 package reaches itself. Stages do not know each other, apart from a few ports.
@@ -21,7 +21,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "lycosa"
 VALUES = ["reasons", "config", "urls", "model", "ports", "crawl_clock"]
 TOOLS = ["system", "commit", "attempts", "kv", "exchange"]
 STAGES = ["admit", "frontier", "politeness", "fetch", "parse", "seen", "store", "schedule"]
-LAYERS = [VALUES, TOOLS, STAGES, ["folder"], ["shard"], ["worker", "inspect"], ["cluster"], ["processes", "simulate"], ["crawl", "cli"]]
+LAYERS = [VALUES, TOOLS, STAGES, ["folder"], ["shard", "cluster"], ["worker", "inspect"], ["processes", "simulate"], ["crawl", "cli"]]
 LAYERS += [["__main__"]]
 
 # What a stage may import beside values and itself: memory in front of the disk, and what the system gives.

@@ -18,8 +18,8 @@ from lycosa.cluster.node_plan import (
     TellCoordinator,
     TellWorker,
 )
+from lycosa.cluster.worker_messages import Ended, Failed, NoMoreCalls, Probe, Progress, Stop, WorkerStatus
 from lycosa.commit import Fenced, OutcomeUnknown
-from lycosa.worker.messages import Ended, Failed, NoMoreCalls, Probe, Progress, Stop, WorkerStatus
 
 MACHINE = Machine(100.0, 1, 2)
 KILLED = Died("SIGKILL")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from lycosa.cluster.worker_messages import ProbeAnswer, Progress, is_over
 from lycosa.processes.worker_handle import Silence
-from lycosa.worker.messages import ProbeAnswer, Progress, is_over
 
 
 def test_silence_is_too_long_after_a_minute_of_looks() -> None:

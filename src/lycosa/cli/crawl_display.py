@@ -13,11 +13,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from lycosa.cli.output import clean, counted, human_bytes, human_count, human_duration
+from lycosa.cluster.worker_messages import Progress
 from lycosa.config.checks import is_contact
 from lycosa.config.sections import Config
 from lycosa.processes.status_file import waiting_for
 from lycosa.reasons import Reason
-from lycosa.worker.messages import Progress
 
 if TYPE_CHECKING:
     from lycosa.cli.live_lines import LiveLines

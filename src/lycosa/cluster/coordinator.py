@@ -42,9 +42,7 @@ from lycosa.cluster.permit_book import PermitBook
 from lycosa.cluster.placement import Placement
 from lycosa.cluster.requests import Owner, Requests
 from lycosa.cluster.rules import ClusterRules
-from lycosa.config.sections import LimitSection
-from lycosa.model.end import End
-from lycosa.worker.messages import (
+from lycosa.cluster.worker_messages import (
     Joined,
     JoinedTaken,
     JoinScope,
@@ -58,6 +56,8 @@ from lycosa.worker.messages import (
     WorkerStatus,
     is_over,
 )
+from lycosa.config.sections import LimitSection
+from lycosa.model.end import End
 
 _PLACES_AT_ONCE = 10_000  # URLs of one message
 

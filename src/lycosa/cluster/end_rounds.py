@@ -8,7 +8,7 @@ answer to its second, and all these spans contain the instant between the rounds
 from __future__ import annotations
 
 from lycosa.cluster.requests import Owner
-from lycosa.worker.messages import Probe, ProbeAnswer, is_over
+from lycosa.cluster.worker_messages import Probe, ProbeAnswer, is_over
 
 
 class EndRounds:

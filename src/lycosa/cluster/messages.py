@@ -21,7 +21,7 @@ from enum import Enum
 import msgspec
 
 from lycosa.cluster.control import Record
-from lycosa.worker.messages import Request, ToldCoordinator, ToldWorker
+from lycosa.cluster.worker_messages import Request, ToldCoordinator, ToldWorker
 
 CALLER, CONTROL = "caller", "control"
 """Names of senders and receivers that are no nodes: whoever asks for something, and the record of what was decided."""

@@ -17,8 +17,8 @@ from __future__ import annotations
 import msgspec
 
 from lycosa.cluster.messages import Assignments, NodeReport, Relay, Said, ShardReport, ShardState, Superseded, ToCoordinator, ToNode
+from lycosa.cluster.worker_messages import Ended, Failed, FromWorker, Progress, Stop, ToWorker, WorkerStatus
 from lycosa.model.end import End
-from lycosa.worker.messages import Ended, Failed, FromWorker, Progress, Stop, ToWorker, WorkerStatus
 
 MOST_DEATHS = 10
 """In a row, without a commit in between."""

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lycosa.cluster.control import PermitSaved
+from lycosa.cluster.worker_messages import WorkerStatus
 from lycosa.config.sections import LimitSection
-from lycosa.worker.messages import WorkerStatus
 
 _LARGEST = 64
 

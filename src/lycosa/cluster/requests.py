@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lycosa.cluster.messages import Answered
-from lycosa.worker.messages import Request, Taken
+from lycosa.cluster.worker_messages import Request, Taken
 
 _ANSWERS = 1000  # that are kept for a caller that repeats its request
 

@@ -19,6 +19,7 @@ import msgspec
 
 from lycosa.cluster.messages import ToCoordinator, ToNode
 from lycosa.cluster.node_plan import Act, Died, GiveUp, Machine, NodePlan, Note, Reply, StartWorker, TellCoordinator, TellWorker
+from lycosa.cluster.worker_messages import Ended, Failed, FromWorker, Memory, ProcessMemory, Progress, Start, ToWorker, total
 from lycosa.config.units import show_mb
 from lycosa.folder.run_cost import cpu_s
 from lycosa.processes.parser_notes import ParserNotes
@@ -27,9 +28,8 @@ from lycosa.processes.worker_handle import WorkerFailed, WorkerHandle, WorkerNot
 from lycosa.system.memory import held_by
 from lycosa.system.memory_plan import MemoryPlan
 from lycosa.system.memory_relief import FAR
+from lycosa.system.plugins import registered
 from lycosa.system.shortage import in_thread, pause_s
-from lycosa.worker.messages import Ended, Failed, FromWorker, Memory, ProcessMemory, Progress, Start, ToWorker, total
-from lycosa.worker.plugins import registered
 
 _MEMORY_S = 0.5
 _STALLED_S = 60.0  # between lines about parcels that are not taken

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 
+from lycosa.cluster.worker_messages import Progress
 from lycosa.folder.names import status_path
 from lycosa.system.memory_relief import Relief
-from lycosa.worker.messages import Progress
 
 _EVERY_S = 1.0
 _RATE_S = 60.0

@@ -30,6 +30,7 @@ from lycosa.cluster.messages import (
     ToCoordinator,
 )
 from lycosa.cluster.rules import ONE_PROCESS
+from lycosa.cluster.worker_messages import Progress, Seeds
 from lycosa.folder.run_cost import RunCost, append_cost, cpu_s, ended_children_cpu_s
 from lycosa.model.end import End
 from lycosa.processes.node import Node
@@ -37,7 +38,6 @@ from lycosa.processes.session import Session
 from lycosa.processes.status_file import StatusFile
 from lycosa.system.machine import cores
 from lycosa.system.memory_plan import MemoryPlan
-from lycosa.worker.messages import Progress, Seeds
 
 _SEED_BATCH = 1000
 _TICK_S = 0.1

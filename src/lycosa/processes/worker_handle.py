@@ -12,10 +12,10 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 
+from lycosa.cluster.worker_messages import Ended, Failed, FromWorker, Progress, Start, ToWorker, decode_from_worker, encode
 from lycosa.system.frame_stream import FrameStream
 from lycosa.system.shortage import is_shortage
 from lycosa.system.wire import FrameError
-from lycosa.worker.messages import Ended, Failed, FromWorker, Progress, Start, ToWorker, decode_from_worker, encode
 
 _LOOK_S = 1.0
 _SILENT_LOOKS = 60  # in a row; it reports twice a second as long as its loop turns

@@ -23,6 +23,16 @@ from pathlib import Path
 import msgspec
 import uvloop
 
+from lycosa.cluster.worker_messages import (
+    Ended,
+    Failed,
+    FromWorker,
+    Memory,
+    Start,
+    Stop,
+    decode_to_worker,
+    encode,
+)
 from lycosa.config.sections import Config
 from lycosa.exchange import ExchangeEnds, SocketExchange
 from lycosa.kv.rocks import opener_within
@@ -34,22 +44,12 @@ from lycosa.system.frame_stream import FrameStream
 from lycosa.system.loop_meter import LoopMeter
 from lycosa.system.memory import give_back, use_few_arenas
 from lycosa.system.memory_plan import fitted
+from lycosa.system.plugins import loaded
 from lycosa.system.shortage import is_shortage
 from lycosa.system.wire import FrameError
 from lycosa.worker.assembly import Assembled, assemble
 from lycosa.worker.duties import Duties
 from lycosa.worker.job import Job
-from lycosa.worker.messages import (
-    Ended,
-    Failed,
-    FromWorker,
-    Memory,
-    Start,
-    Stop,
-    decode_to_worker,
-    encode,
-)
-from lycosa.worker.plugins import loaded
 from lycosa.worker.progress import ProgressReport
 from lycosa.worker.real_ports import cache_of, real_ports
 from lycosa.worker.relieving import Reliever

@@ -13,13 +13,13 @@ from collections.abc import Mapping
 
 import msgspec
 
+from lycosa.cluster.worker_messages import Seeds, SeedsTaken, decode_to_worker, encode
 from lycosa.exchange import Inbound, Inbox, LookUp, Outbox, Parcel, ParcelGap, ParcelsLost
 from lycosa.frontier.partition import Partition
 from lycosa.kv.port import KeyValue
 from lycosa.seen.duplicates import Duplicates
 from lycosa.worker.errands import Errands
 from lycosa.worker.intake import Intake
-from lycosa.worker.messages import Seeds, SeedsTaken, decode_to_worker, encode
 from lycosa.worker.worker import Worker
 
 _PARCELS = 100

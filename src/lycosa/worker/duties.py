@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from lycosa.worker.assembly import Assembled
-from lycosa.worker.messages import (
+from lycosa.cluster.worker_messages import (
     Joined,
     JoinedTaken,
     JoinScope,
@@ -25,6 +24,7 @@ from lycosa.worker.messages import (
     ToldWorker,
     WorkerStatus,
 )
+from lycosa.worker.assembly import Assembled
 from lycosa.worker.permits import GrantedPermits
 
 _SEEDS_AT_ONCE = 50  # in one step of the loop: 10 ms

@@ -6,6 +6,7 @@ import heapq
 import random
 from collections.abc import Callable, Sequence
 
+from lycosa.cluster.worker_messages import HostNote, ProcessMemory, Progress
 from lycosa.config.sections import Config
 from lycosa.crawl_clock import CrawlClock
 from lycosa.folder.run_cost import cpu_s
@@ -17,7 +18,6 @@ from lycosa.politeness.delay import delay_s
 from lycosa.reasons import Reason
 from lycosa.system.loop_meter import LoopMeter
 from lycosa.system.memory import held_by
-from lycosa.worker.messages import HostNote, ProcessMemory, Progress
 from lycosa.worker.worker import Worker
 
 _SLOWEST = 5

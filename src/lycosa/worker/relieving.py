@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from lycosa.cluster.worker_messages import ProcessMemory
 from lycosa.kv.rocks import SharedCache
 from lycosa.system.memory import give_back
 from lycosa.system.memory_plan import MemoryPlan
 from lycosa.system.memory_relief import MemoryGuard, Relief
 from lycosa.worker.assembly import Assembled, Ports
-from lycosa.worker.messages import ProcessMemory
 from lycosa.worker.progress import memory_of
 
 _SMALLER = 4  # times, of the workbench

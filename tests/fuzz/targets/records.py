@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from lycosa.cluster.worker_messages import Probe, Seeds, Stop, decode_from_worker, decode_to_worker
 from lycosa.commit import Commit, PartitionBatch
 from lycosa.exchange.connection import DECODER as EXCHANGED
 from lycosa.exchange.connection import Answers, Hello, Parcels, Questions, Replies
@@ -21,7 +22,6 @@ from lycosa.model.parsed import Document, Link, Parsed
 from lycosa.model.usage import Usage
 from lycosa.politeness.robots_rules import RobotsRules
 from lycosa.system.wire import UNREADABLE, FrameError, FrameReader, encode_frame
-from lycosa.worker.messages import Probe, Seeds, Stop, decode_from_worker, decode_to_worker
 from lycosa.worker.robots import RobotsRecord
 
 WORDS = ("urn:uuid:", "http://a/", "Seeds", "Stop", "\u0000\u0000\u0000\u0001")

@@ -17,7 +17,7 @@ from lycosa.config.sections import Config
 from lycosa.folder.manifest import Manifest
 from lycosa.model.parsed import ParserHealth
 from lycosa.system.memory_plan import MemoryPlan
-from lycosa.worker.plugins import Plugins
+from lycosa.system.plugins import Plugins
 
 
 class Start(msgspec.Struct, frozen=True, tag=True):
