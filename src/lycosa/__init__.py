@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from lycosa.admit.refusal import Refusal
     from lycosa.config.sections import Config
     from lycosa.config.sources import SettingsError, settings
-    from lycosa.crawl import Crawl, Report
     from lycosa.folder.seed_sources import SeedSource
     from lycosa.model.discovered import Discovered, LinkKind
     from lycosa.model.page import Page
+    from lycosa.processes.crawl import Crawl, Report
     from lycosa.reasons import Reason
 else:
     __getattr__ = late_names(
@@ -23,7 +23,7 @@ else:
             "admit.refusal": "Refusal",
             "config.sections": "Config",
             "config.sources": "SettingsError settings",
-            "crawl": "Crawl Report",
+            "processes.crawl": "Crawl Report",
             "model.discovered": "Discovered LinkKind",
             "model.page": "Page",
             "reasons": "Reason",

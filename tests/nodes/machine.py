@@ -21,8 +21,8 @@ from lycosa.cluster.node_plan import Act, Died, GiveUp, NodePlan, Note, Reply, S
 from lycosa.cluster.worker_messages import Ended, Failed, Progress, Stop
 from lycosa.commit import Fenced, OutcomeUnknown, RolledBack
 from lycosa.commit.shard_lease import LEASE_S, ShardLease
-from lycosa.crawl_clock import time_after_takeover
 from lycosa.exchange import ExchangeEnds, Lateness, TopicPost
+from lycosa.frontier.crawl_clock import time_after_takeover
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.model.end import End, PreviousEnd
 from lycosa.parse.inline import InlineParser

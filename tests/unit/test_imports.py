@@ -9,6 +9,7 @@ package reaches itself. Stages do not know each other, apart from a few ports.
 from __future__ import annotations
 
 import ast
+import runpy
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -18,10 +19,10 @@ import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "lycosa"
 
-VALUES = ["reasons", "config", "urls", "model", "ports", "crawl_clock"]
+VALUES = ["reasons", "config", "urls", "model", "ports"]
 TOOLS = ["system", "commit", "attempts", "kv", "exchange"]
 STAGES = ["admit", "frontier", "politeness", "fetch", "parse", "seen", "store", "schedule"]
-LAYERS = [VALUES, TOOLS, STAGES, ["folder"], ["shard", "cluster"], ["worker", "inspect"], ["processes", "simulate"], ["crawl", "cli"]]
+LAYERS = [VALUES, TOOLS, STAGES, ["folder"], ["shard", "cluster"], ["worker", "inspect"], ["processes", "simulate"], ["cli"]]
 LAYERS += [["__main__"]]
 
 # What a stage may import beside values and itself: memory in front of the disk, and what the system gives.
@@ -202,3 +203,10 @@ def test_values_are_made_without_the_libraries_of_stages() -> None:
     for name in MODULES:
         if _part(name) in VALUES:
             assert {full.partition(".")[0] for full in _imported(MODULES[name])} & heavy == set(), name
+
+
+def test_the_picture_of_the_imports_is_as_they_are() -> None:
+    drawing = runpy.run_path(str(SOURCE.parents[1] / "docs" / "pictures" / "imports.py"))
+    imports = drawing["graph"]()
+    assert drawing["PICTURE"].read_text("utf-8") == drawing["drawn"](imports), "draw it again: python docs/pictures/imports.py"
+    assert max(drawing["levels"](imports).values()) + 1 <= 9, "levels"

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import msgspec
 
 from lycosa.commit import MARK_KEY, Mark
-from lycosa.crawl_clock import ahead_s, time_at_start
 from lycosa.frontier.counters import Counters
+from lycosa.frontier.crawl_clock import ahead_s, time_at_start
 from lycosa.frontier.visit_state import HostState, VisitRecord, decode_visit
 from lycosa.kv.port import SavedTable
 from lycosa.kv.records import UrlRecord, decode_url, host_key, meta_key, prefix_end, url_key

@@ -19,13 +19,13 @@ import msgspec
 from lycosa.commit import CommitLog
 from lycosa.config.sections import AddressTables, Config
 from lycosa.config.sources import SettingsError
-from lycosa.crawl_clock import ahead_s, time_at_start
 from lycosa.fetch.headers import build_user_agent
 from lycosa.folder import manifest as manifests
 from lycosa.folder.lock import CrawlLock
 from lycosa.folder.manifest import Manifest, identity_of
 from lycosa.folder.names import crawl_sites, log_folder, settings_path, spool_folder, status_path, suffix_list
 from lycosa.folder.seed_sources import load_sources
+from lycosa.frontier.crawl_clock import ahead_s, time_at_start
 from lycosa.kv.port import Opener, Reader
 from lycosa.kv.read_only import table_reader
 from lycosa.model.recovered import Recovered

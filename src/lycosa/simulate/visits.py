@@ -16,7 +16,7 @@ import msgspec
 
 from lycosa.admit.budgets import over_budget, park_s
 from lycosa.config.sections import Config
-from lycosa.crawl_clock import CrawlClock
+from lycosa.frontier.crawl_clock import CrawlClock
 from lycosa.frontier.discovery import Origin
 from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.lease import Lease

@@ -18,9 +18,9 @@ from lycosa.attempts import AttemptLog, CrashCounts, Settling, Since, boot_id, l
 from lycosa.commit import ShardLease, folder_lease
 from lycosa.config.sections import FetchSection
 from lycosa.config.sections import SeenUrls as SeenChoice
-from lycosa.crawl_clock import CrawlClock, ahead_s
 from lycosa.exchange import ExchangeEnds
 from lycosa.folder.names import addresses_path, attempts_folder, suffix_list
+from lycosa.frontier.crawl_clock import CrawlClock, ahead_s
 from lycosa.frontier.forward import Forward
 from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.partition import Partition

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import msgspec
 
 from lycosa.config.sections import Config
-from lycosa.crawl_clock import CrawlClock
+from lycosa.frontier.crawl_clock import CrawlClock
 from lycosa.frontier.lease import Lease
 from lycosa.model.capture import Capture, Original, RobotsDecision
 from lycosa.model.completed import Completed, History, UrlState

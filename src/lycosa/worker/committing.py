@@ -18,8 +18,8 @@ import msgspec
 from lycosa.attempts import AttemptLog, CrashCounts
 from lycosa.commit import Commit, Fenced, Mark, OutcomeUnknown, PartitionBatch, RolledBack, ShardLease, folder_lease, marked
 from lycosa.config.sections import StoreSection
-from lycosa.crawl_clock import CrawlClock
 from lycosa.folder.names import mark_of, stamp_of
+from lycosa.frontier.crawl_clock import CrawlClock
 from lycosa.frontier.partition import Partition
 from lycosa.ports import Offload
 from lycosa.shard.opening import PartitionData, Shard

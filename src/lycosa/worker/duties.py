@@ -1,6 +1,6 @@
 """What a worker does about the coordinator's messages, and what it tells it: for worker processes and for simulations.
 
-The messages may be lost, repeated, late or overtaken (``messages``), so all that is told is a state: ``report`` is said about twice a
+The messages may be lost, repeated, late or overtaken (``worker_messages``), so all that is told is a state: ``report`` is said about twice a
 second, and whatever the coordinator finds missing in it comes again.
 """
 

@@ -19,7 +19,7 @@ from functools import partial
 
 import msgspec
 
-from lycosa.crawl_clock import CrawlClock
+from lycosa.frontier.crawl_clock import CrawlClock
 from lycosa.frontier.errand_queue import MOST_WAITING, find_errand, find_question, with_asker, with_question, without_question
 from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.partition import Partition

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from lycosa.admit.budgets import park_s
 from lycosa.attempts import Suspicion
 from lycosa.config.sections import BudgetSection
-from lycosa.crawl_clock import CrawlClock
+from lycosa.frontier.crawl_clock import CrawlClock
 from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.lease import Lease
 from lycosa.frontier.partition import Partition

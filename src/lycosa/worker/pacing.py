@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable
 
 from lycosa.config.sections import PolitenessSection
-from lycosa.crawl_clock import CrawlClock
+from lycosa.frontier.crawl_clock import CrawlClock
 from lycosa.frontier.visit_state import VisitState
 from lycosa.model.fetched import Fetched
 from lycosa.politeness.delay import after_exchange, clamp, delay_s, in_seconds, longest_delay

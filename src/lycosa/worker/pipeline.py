@@ -19,7 +19,7 @@ import msgspec
 
 from lycosa.attempts import Suspicion
 from lycosa.config.sections import Config
-from lycosa.crawl_clock import CrawlClock
+from lycosa.frontier.crawl_clock import CrawlClock
 from lycosa.frontier.lease import Lease
 from lycosa.frontier.partition import Partition
 from lycosa.frontier.visit_state import VisitState

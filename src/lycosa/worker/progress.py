@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 
 from lycosa.cluster.worker_messages import HostNote, ProcessMemory, Progress
 from lycosa.config.sections import Config
-from lycosa.crawl_clock import CrawlClock
 from lycosa.folder.run_cost import cpu_s
 from lycosa.frontier.counters import Counters
+from lycosa.frontier.crawl_clock import CrawlClock
 from lycosa.frontier.due import NEVER
 from lycosa.frontier.visit_state import HostState, VisitState
 from lycosa.model.completed import UrlState

@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Container, Mapping
 
 import msgspec
 
-from lycosa.crawl_clock import CrawlClock
 from lycosa.frontier.back_queue import Entry
+from lycosa.frontier.crawl_clock import CrawlClock
 from lycosa.frontier.lease import Lease
 from lycosa.frontier.partition import Partition
 from lycosa.frontier.unparsed import OURS, THEIRS, UnparsedBody

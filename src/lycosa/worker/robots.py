@@ -14,7 +14,7 @@ from collections import OrderedDict
 
 import msgspec
 
-from lycosa.crawl_clock import CrawlClock
+from lycosa.frontier.crawl_clock import CrawlClock
 from lycosa.frontier.partition import Partition
 from lycosa.frontier.visit_state import VisitState
 from lycosa.kv.records import encode, robots_key

@@ -12,7 +12,7 @@ import msgspec
 
 from lycosa.attempts import Suspicion
 from lycosa.config.sections import RetrySection
-from lycosa.crawl_clock import CrawlClock
+from lycosa.frontier.crawl_clock import CrawlClock
 from lycosa.frontier.partition import Partition
 from lycosa.frontier.visit_state import VisitState
 from lycosa.model.errand import Answer

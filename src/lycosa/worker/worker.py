@@ -12,7 +12,7 @@ from typing import Any
 
 from lycosa.attempts import Suspicion
 from lycosa.config.sections import Config
-from lycosa.crawl_clock import CrawlClock
+from lycosa.frontier.crawl_clock import CrawlClock
 from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.visit_state import VisitState
 from lycosa.model.end import End
