@@ -174,7 +174,7 @@ def test_files_that_can_be_made_again_may_be_missing(lost: str, tmp_path: Path) 
 @pytest.mark.parametrize("workers", [1, 2, 4])
 @pytest.mark.parametrize("empty", [False, True], ids=["deleted", "emptied"])
 def test_missing_logs_are_named_and_restoring_them_is_all_it_takes(empty: bool, workers: int, tmp_path: Path) -> None:
-    scene = Scene(tmp_path, workers, "commit:logged", 13)
+    scene = Scene(tmp_path, workers, "commit:logged", 13)  # by then each of four workers has committed more than its seeds
     with scene.without("log/commit-w000-*"):
         if empty:
             (scene.folder / "log" / "commit-w000-000000000001.log").touch()
