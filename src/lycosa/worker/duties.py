@@ -1,7 +1,7 @@
 """What a worker does about the coordinator's messages, and what it tells it: for worker processes and for simulations.
 
-The messages may be lost, repeated, late or overtaken (``worker_messages``), so all that is told is a state: ``report`` is said about twice a
-second, and whatever the coordinator finds missing in it comes again.
+The messages (``worker_messages``) may be lost, repeated, late or overtaken, so all that is told is a state: ``report`` is said about twice
+a second, and whatever the coordinator finds missing in it comes again.
 """
 
 from __future__ import annotations
