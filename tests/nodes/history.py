@@ -162,7 +162,7 @@ class NodesHistory:
     async def _trouble(self) -> None:
         world, chance, loop = self.world, self.chance, asyncio.get_running_loop()
         kinds = [self._kill, self._kill, self._lose, self._lose, self._hang, self._hang, self._hang, self._cut, self._cut, self._cut]
-        kinds += [self._replace, self._split, self._fence, self._move, self._move, self._drain, self._step]
+        kinds += [self._late, self._late, self._replace, self._split, self._fence, self._move, self._move, self._drain, self._step]
         await asyncio.sleep(chance.uniform(20.0, 40.0))
         while loop.time() < TROUBLE_S:
             chance.choice(kinds)()
@@ -171,7 +171,7 @@ class NodesHistory:
         await asyncio.sleep(1.0)
         for machine in world.living():
             machine.wake()
-            machine.is_cut_off = False
+            machine.is_cut_off, machine.hears_late_s = False, 0.0
         while len(world.living()) < self._nodes:
             world.add_machine()
         world.start_coordinator()
@@ -215,6 +215,17 @@ class NodesHistory:
             self._tell(f"cut off {machine.name} for {seconds:.0f}")
             machine.is_cut_off = True
             asyncio.get_running_loop().call_later(seconds, setattr, machine, "is_cut_off", False)
+
+    def _late(self) -> None:
+        """A machine hears late of what it appended, and is cut off meanwhile."""
+        machine = self._any()
+        if machine is not None and not machine.is_cut_off:
+            late_s, cut_s, loop = self.chance.uniform(30.0, 75.0), self.chance.uniform(60.0, 90.0), asyncio.get_running_loop()
+            self._tell(f"late acknowledgements of {late_s:.0f} s for {machine.name}, cut off for {cut_s:.0f}")
+            machine.hears_late_s = late_s
+            loop.call_later(3.0, setattr, machine, "is_cut_off", True)
+            loop.call_later(cut_s, setattr, machine, "is_cut_off", False)
+            loop.call_later(cut_s, setattr, machine, "hears_late_s", 0.0)
 
     def _replace(self) -> None:
         self._tell("restart of the coordinator")

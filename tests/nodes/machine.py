@@ -40,6 +40,7 @@ from nodes.ports import (
     NodeClock,
     NodeFetcher,
     NodeLog,
+    NodeObjects,
     NodeOffload,
     NodeResolver,
     NodeSegments,
@@ -55,6 +56,7 @@ CURRENT: ContextVar[Process | None] = ContextVar("process", default=None)
 """The process whose code runs: tasks that it begins are its own, and end with it."""
 _FREE = 1 << 40
 _REPORT_S = 0.5
+_SNAPSHOT_COMMITS = 6
 _TICK_S = 0.25
 
 
@@ -76,6 +78,8 @@ class Machine:
         self.folder.mkdir()
         self.addresses = NodeAddresses()
         self.is_dead = self.is_cut_off = False
+        self.hears_late_s = 0.0  # of what it appended to logs
+        self._greatest = 0  # coordinator that it heard
         self.processes: dict[int, Process] = {}
         self._thawed = asyncio.Event()
         self._thawed.set()
@@ -130,9 +134,12 @@ class Machine:
 
     async def _listen(self) -> None:
         while True:
-            message = await self._inbox.get()
+            message: Any = await self._inbox.get()
             await self.gate()
-            self._do(self._plan.hear(message, self._now()))
+            acts = self._plan.hear(message, self._now())
+            is_old, self._greatest = message.coordinator < self._greatest, max(message.coordinator, self._greatest)
+            assert not is_old or all(isinstance(act, Reply) for act in acts), f"{self.name} obeyed {message}: {acts}"
+            self._do(acts)
 
     async def _tick(self) -> None:
         while True:
@@ -190,6 +197,7 @@ class Process:
         self._log = ProcessLog(machine.world.log)
         self.term = 0
         self.assembled: Assembled | None = None
+        self.appended = 0  # commits, by its log
 
     def __repr__(self) -> str:
         return f"<Process {self.machine.name} shard={self.shard} term={self.term} dead={self.is_dead}>"
@@ -312,7 +320,8 @@ class Process:
             ground = Ground(
                 log,
                 NodeSegments(self, world.objects, self.shard, self._chance),
-                NodeSnapshots(self, world.objects, self.shard, log, make),
+                NodeSnapshots(self, NodeObjects(self, world.objects, self._chance), self.shard, log, make),
+                _SNAPSHOT_COMMITS,
             )
             began = clock.monotonic()
             with suppress(RolledBack):

@@ -60,8 +60,11 @@ class NodeOffload:
 
     async def _run(self, work: Callable[[], T]) -> T:
         await self._pause()
+        appended = self._process.appended
         result = work()
         await self._pause()
+        if self._process.appended != appended:
+            await self.acknowledgement()
         return result
 
     async def _pause(self) -> None:
@@ -72,6 +75,12 @@ class NodeOffload:
             world.faults["late"] += 1
         await asyncio.sleep(seconds)
         await self._process.gate()
+
+    async def acknowledgement(self) -> None:
+        """After a commit was appended, on a machine that hears of it late."""
+        if (seconds := self._process.machine.hears_late_s) > 0:
+            await asyncio.sleep(seconds)
+            await self._process.gate()
 
 
 class NodeFetcher:
@@ -166,13 +175,14 @@ class NodeLog:
     def append(self, commit: Commit) -> None:
         self._reach()
         world = self._process.machine.world
-        kind = self._chance.choices(("", "rolled back", "unknown", "lost"), (960, 30, 5, 5))[0] if world.is_troubled else ""
+        kind = self._chance.choices(("", "rolled back", "unknown", "lost"), (940, 30, 15, 15))[0] if world.is_troubled else ""
         world.faults["append"] += bool(kind)
         if kind == "rolled back":
             raise RolledBack("injected")
         if kind == "lost":
             raise OutcomeUnknown("injected, not appended")
         self._inner.append(commit)
+        self._process.appended += 1
         if kind == "unknown":
             raise OutcomeUnknown("injected, appended")
 
@@ -198,9 +208,14 @@ class NodeObjects(MutableMapping[str, bytes]):
     def __setitem__(self, key: str, value: bytes) -> None:
         self._objects[key] = value
         world = self._process.machine.world
-        if world.is_troubled and key.startswith("parts/") and self._chance.random() < 0.02:
+        if world.is_troubled and key.startswith(("parts/", "snapshots/")) and self._chance.random() < 0.3:
             world.faults["late put"] += 1
-            asyncio.get_running_loop().call_later(self._chance.uniform(0.1, 60.0), self._objects.__setitem__, key, value)
+            longest_s = 60.0 if key.startswith("snapshots/") else 20.0  # a segment is open for some tens of seconds
+            asyncio.get_running_loop().call_later(self._chance.uniform(0.1, longest_s), self._put_again, key, value)
+
+    def _put_again(self, key: str, value: bytes) -> None:
+        self._objects.pop(key, None)  # so that it counts as the newest by the time of its writing
+        self._objects[key] = value
 
     def __getitem__(self, key: str) -> bytes:
         return self._objects[key]
