@@ -1,4 +1,4 @@
-"""Short form of ``script/prove nodes``: a few seeds, and the planted bugs. What a seed finds gets a test beside its cause."""
+"""Short form of ``script/prove nodes``: a few seeds, and the planted bugs that a few seeds find."""
 
 from __future__ import annotations
 
@@ -6,16 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from nodes.history import LEAST_FAULTS, live_and_judge
-
-_FOUND = (
-    6,  # a host was asked early after a planned move, by a node whose clock was ahead of the one before
-    37,  # an owner between two others had claimed the shard and never committed, and hosts were not held for it
-    60,  # a shard moved in good order while its hosts were still held for the owner before
-)
+from nodes.history import LEAST_FAULTS, Breach, live_and_judge
 
 
-@pytest.mark.parametrize("seed", [*range(3), *_FOUND], ids=lambda seed: f"seed-{seed}")
+@pytest.mark.parametrize("seed", range(5))
 def test_a_history_of_many_nodes_breaks_no_promise(seed: int, tmp_path: Path) -> None:
     lived = live_and_judge(seed, tmp_path)
     assert lived.faults >= LEAST_FAULTS
@@ -28,3 +22,18 @@ def test_one_seed_gives_one_history(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         lived.append(live_and_judge(3, tmp_path / name))
     assert lived[0] == lived[1]
+
+
+@pytest.mark.parametrize(
+    "plant", ["no fence", "no hold", "early acknowledgement", "row n", "stale snapshot", "early end", "mixed files", "old coordinator"]
+)
+def test_a_planted_bug_is_found(plant: str, tmp_path: Path) -> None:
+    """The two that are left out take dozens of histories."""
+    for seed in range(6):
+        (tmp_path / str(seed)).mkdir()
+        try:
+            live_and_judge(seed, tmp_path / str(seed), plant=plant)
+        except Breach as breach:
+            print(breach)
+            return
+    pytest.fail("no history found it")
