@@ -1,0 +1,205 @@
+"""Crawl folders that an older version made are read, audited and crawled to their right end, by as many workers as may be.
+
+The folders are packed in ``tests/data/older`` with what the web saw until then (``tests/data/README.md``). What came of a crawl is judged
+by the web's own survey, over the requests of both versions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from histories import judge_end
+from judging import errands_are_kept, file_bytes, outcomes
+from lycosa.attempts import crashed_attempts, left_settling
+from lycosa.cli.main import main
+from lycosa.exchange import Outbox
+from lycosa.folder import manifest as manifests
+from lycosa.folder.names import attempts_folder
+from lycosa.inspect.audit.run import audit
+from lycosa.kv.rocks import RocksKeyValue, SharedCache
+from lycosa.processes.session import saved_settings
+from lycosa.synthetic import SyntheticWeb, WebPlan
+from lycosa.synthetic.crawl import VirtualCrawl
+from lycosa.synthetic.request_log import Exchange
+from lycosa.worker.assembly import Assembled
+from several_workers import run_workers
+
+PACKED = Path(__file__).parents[1] / "data" / "older"
+FOLDERS = ("stopped-1", "stopped-4", "crashed-1", "crashed-4", "finished-4")
+CUT_SHORT = FOLDERS[:-1]
+OUTPUTS = ("warc", "cdxj", "journal", "pages", "links", "text")
+
+
+class Told(msgspec.Struct):
+    """``told.json`` of a packed folder: how it came about, the web and its seeds, how many workers there were, the virtual time, what was
+    under way, and every request that the web saw."""
+
+    how: str
+    plan: WebPlan
+    seeds: list[str]
+    workers: int
+    now: float
+    under_way: dict[str, int]
+    requests: list[tuple[str, str, str, float, float, float | None, int]]
+
+
+class Older:
+    """A crawl in an unpacked folder, which goes on 20 seconds after its last run."""
+
+    def __init__(self, name: str, path: Path) -> None:
+        with tarfile.open(PACKED / f"{name}.tar.xz") as archive:
+            archive.extractall(path, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
+        self.folder = path / "crawl"
+        self.told = msgspec.json.decode((path / "told.json").read_bytes(), type=Told)
+        self.web = SyntheticWeb(self.told.plan)
+        self.tables: dict[str, RocksKeyValue] = {}
+        self._cache = SharedCache(32 << 20, 16 << 20)
+        config = saved_settings(self.folder)
+        assert config is not None
+        self.crawl = VirtualCrawl(self.folder, self.web, config, self._open)
+        self.crawl.now = self.told.now + 20.0
+        self.crawl.log.exchanges = [Exchange(*each[:5], each[5] or each[3], each[6]) for each in self.told.requests]
+
+    def _open(self, folder: Path) -> RocksKeyValue:
+        folder.mkdir(parents=True, exist_ok=True)
+        table = self.tables[folder.name] = RocksKeyValue(folder, self._cache)
+        return table
+
+    def go_on(self, workers: int, after_s: float | None = None) -> None:
+        """Crawls on, to the end or for ``after_s``; at the start it looks at what was taken over."""
+        started: list[Assembled] = []
+
+        def look(assembled: Assembled) -> None:
+            started.append(assembled)
+            if after_s is not None:
+                asyncio.get_running_loop().call_later(after_s, assembled.worker.stop)
+
+        run_workers(self.crawl, workers, self.told.seeds, meanwhile=look)
+        assert len(started) == workers
+
+
+@pytest.fixture
+def older(name: str, tmp_path: Path) -> Older:
+    return Older(name, tmp_path)
+
+
+def printed(capsys: pytest.CaptureFixture[str], *args: object) -> str:
+    """What a command says; it must end with 0 and complain of nothing."""
+    code = main([str(arg) for arg in args])
+    found = capsys.readouterr()
+    assert (code, found.err) == (0, ""), (args, found)
+    return found.out
+
+
+def lines(capsys: pytest.CaptureFixture[str], older: Older, kind: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in printed(capsys, "export", older.folder, kind).splitlines()]
+
+
+def is_clean(folder: Path) -> None:
+    report = audit(folder)
+    assert report.is_clean, report.first_breaches()
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_an_older_folder_is_read_as_it_is(name: str, older: Older, capsys: pytest.CaptureFixture[str]) -> None:
+    before = file_bytes(older.folder)
+    is_clean(older.folder)
+    printed(capsys, "audit", older.folder)
+    states = json.loads(printed(capsys, "status", older.folder, "--json"))["states"]
+    urls, pages = lines(capsys, older, "urls"), lines(capsys, older, "pages")
+    assert sum(states.values()) == len(urls) > 0 and lines(capsys, older, "hosts")
+    asked = {each[0] for each in older.told.requests}
+    assert pages and {page["url"].split("/")[2] for page in pages} <= asked
+    for each in (urls[0], urls[-1]):
+        assert each["url"] in printed(capsys, "explain", older.folder, each["url"])
+    counted = printed(capsys, "sql", older.folder, "SELECT count(*) AS n FROM pages", "--json")
+    assert json.loads(counted) == [{"n": len(pages)}]
+    assert file_bytes(older.folder) == before
+
+
+@pytest.mark.parametrize("workers", [1, 3, 4])
+@pytest.mark.parametrize("name", CUT_SHORT)
+def test_an_older_folder_is_crawled_to_its_right_end(name: str, older: Older, workers: int) -> None:
+    older.go_on(workers)
+    judge_end(older.crawl, older.web, older.told.seeds)
+    is_clean(older.folder)
+
+
+@pytest.mark.parametrize("name", CUT_SHORT)
+def test_an_older_folder_is_crawled_by_one_worker_then_by_three(name: str, older: Older) -> None:
+    older.go_on(1, after_s=10.0)
+    is_clean(older.folder)
+    older.crawl.now += 20.0
+    older.go_on(3)
+    judge_end(older.crawl, older.web, older.told.seeds)
+    is_clean(older.folder)
+
+
+@pytest.mark.parametrize("workers", [1, 3, 4])
+@pytest.mark.parametrize("name", CUT_SHORT)
+def test_what_was_under_way_in_an_older_folder_is_taken_over(name: str, older: Older, workers: int) -> None:
+    """Parcels, open questions, open segments and counts of crashes."""
+    assert len(list(older.folder.glob("warc/*.open"))) == older.told.under_way["segments"]
+    counted = crash_counts(older.folder)
+    assert len(counted) == older.told.under_way["counts"]
+    logs = attempts_folder(older.folder)
+    unended = {each.url for each in crashed_attempts(logs, left_settling(logs))}
+    seen: list[Mapping[str, int]] = []
+    accused: list[Mapping[str, int]] = []
+
+    def look(assembled: Assembled) -> None:
+        crashes = assembled.worker._books.crashes
+        accused.append({url: crashes.suspicion(url) for url in crashes.suspects()})
+        if len(accused) == workers:  # all tables are open, and nothing has happened yet
+            tables = [table for _, table in sorted(older.tables.items())]
+            outboxes = [Outbox(number, table, table) for number, table in enumerate(tables)]
+            parcels = sum(len(each.pending(to, 0)) for each in outboxes for to in each.destinations())
+            seen.append({"parcels": parcels, "questions": errands_are_kept(dict(enumerate(tables)))})
+
+    run_workers(older.crawl, workers, older.told.seeds, meanwhile=look)
+    assert seen == [{key: older.told.under_way[key] for key in ("parcels", "questions")}]
+    wanted = {url: counted.get(url, 0) + (url in unended) for url in counted.keys() | unended}
+    assert {url: count for each in accused for url, count in each.items()} == wanted
+    judge_end(older.crawl, older.web, older.told.seeds)
+
+
+@pytest.mark.parametrize("workers", [1, 3, 4])
+@pytest.mark.parametrize("name", ["finished-4"])
+def test_an_older_crawl_that_had_ended_is_left_as_it_is(name: str, older: Older, workers: int) -> None:
+    requests, runs = len(older.crawl.log), manifests.load(older.folder).runs
+    files, found = outputs(older.folder), outcomes(older.crawl)
+    older.go_on(workers)
+    assert len(older.crawl.log) == requests
+    assert manifests.load(older.folder).runs == runs + 1
+    assert (outputs(older.folder), outcomes(older.crawl)) == (files, found)
+    judge_end(older.crawl, older.web, older.told.seeds)
+    is_clean(older.folder)
+
+
+def test_an_interrupted_folder_has_everything_that_must_be_taken_over() -> None:
+    """Else the tests above prove less than they say."""
+    for name in CUT_SHORT:
+        with tarfile.open(PACKED / f"{name}.tar.xz") as archive:
+            member = archive.extractfile("told.json")
+            assert member is not None
+            told = msgspec.json.decode(member.read(), type=Told)
+        wanted = {"questions"} | ({"parcels"} if told.workers > 1 else set()) | ({"counts", "segments"} if "crashed" in name else set())
+        assert all(told.under_way[key] > 0 for key in wanted), (name, told.under_way)
+
+
+def crash_counts(folder: Path) -> dict[str, int]:
+    path = folder / "log" / "crashes.json"
+    return json.loads(path.read_bytes())["crashes"] if path.exists() else {}
+
+
+def outputs(folder: Path) -> dict[str, bytes]:
+    """What was captured and what is made of it."""
+    return {name: data for name, data in file_bytes(folder).items() if name.split("/")[0] in OUTPUTS}
