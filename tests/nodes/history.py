@@ -50,7 +50,7 @@ from nodes.machine import Machine
 from nodes.plants import planted
 from nodes.world import World
 
-LONGEST_S = 20_000.0
+LONGEST_S = 2500.0
 TROUBLE_S = 240.0
 LEAST_FAULTS = 10
 _LEAST_URLS = 150
