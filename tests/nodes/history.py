@@ -341,7 +341,8 @@ class NodesHistory:
         rows = [row for row in crawl_rows(folder) if row.kind is FetchKind.PAGE]
         numbered = Counter((row.url, row.fetch_number) for row in rows)
         assert not {key: n for key, n in numbered.items() if n > 1}, "a fetch was committed twice"
-        assert {row.url for row in rows if row.status == 200} == set(wanted), "captures"
+        stored = {row.url for row in rows if row.status == 200}
+        assert stored == set(wanted), ("captures", sorted(stored ^ set(wanted))[:5])
         shutil.rmtree(folder)
 
 

@@ -64,7 +64,8 @@ class MemorySegments:
         for part, rows_start in pending.parts:
             rows = journal.encode_frame(part.lines) if part.lines else b""
             self._objects[self._key(layout.WARC, part.name, part.start)] = b"".join(pieces(part))
-            self._objects[self._key(layout.JOURNAL, part.name, rows_start)] = rows
+            if rows:  # else the next part would get this key, and a put of this one that is repeated late would replace it
+                self._objects[self._key(layout.JOURNAL, part.name, rows_start)] = rows
             journal_lengths[part.name] = rows_start + len(rows)
             lengths[_open_name(layout.WARC, part.name)] = part.end
             lengths[_open_name(layout.JOURNAL, part.name)] = journal_lengths[part.name]
