@@ -44,7 +44,7 @@ from lycosa.shard.snapshot_view import SnapshotView
 from lycosa.shard.view import Origin, View
 from lycosa.store.memory_segments import MemorySegments
 from lycosa.store.reading import crawl_rows
-from lycosa.synthetic import SyntheticWeb, WebPlan, run_virtual
+from lycosa.synthetic import Crash, SyntheticWeb, WebPlan, run_virtual
 from lycosa.urls.identity import join_url
 from nodes.machine import Machine
 from nodes.plants import planted
@@ -53,6 +53,7 @@ from nodes.world import World
 LONGEST_S = 2500.0
 TROUBLE_S = 240.0
 LEAST_FAULTS = 10
+MOST_TURNS = 100_000  # of the loop, for each shard
 _LEAST_URLS = 150
 
 
@@ -122,10 +123,17 @@ class NodesHistory:
         self._shards, self._nodes = shards, nodes
         self.world: World
         self._kills: Counter[int] = Counter()
+        self._turns = 0
 
     def live(self) -> Lived:
         with planted(self.plant):
-            return run_virtual(self._main(), seed=self.seed)
+            return run_virtual(self._main(), seed=self.seed, on_turn=self._turn)
+
+    def _turn(self) -> None:
+        """A bug may make a worker do nothing again and again while time stands still."""
+        self._turns += 1
+        if self._turns > MOST_TURNS * self._shards:
+            raise Crash("a place where it goes on for ever")
 
     async def _main(self) -> Lived:
         self.world = World(self._folder, self.seed, self._shards, self._nodes, settings(self.seed, self._shards), self.web)

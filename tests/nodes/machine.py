@@ -193,7 +193,7 @@ class Process:
         self._chance = random.Random(f"{machine.world.seed} {machine.name} {shard} {number}")
         self._number = number
         self._heard: asyncio.Queue[Any] = asyncio.Queue()
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[Any], None] = {}  # in the order in which they began, which one seed gives
         self._log = ProcessLog(machine.world.log)
         self.term = 0
         self.assembled: Assembled | None = None
@@ -235,7 +235,7 @@ class Process:
         """As ``kill -9`` does: nothing of it has any effect from now on."""
         self.is_dead = True
         self._log.broken_off()
-        for task in self._tasks:
+        for task in list(self._tasks):
             task.cancel()
 
     def answered_by_servers(self) -> None:
@@ -252,14 +252,14 @@ class Process:
             await self.gate()
             self.is_dead = True
             self._log.broken_off()
-            for task in self._tasks - {asyncio.current_task()}:
+            for task in [task for task in self._tasks if task is not asyncio.current_task()]:
                 task.cancel()
                 task.add_done_callback(_forget)
             ended(self, ending)
 
-        CURRENT.set(self)
+        token = CURRENT.set(self)
         self.machine.world.spawn(run())
-        CURRENT.set(None)
+        CURRENT.reset(token)
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """A part of the process; how it fails is how the process ends."""
@@ -267,8 +267,8 @@ class Process:
 
     def adopt(self, task: asyncio.Task[Any]) -> None:
         """A task was begun by one of this process."""
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(lambda task: self._tasks.pop(task, None))
 
     # -- a worker ---------------------------------------------------------------------------------------------------
 

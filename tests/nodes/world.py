@@ -96,7 +96,7 @@ class World:
         self.runners: list[Runner] = []
         self._nodes = nodes
         self._mesh = InProcessExchange()
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[Any], None] = {}
         self._named = 0
         asyncio.get_running_loop().set_task_factory(_owned_task)
         self._answers: dict[str, Answered] = {}
@@ -119,12 +119,12 @@ class World:
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._done)
         return task
 
     def _done(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, Dead):
             self.failure = self.failure or error
 
@@ -135,7 +135,7 @@ class World:
 
     def wind_up(self) -> None:
         """The history is over: nothing runs on."""
-        for task in self._tasks:
+        for task in list(self._tasks):
             task.cancel()
 
     def add_machine(self) -> Machine:

@@ -213,7 +213,8 @@ class Errands:
         record.next_at, visit.next_time = record.rests_until, visit.rest_time
         if until:
             partition.snooze(visit, until, reason, detail)
-            visit.next_time = max(visit.next_time, self._monotonic() + until - self._time())
+            time = self._time()  # first: what is late between the two reads makes the wait longer, not shorter
+            visit.next_time = max(visit.next_time, self._monotonic() + until - time)
         else:
             partition.wake(visit)
         partition.visits.touch(visit)

@@ -141,4 +141,5 @@ def is_dead(visit: VisitState, retry: RetrySection) -> bool:
 def snooze(partition: Partition, visit: VisitState, until: float, why: tuple[Reason, str], clock: CrawlClock) -> None:
     """The host's own URLs wait until a crawl time, with the reason and its detail."""
     partition.snooze(visit, until, *why)
-    visit.next_time = max(visit.next_time, clock.monotonic() + until - clock.time())
+    time = clock.time()  # first: what is late between the two reads makes the wait longer, not shorter
+    visit.next_time = max(visit.next_time, clock.monotonic() + until - time)
