@@ -139,10 +139,11 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[], None] | None = N
     frontier = Frontier(partitions.values(), workbench, config.frontier.workbench, hosts_of_address(config.politeness))
     frontier.longest_wait_s = longest_wait(config.politeness)
     frontier.longest_due_s = max(frontier.longest_due_s, config.refetch.max_s, config.retry.max_s)
-    frontier.hold_back(_recent_hosts(job, clock))
     if job.held_until:
         frontier.hold_all(job.held_until, lambda visit: delay_s(visit.record.pace, config.politeness, clock.time(), chance).seconds)
     attempts = AttemptLog(attempts_folder(folder), job.number, clock.wall(), clock.monotonic(), session=shard.term)
+    # After the log is open: a request without an end counts as one that lasted until then.
+    frontier.hold_back(_recent_hosts(job, clock))
     settling = Settling(attempts_folder(folder), job.number)
     sender = Sender(ports.fetcher, ports.resolver, addresses, attempts, clock, limits_of(config.fetch), ports.lease)
     frontier.on_benched = sender.prefetch
