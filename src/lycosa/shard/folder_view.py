@@ -12,7 +12,7 @@ therefore always as it was after some commit of its owner. Different partitions 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -24,13 +24,13 @@ from lycosa.folder.names import crawl_sites, log_folder, settings_path, table_fo
 from lycosa.kv.merged import MergedTable
 from lycosa.kv.port import SavedTable
 from lycosa.kv.read_only import ReadOnlyTable, shared_cache
-from lycosa.shard.view import LastCommits, Origin, Seen
-from lycosa.store import Row, SegmentFiles, StoredRecord, StoredSegment
+from lycosa.shard.view import LastCommits, Origin, Seen, SegmentView
+from lycosa.store import SegmentFiles
 
 _TRIES = 20
 
 
-class FolderView:
+class FolderView(SegmentView):
     """See ``View``. Logs up to ``keep_bytes`` are kept whole.
 
     Raises a ``ManifestError`` when the folder is not a crawl, ``LogDamaged``, ``StoreDamaged``, ``OSError``.
@@ -67,18 +67,6 @@ class FolderView:
             return Mark.unpack(table.get(MARK_KEY))
         finally:
             table.close()
-
-    def segments(self) -> list[StoredSegment]:
-        """See ``View``."""
-        return self._segments.listed(self.seen.last.lengths)
-
-    def rows(self, segment: StoredSegment, having: bytes = b"") -> Iterator[Row]:
-        """See ``View``."""
-        return self._segments.rows(segment, having)
-
-    def record(self, segment: str, offset: int) -> StoredRecord:
-        """See ``View``."""
-        return self._segments.read(segment, offset)
 
     def close(self) -> None:
         """Holds nothing but tables, each closed by who asked for it."""

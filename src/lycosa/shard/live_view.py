@@ -18,8 +18,8 @@ from lycosa.commit import MARK_KEY, Commit, Mark
 from lycosa.kv.port import KeyValue, SavedTable
 from lycosa.kv.viewable import ViewableTable
 from lycosa.shard.opening import PartitionData, Shard
-from lycosa.shard.view import LastCommits, Origin, Seen
-from lycosa.store import Row, SegmentReader, StoredRecord, StoredSegment
+from lycosa.shard.view import LastCommits, Origin, Seen, SegmentView
+from lycosa.store import SegmentReader
 
 
 def viewable(shard: Shard) -> Shard:
@@ -27,7 +27,7 @@ def viewable(shard: Shard) -> Shard:
     return msgspec.structs.replace(shard, data={number: PartitionData(ViewableTable(d.table), d.seen) for number, d in shard.data.items()})
 
 
-class LiveView:
+class LiveView(SegmentView):
     """See ``View``. ``segments`` reads those of the shard; ``last`` is the last commit that its worker applied, which is looked for in the
     log when it is not given. Raises ``LogDamaged``."""
 
@@ -48,18 +48,6 @@ class LiveView:
     def table(self, partition: int) -> SavedTable:
         """See ``View``."""
         return self._tables[partition]
-
-    def segments(self) -> list[StoredSegment]:
-        """See ``View``."""
-        return self._segments.listed(self.seen.last.lengths)
-
-    def rows(self, segment: StoredSegment, having: bytes = b"") -> Iterator[Row]:
-        """See ``View``."""
-        return self._segments.rows(segment, having)
-
-    def record(self, segment: str, offset: int) -> StoredRecord:
-        """See ``View``."""
-        return self._segments.read(segment, offset)
 
     def close(self) -> None:
         """See ``View``. The worker's tables stay open."""

@@ -10,15 +10,15 @@ one is looked at by ``folder_view``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from lycosa.commit import Commit, Log, marked
 from lycosa.folder.names import mark_of
 from lycosa.kv.port import KeyValue, SavedTable
 from lycosa.shard.live_view import Borrowed
 from lycosa.shard.opening import Snapshots
-from lycosa.shard.view import LastCommits, Origin, Seen
-from lycosa.store import Row, SegmentReader, StoredRecord, StoredSegment
+from lycosa.shard.view import LastCommits, Origin, Seen, SegmentView
+from lycosa.store import SegmentReader
 
 _TRIES = 20
 
@@ -27,7 +27,7 @@ class LogMovedOn(Exception):
     """The owner trimmed its log faster than a snapshot could be restored, again and again."""
 
 
-class SnapshotView:
+class SnapshotView(SegmentView):
     """See ``View``. Blocks until the partitions are restored and caught up. Raises what ``Snapshots.restore`` and ``Log.read`` raise, and
     ``LogMovedOn``."""
 
@@ -54,18 +54,6 @@ class SnapshotView:
     def table(self, partition: int) -> SavedTable:
         """See ``View``."""
         return Borrowed(self._tables[partition])
-
-    def segments(self) -> list[StoredSegment]:
-        """See ``View``."""
-        return self._segments.listed(self.seen.last.lengths)
-
-    def rows(self, segment: StoredSegment, having: bytes = b"") -> Iterator[Row]:
-        """See ``View``."""
-        return self._segments.rows(segment, having)
-
-    def record(self, segment: str, offset: int) -> StoredRecord:
-        """See ``View``."""
-        return self._segments.read(segment, offset)
 
     def close(self) -> None:
         """See ``View``."""

@@ -20,7 +20,7 @@ from lycosa.commit import NOTHING, Commit, Mark
 from lycosa.config.sections import Config
 from lycosa.folder.manifest import Manifest
 from lycosa.kv.port import SavedTable
-from lycosa.store import Row, StoredRecord, StoredSegment
+from lycosa.store import Row, SegmentReader, StoredRecord, StoredSegment
 from lycosa.urls.identity import Sites
 
 
@@ -68,8 +68,7 @@ class Seen(msgspec.Struct, frozen=True):
 class View(Protocol):
     """A crawl, or some of its partitions, as committed. Calls block."""
 
-    @property
-    def seen(self) -> Seen: ...
+    seen: Seen
 
     def table(self, partition: int) -> SavedTable:
         """One partition. Close it after use. Raises ``StoreDamaged``."""
@@ -91,3 +90,21 @@ class View(Protocol):
     def close(self) -> None:
         """Lets go of what it holds; tables that are still open cannot be read any more."""
         ...
+
+
+class SegmentView(View, Protocol):
+    """A view whose segments are read by one reader."""
+
+    _segments: SegmentReader
+
+    def segments(self) -> list[StoredSegment]:
+        """See ``View``."""
+        return self._segments.listed(self.seen.last.lengths)
+
+    def rows(self, segment: StoredSegment, having: bytes = b"") -> Iterator[Row]:
+        """See ``View``."""
+        return self._segments.rows(segment, having)
+
+    def record(self, segment: str, offset: int) -> StoredRecord:
+        """See ``View``."""
+        return self._segments.read(segment, offset)

@@ -135,12 +135,7 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[], None] | None = N
     crashes = CrashCounts({n: p.table for n, p in partitions.items()}, owner_of, attempts_folder(folder))
     crashes.after_restart(suspects(attempts_folder(folder), lambda host: owner_of(host) in partitions), job.previous_end)
     reopen_allowed(partitions.values(), config.fetch.allow_addresses, clock.time())
-    workbench = Workbench(config.politeness.address_slots)
-    frontier = Frontier(partitions.values(), workbench, config.frontier.workbench, hosts_of_address(config.politeness))
-    frontier.longest_wait_s = longest_wait(config.politeness)
-    frontier.longest_due_s = max(frontier.longest_due_s, config.refetch.max_s, config.retry.max_s)
-    if job.held_until:
-        frontier.hold_all(job.held_until, lambda visit: delay_s(visit.record.pace, config.politeness, clock.time(), chance).seconds)
+    frontier = _frontier(job, partitions, clock, chance)
     attempts = AttemptLog(attempts_folder(folder), job.number, clock.wall(), clock.monotonic(), session=shard.term)
     # After the log is open: a request without an end counts as one that lasted until then.
     frontier.hold_back(_recent_hosts(job, clock))
@@ -168,28 +163,14 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[], None] | None = N
         leasing=Leasing(frontier, robots, intake, config.budgets, clock, ports.offload, crashes.suspicion),
         sender=sender,
         parser=ports.parser,
-        capturing=Capturing(
-            config,
-            clock,
-            duplicates,
-            store,
-            intake,
-            ports.offload,
-            job.sinks,
-        ),
+        capturing=Capturing(config, clock, duplicates, store, intake, ports.offload, job.sinks),
         store=store,
         intake=intake,
         reparsing=Reparsing(segments, partitions, intake, ports.parser, ports.offload, clock),
         slices=slices,
         errands=errands,
     )
-    permits: LocalPermits | GrantedPermits
-    captures = sum(p.counters.captures for p in partitions.values())
-    if want_permits is not None:
-        permits = GrantedPermits(config.limits, captures, want_permits)
-    else:
-        body_bytes = sum(p.counters.body_bytes for p in partitions.values())
-        permits = LocalPermits(config.limits, captures, body_bytes, lambda: worker.stop(End.LIMIT))
+    permits = _permits(job, partitions, want_permits, lambda: worker.stop(End.LIMIT))
     pipeline = Pipeline(stages, config, clock, pacing, permits, crashes.suspicion)
     books = Books(job.manifest.crawl, shard, store, attempts, crashes, ports.free_bytes, lease=ports.lease, held_until=job.held_until)
     if job.plan is not None:
@@ -227,6 +208,27 @@ def _partition(job: Job, number: int, data: PartitionData, clock: CrawlClock) ->
         ),
         lists_known=config.seen.urls is SeenChoice.BLOOM,
     )
+
+
+def _frontier(job: Job, partitions: Mapping[int, Partition], clock: CrawlClock, chance: random.Random) -> Frontier:
+    config = job.config
+    workbench = Workbench(config.politeness.address_slots)
+    frontier = Frontier(partitions.values(), workbench, config.frontier.workbench, hosts_of_address(config.politeness))
+    frontier.longest_wait_s = longest_wait(config.politeness)
+    frontier.longest_due_s = max(frontier.longest_due_s, config.refetch.max_s, config.retry.max_s)
+    if job.held_until:
+        frontier.hold_all(job.held_until, lambda visit: delay_s(visit.record.pace, config.politeness, clock.time(), chance).seconds)
+    return frontier
+
+
+def _permits(
+    job: Job, partitions: Mapping[int, Partition], want: Callable[[], None] | None, on_limit: Callable[[], None]
+) -> LocalPermits | GrantedPermits:
+    captures = sum(partition.counters.captures for partition in partitions.values())
+    if want is not None:
+        return GrantedPermits(job.config.limits, captures, want)
+    body_bytes = sum(partition.counters.body_bytes for partition in partitions.values())
+    return LocalPermits(job.config.limits, captures, body_bytes, on_limit)
 
 
 def _bound(plan: MemoryPlan, frontier: Frontier, intake: Intake, robots: Robots) -> None:

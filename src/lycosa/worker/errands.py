@@ -132,13 +132,12 @@ class Errands:
             question = find_question(visit.record.questions, asker.secure) if visit is not None else None
             if visit is None or question is None or question.number != asker.number:
                 continue  # it was answered, or the origin has asked anew
-            ahead_s = answer.time - self._time() if answer.time else 0.0
+            # Times ahead of ours would look like those of a clock that was set back; times behind ours only end their use earlier.
+            ahead_s = max(answer.time - self._time(), 0.0)
             until = answer.until - ahead_s if answer.until else 0.0
             heard = msgspec.structs.replace(answer, askers=(), robots=b"", until=until)
             if answer.robots:
-                # Times ahead of ours would look like those of a clock that was set back; times behind ours only end the file's use earlier.
-                stored = answer.robots if ahead_s <= 0 else earlier(answer.robots, ahead_s)
-                self._robots.adopt(partition, visit, asker.secure, stored)
+                self._robots.adopt(partition, visit, asker.secure, earlier(answer.robots, ahead_s) if ahead_s else answer.robots)
             elif answer.status in REDIRECTS:
                 means = self.follow(visit, asker.secure, answer, question.hops)
                 if means is None:

@@ -119,14 +119,13 @@ def found_on(reader: CrawlReader, url: str) -> Search:
     unread = []
     for segment in [each for each in reader.source.segments() if each.name not in searched]:
         try:
-            if segment.journal_length is not None:
-                link = _in_journal(reader.source, segment, url)
-                if link is not None:
-                    return Search(link)
-                continue
+            link = _in_journal(reader.source, segment, url) if segment.journal_length is not None else None
         except (JournalError, OSError):
-            pass
-        if segment.is_closed:
+            unread.append(segment.name)
+            continue
+        if link is not None:
+            return Search(link)
+        if segment.journal_length is None and segment.is_closed:
             unread.append(segment.name)
     return Search(None, f"the links of {len(unread)} segment{'s' * (len(unread) > 1)} cannot be read" if unread else "")
 
