@@ -1,9 +1,12 @@
-"""At what rate a host is crawled that refuses some requests: ``python -m bench.back_off [--days 7]``.
+"""At what rate a host is crawled that refuses some requests: ``python -m bench.back_off [--days
+7]``.
 
-One host at a time, in virtual time: requests of 50 ms, the default settings, ``politeness.delay`` deciding every pause. Refusals
-are 503 without Retry-After. Each line is a rule: a good answer counts towards recovery each time (the rule of the crawler), or only each
-fifth or twentieth in a row, or never. Printed are good answers, as a share of those of a host that never refuses; for hosts that limit the
-rate by a bucket of tokens, as a share of what the bucket permits; and the number of requests.
+One host at a time, in virtual time: requests of 50 ms, the default settings, ``politeness.delay``
+deciding every pause. Refusals are 503 without Retry-After. Each line is a rule: a good answer
+counts towards recovery each time (the rule of the crawler), or only each fifth or twentieth in a
+row, or never. Printed are good answers, as a share of those of a host that never refuses; for hosts
+that limit the rate by a bucket of tokens, as a share of what the bucket permits; and the number of
+requests.
 """
 
 from __future__ import annotations
@@ -27,14 +30,19 @@ _RULES = {1: "each good answer", 5: "each 5th in a row", 20: "each 20th in a row
 
 
 class Bucket:
-    """A limiter: so many tokens a minute, at most ``burst`` at once, a request without a token is refused."""
+    """A limiter: so many tokens a minute, at most ``burst`` at once, a request without a token
+    is refused.
+    """
 
     def __init__(self, per_minute: float, burst: float) -> None:
         self._per_s, self._burst = per_minute / 60, burst
         self._tokens, self._filled = burst, 0.0
 
     def __call__(self, number: int, at: float) -> bool:
-        self._tokens, self._filled = min(self._burst, self._tokens + (at - self._filled) * self._per_s), at
+        self._tokens, self._filled = (
+            min(self._burst, self._tokens + (at - self._filled) * self._per_s),
+            at,
+        )
         refuses = self._tokens < 1
         self._tokens -= not refuses
         return refuses
@@ -46,7 +54,9 @@ def by_chance(share: float) -> Refuses:
 
 
 def crawl(refuses: Refuses, each: int, span_s: float) -> tuple[int, int]:
-    """Good answers and requests in ``span_s``, when each ``each``-th good answer in a row counts towards recovery; 0 is none."""
+    """Good answers and requests in ``span_s``, when each ``each``-th good answer in a row counts
+    towards recovery; 0 is none.
+    """
     pace, now, good, requests, in_a_row = Pace(), 0.0, 0, 0, 0
     chance = random.Random(2)
     while now < span_s:
@@ -58,13 +68,17 @@ def crawl(refuses: Refuses, each: int, span_s: float) -> tuple[int, int]:
         else:
             good, in_a_row = good + 1, in_a_row + 1
             counts = each and in_a_row % each == 0
-            pace = after_exchange(pace, _SECTION, 200 if counts else 500, "", _EXCHANGE_S, _START + now)
+            pace = after_exchange(
+                pace, _SECTION, 200 if counts else 500, "", _EXCHANGE_S, _START + now
+            )
         now += delay_s(pace, _SECTION, _START + now, chance).seconds
     return good, requests
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--days", type=float, default=7.0)
     span_s = parser.parse_args().days * _DAY_S
     polite, _ = crawl(lambda *_: False, 1, span_s)
@@ -78,15 +92,23 @@ def main() -> None:
         "80 %": lambda: by_chance(0.8),
         "always": lambda: lambda *_: True,
     }
-    buckets = {f"{per_minute} a minute, {burst} at once": (per_minute, burst) for per_minute, burst in ((5, 5), (20, 10), (30, 1))}
+    buckets = {
+        f"{per_minute} a minute, {burst} at once": (per_minute, burst)
+        for per_minute, burst in ((5, 5), (20, 10), (30, 1))
+    }
     for each, rule in _RULES.items():
         print(f"what counts: {rule}")
         for name, make in hosts.items():
             good, requests = crawl(make(), each, span_s)
-            print(f"  refuses {name}: {good / polite:.2%} of the polite rate, {requests:,} requests")
+            print(
+                f"  refuses {name}: {good / polite:.2%} of the polite rate, {requests:,} requests"
+            )
         for name, (per_minute, burst) in buckets.items():
             good, requests = crawl(Bucket(per_minute, burst), each, span_s)
-            print(f"  permits {name}: {good / (per_minute * span_s / 60):.1%} of what it permits, {requests:,} requests")
+            print(
+                f"  permits {name}: {good / (per_minute * span_s / 60):.1%} of what it permits,"
+                f" {requests:,} requests"
+            )
 
 
 if __name__ == "__main__":

@@ -1,14 +1,18 @@
-"""Whether every host has its turn, and important URLs come first: ``python -m bench.fairness [--hosts 100000] [--pages 5000000]``.
+"""Whether every host has its turn, and important URLs come first: ``python -m bench.fairness
+[--hosts 100000] [--pages 5000000]``.
 
-A synthetic crawl of many hosts, of which one has millions of pages and the others one to nine. It drives what decides the order of a
-crawl, and nothing else: the real partitions over RocksDB, front queues, workbench, delays and commits, under a virtual clock. There is no
-fetcher and no parser: a request takes the time of its host (50 to 500 ms), and ``--slots`` of them go on at once. All pages of the
-large host wait from the start, with half of the other hosts; the rest of the hosts are found a few with each page fetched.
+A synthetic crawl of many hosts, of which one has millions of pages and the others one to nine. It
+drives what decides the order of a crawl, and nothing else: the real partitions over RocksDB, front
+queues, workbench, delays and commits, under a virtual clock. There is no fetcher and no parser: a
+request takes the time of its host (50 to 500 ms), and ``--slots`` of them go on at once. All pages
+of the large host wait from the start, with half of the other hosts; the rest of the hosts are found
+a few with each page fetched.
 
-Printed are, of the times from when a host lines up to when its turn comes: the greatest, and the greatest share of its bound (module
-``frontier.front_queues``: turns by its place and band, times the partitions); the same for its first visit, in visits; and Spearman's rank
-correlation of priority with the order in which URLs were fetched, over all URLs that were known from the start and within hosts (1 is best
-first). Ends with 1 when a host was late or was not visited at all.
+Printed are, of the times from when a host lines up to when its turn comes: the greatest, and the
+greatest share of its bound (module ``frontier.front_queues``: turns by its place and band, times
+the partitions); the same for its first visit, in visits; and Spearman's rank correlation of
+priority with the order in which URLs were fetched, over all URLs that were known from the start and
+within hosts (1 is best first). Ends with 1 when a host was late or was not visited at all.
 """
 
 from __future__ import annotations
@@ -49,7 +53,9 @@ _POLITENESS = PolitenessSection()
 
 @dataclass
 class Promise:
-    """What a host was promised when it lined up, in turns of the worker since the start and in visits, and what came of it."""
+    """What a host was promised when it lined up, in turns of the worker since the start and in
+    visits, and what came of it.
+    """
 
     turns: int
     most_turns: int
@@ -91,11 +97,13 @@ class Fairness:
         self.hosts, self.pages, self.slots = hosts, pages, slots
         self.report, self.known = Report(), 0
         self.waiting: dict[str, Promise] = {}  # lined up for the first time, and not visited
-        self.priorities: dict[bytes, float] = {}  # of what was known at the start, the large host's left out
+        self.priorities: dict[
+            bytes, float
+        ] = {}  # of what was known at the start, the large host's left out
         self.turns = self.visits = 0
         self.now, self.committed = 0.0, 0.0
 
-    # -- what is found ------------------------------------------------------------------------------------------
+    # -- what is found
 
     def load(self) -> None:
         """What is known from the start."""
@@ -121,7 +129,9 @@ class Fairness:
         for number in numbers:
             importance, depth = self.chance.random(), self.chance.randrange(12)
             url = f"http://{host}/pages/{number}.html"
-            batch.append(Discovered(url, host8, hash8(url), LinkKind.A, depth, importance=importance))
+            batch.append(
+                Discovered(url, host8, hash8(url), LinkKind.A, depth, importance=importance)
+            )
         partition.discover(batch, NOW + self.now)
         if h and self.known <= self.hosts // 2:
             self.priorities |= {found.url8: _priority_of(partition, found) for found in batch}
@@ -130,10 +140,13 @@ class Fairness:
         if host not in self.waiting and visit.record.front is not None and numbers.start == 0:
             most = PARTITIONS * partition.front.turns_to(*visit.record.front)
             bench = len(self.frontier.workbench) + len(self.frontier.in_process)
-            # A turn needs a host to leave the workbench, which each does after a quantum of visits; then its own visit is among the next.
-            self.waiting[host] = Promise(self.turns, most, self.visits, QUANTUM * (most + bench) + 64)
+            # A turn needs a host to leave the workbench, which each does after a quantum of visits;
+            # then its own visit is among the next.
+            self.waiting[host] = Promise(
+                self.turns, most, self.visits, QUANTUM * (most + bench) + 64
+            )
 
-    # -- the crawl ----------------------------------------------------------------------------------------------
+    # -- the crawl
 
     def _benched(self, host: str) -> None:
         self.turns += 1
@@ -144,12 +157,19 @@ class Fairness:
     def run(self, visits: int) -> None:
         """Until nobody but the large host waits, at most so many visits."""
         going: list[tuple[float, int, VisitState, Lease, float]] = []
-        while self.visits < visits and (self.waiting or self.known < self.hosts or self._small_wait()):
-            while len(going) < self.slots and (visit := self.frontier.acquire(self.now, NOW + self.now)) is not None:
+        while self.visits < visits and (
+            self.waiting or self.known < self.hosts or self._small_wait()
+        ):
+            while (
+                len(going) < self.slots
+                and (visit := self.frontier.acquire(self.now, NOW + self.now)) is not None
+            ):
                 lease = self._begin(visit)
                 if lease is not None:
                     duration = 0.05 + 0.45 * (visit.host8[0] / 255)
-                    heapq.heappush(going, (self.now + duration, self.visits, visit, lease, duration))
+                    heapq.heappush(
+                        going, (self.now + duration, self.visits, visit, lease, duration)
+                    )
             ready = self.frontier.next_time()
             if going and (len(going) >= self.slots or ready is None or ready > going[0][0]):
                 self.now, _, visit, lease, duration = heapq.heappop(going)
@@ -165,7 +185,9 @@ class Fairness:
 
     def _small_wait(self) -> bool:
         partitions = self.frontier.partitions.values()
-        return sum(p.counters.of(UrlState.QUEUED) for p in partitions) > self.pages or bool(self.frontier.waiting_in_front())
+        return sum(p.counters.of(UrlState.QUEUED) for p in partitions) > self.pages or bool(
+            self.frontier.waiting_in_front()
+        )
 
     def _begin(self, visit: VisitState) -> Lease | None:
         lease = self.crawl.partitions[visit.partition].lease(visit)
@@ -174,14 +196,21 @@ class Fairness:
             return None
         self.visits += 1
         number = int(visit.host.partition(".")[0][4:])
-        visit.record.address = f"198.18.{number // _PER_ADDRESS >> 8}.{number // _PER_ADDRESS & 255}"
+        visit.record.address = (
+            f"198.18.{number // _PER_ADDRESS >> 8}.{number // _PER_ADDRESS & 255}"
+        )
         self.frontier.workbench.rejoin(visit, visit.record.address)
-        self.frontier.workbench.postpone(visit.record.address, self.now + _POLITENESS.address_delay_s)
+        self.frontier.workbench.postpone(
+            visit.record.address, self.now + _POLITENESS.address_delay_s
+        )
         promise = self.waiting.pop(visit.host, None)
         if promise is not None:
             promise.visit = self.visits
             self.report.promises.append(promise)
-            self.report.late += promise.turn - promise.turns > promise.most_turns or promise.visit - promise.visits > promise.most_visits
+            self.report.late += (
+                promise.turn - promise.turns > promise.most_turns
+                or promise.visit - promise.visits > promise.most_visits
+            )
         if number == 0:
             self.report.fetched[visit.host].append((float(lease.record.priority), self.visits))
         elif lease.entry.url8 in self.priorities:
@@ -192,8 +221,12 @@ class Fairness:
         wall, partition = NOW + self.now, self.crawl.partitions[visit.partition]
         visit.record.pace = after_exchange(visit.record.pace, _POLITENESS, 200, "", duration, wall)
         delay = delay_s(visit.record.pace, _POLITENESS, wall, self.chance).seconds
-        partition.note_capture(visit, body_bytes=50_000, duration_s=duration, is_page=True, is_capture=True)
-        partition.complete(lease, Completed(visit.host8, lease.entry.url8, lease.number, UrlState.FETCHED))
+        partition.note_capture(
+            visit, body_bytes=50_000, duration_s=duration, is_page=True, is_capture=True
+        )
+        partition.complete(
+            lease, Completed(visit.host8, lease.entry.url8, lease.number, UrlState.FETCHED)
+        )
         self.frontier.release(visit, self.now + delay, wall + delay)
         self.find(_FOUND)
 
@@ -205,8 +238,12 @@ def _priority_of(partition: Partition, found: Discovered) -> float:
 
 
 def spearman(pairs: list[tuple[float, int]]) -> float:
-    """Spearman's rank correlation of priority with earliness: 1 when the highest came first. Equal values share their mean rank."""
-    first, second = (_ranks(np.array(values, dtype=np.float64)) for values in zip(*pairs, strict=True))
+    """Spearman's rank correlation of priority with earliness: 1 when the highest came first.
+    Equal values share their mean rank.
+    """
+    first, second = (
+        _ranks(np.array(values, dtype=np.float64)) for values in zip(*pairs, strict=True)
+    )
     if first.std() == 0 or second.std() == 0:
         return 0.0
     return float(-np.corrcoef(first, second)[0, 1])
@@ -229,35 +266,57 @@ def measure(folder: Path, hosts: int, pages: int, slots: int) -> Report:
     crawl = Fairness(folder, hosts, pages, slots)
     crawl.load()
     others = f"{len(crawl.priorities):,} of {hosts // 2:,} others"
-    print(f"{pages:,} URLs of one host and {others} wait ({time.process_time() - start:.0f} s of CPU)", flush=True)
+    print(
+        f"{pages:,} URLs of one host and {others} wait ({time.process_time() - start:.0f} s of"
+        " CPU)",
+        flush=True,
+    )
     crawl.run(hosts * 20)
     report = crawl.report
     turn, visit = report.worst_turns, report.worst_visits
     longest = max(report.promises, key=lambda each: each.turn - each.turns)
     print(
         f"{crawl.visits:,} visits and {crawl.turns:,} turns in {crawl.now:,.0f} virtual s:"
-        f" {len(report.promises):,} of {hosts:,} hosts visited, {report.late} late ({time.process_time() - start:.0f} s of CPU)"
+        f" {len(report.promises):,} of {hosts:,} hosts visited, {report.late} late"
+        f" ({time.process_time() - start:.0f} s of CPU)"
     )
-    print(f"  longest wait for a turn: {longest.turn - longest.turns:,} turns, promised {longest.most_turns:,}")
+    print(
+        f"  longest wait for a turn: {longest.turn - longest.turns:,} turns, promised"
+        f" {longest.most_turns:,}"
+    )
     print(f"  nearest to its bound in turns: {turn.turn - turn.turns:,} of {turn.most_turns:,}")
-    print(f"  nearest to its bound in visits: {visit.visit - visit.visits:,} of {visit.most_visits:,}")
-    overall = [pair for host, pairs in report.fetched.items() if host != "host0.example" for pair in pairs]
-    mean, count = within({host: pairs for host, pairs in report.fetched.items() if host != "host0.example"})
+    print(
+        f"  nearest to its bound in visits: {visit.visit - visit.visits:,} of {visit.most_visits:,}"
+    )
+    overall = [
+        pair for host, pairs in report.fetched.items() if host != "host0.example" for pair in pairs
+    ]
+    mean, count = within(
+        {host: pairs for host, pairs in report.fetched.items() if host != "host0.example"}
+    )
     large = report.fetched["host0.example"]
     print(
-        f"rank correlation of priority with fetch order: {spearman(overall):.2f} over {len(overall):,} URLs of {hosts // 2:,} hosts,"
-        f" {mean:.2f} within hosts (mean of {count:,})"
+        f"rank correlation of priority with fetch order: {spearman(overall):.2f} over"
+        f" {len(overall):,} URLs of {hosts // 2:,} hosts, {mean:.2f} within hosts (mean of"
+        f" {count:,})"
     )
-    print(f"  of the large host's {len(large):,} fetched URLs the lowest priority is {min(p for p, _ in large) / 255:.2f}")
+    print(
+        f"  of the large host's {len(large):,} fetched URLs the lowest priority is"
+        f" {min(p for p, _ in large) / 255:.2f}"
+    )
     return report
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--hosts", type=int, default=100_000)
     parser.add_argument("--pages", type=int, default=5_000_000, help="of the large host")
     parser.add_argument("--slots", type=int, default=400, help="requests at once")
-    parser.add_argument("--folder", type=Path, help="where the tables are made; removed at the end if not given")
+    parser.add_argument(
+        "--folder", type=Path, help="where the tables are made; removed at the end if not given"
+    )
     options = parser.parse_args()
     print(described())
     gc.freeze()

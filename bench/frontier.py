@@ -1,10 +1,13 @@
-"""What the frontier costs, without a network: ``python -m bench.frontier [--millions 10] [--links 5000000] [--folder DIR]``.
+"""What the frontier costs, without a network: ``python -m bench.frontier [--millions 10] [--links
+5000000] [--folder DIR]``.
 
-A crawl's state of that many known URLs is made first (``frontier_load``; kept under ``--folder`` if that is given). Then pages of links
-come in, nine of ten known, hosts by a Zipf law, as canonical strings, and for each tenth link one URL is acquired, leased and completed
-with a capture's history. Commits are the worker's, one for the links of 400 pages: frozen batches, one record of the commit log with its
-fsync, the tables' writes, URL-seen saved when it asks. What is measured is the CPU time of the whole process, RocksDB's threads included,
-without reading the links from the process that makes them up. Memory is that of the process, and what the page cache holds of the files.
+A crawl's state of that many known URLs is made first (``frontier_load``; kept under ``--folder`` if
+that is given). Then pages of links come in, nine of ten known, hosts by a Zipf law, as canonical
+strings, and for each tenth link one URL is acquired, leased and completed with a capture's history.
+Commits are the worker's, one for the links of 400 pages: frozen batches, one record of the commit
+log with its fsync, the tables' writes, URL-seen saved when it asks. What is measured is the CPU
+time of the whole process, RocksDB's threads included, without reading the links from the process
+that makes them up. Memory is that of the process, and what the page cache holds of the files.
 """
 
 from __future__ import annotations
@@ -80,7 +83,13 @@ class Crawl:
         opener = rocks_opener(cache_bytes, 64 << 20)
         self.tables = {n: opener(table_folder(folder, n)) for n in range(PARTITIONS)}
         self.partitions = [
-            Partition(n, Overlay(table), SortedSeenUrls(seen_path(folder, n)), SECTION, Rules(prioritize=_prioritize))
+            Partition(
+                n,
+                Overlay(table),
+                SortedSeenUrls(seen_path(folder, n)),
+                SECTION,
+                Rules(prioritize=_prioritize),
+            )
             for n, table in self.tables.items()
         ]
         self.frontier = Frontier(self.partitions, Workbench(4), SECTION.workbench)
@@ -95,17 +104,26 @@ class Crawl:
         canonicalizer, sites = Canonicalizer(CanonicalSection()), Sites()
         admission = Admission(Scope(ScopeSection(), sites.site_of), Traps(TrapSection(), 2025))
         return Intake(
-            {p.number: p for p in self.partitions}, Addressing(canonicalizer, sites, PARTITIONS), admission,
-            RecentHashes(0), _Clock(), lambda *_: None,
-        )  # fmt: skip
+            {p.number: p for p in self.partitions},
+            Addressing(canonicalizer, sites, PARTITIONS),
+            admission,
+            RecentHashes(0),
+            _Clock(),
+            lambda *_: None,
+        )
 
     def discover(self, urls: list[str]) -> None:
         """The links of one page."""
         origin = self.intake.origin(urls[0], 6, link_importance(0.1, len(urls)))
         hosts = hosts_of(urls)
-        known = {host: hash8(host) for host in set(hosts)}  # for each page anew, as the parse child does
+        # for each page anew, as the parse child does
+        known = {host: hash8(host) for host in set(hosts)}
         host8s = [known[host] for host in hosts]
-        self.intake.gather(origin, list(map(Link, urls, host8s, hash8_all(urls), repeat(LinkKind.A))), self.partitions[0])
+        self.intake.gather(
+            origin,
+            list(map(Link, urls, host8s, hash8_all(urls), repeat(LinkKind.A))),
+            self.partitions[0],
+        )
 
     def fetch(self) -> None:
         """One URL, as far as the frontier is concerned."""
@@ -119,18 +137,31 @@ class Crawl:
             self.frontier.give_back(visit)
             return
         self.frontier.release(visit, self.now + 1.0, NOW + self.now + 1.0)
-        partition.note_capture(visit, body_bytes=50_000, duration_s=0.2, is_page=True, is_capture=True)
+        partition.note_capture(
+            visit, body_bytes=50_000, duration_s=0.2, is_page=True, is_capture=True
+        )
         done = self.histories[self.completed % 1000]
         partition.complete(
             lease,
-            Completed(visit.host8, lease.entry.url8, lease.number, UrlState.FETCHED, due_at=NOW + int(self.now) + 604_800, history=done),
+            Completed(
+                visit.host8,
+                lease.entry.url8,
+                lease.number,
+                UrlState.FETCHED,
+                due_at=NOW + int(self.now) + 604_800,
+                history=done,
+            ),
         )
         self.completed += 1
 
     def commit(self) -> None:
         """As the worker does, in one thread."""
-        batches = [PartitionBatch(p.number, writes) for p in self.partitions if (writes := p.freeze())]
-        record = Commit(term=1, sequence=self.log.next_sequence, wall=NOW + self.now, batches=batches)
+        batches = [
+            PartitionBatch(p.number, writes) for p in self.partitions if (writes := p.freeze())
+        ]
+        record = Commit(
+            term=1, sequence=self.log.next_sequence, wall=NOW + self.now, batches=batches
+        )
         for batch in batches:
             self.partitions[batch.partition].seen.seal(record.sequence)
         self.log.append(record)
@@ -179,7 +210,10 @@ class Crawl:
 
 def stream(urls: int, hosts: int, seed: int) -> Iterator[list[list[str]]]:
     """Pages of links, made up by another process."""
-    maker = subprocess.Popen([sys.executable, "-m", "bench.frontier", "--make", f"{urls},{hosts},{seed}"], stdout=subprocess.PIPE)
+    maker = subprocess.Popen(
+        [sys.executable, "-m", "bench.frontier", "--make", f"{urls},{hosts},{seed}"],
+        stdout=subprocess.PIPE,
+    )
     assert maker.stdout is not None
     decoder = msgspec.msgpack.Decoder(list[list[str]])
     try:
@@ -211,17 +245,26 @@ def cached_bytes(folder: Path) -> int:
     for path in folder.rglob("*"):
         if not path.is_file() or not (size := path.stat().st_size):
             continue
-        with path.open("rb") as file, mmap.mmap(file.fileno(), size, mmap.MAP_SHARED, mmap.PROT_READ) as mapped:
+        with (
+            path.open("rb") as file,
+            mmap.mmap(file.fileno(), size, mmap.MAP_SHARED, mmap.PROT_READ) as mapped,
+        ):
             seen = np.zeros(-(-size // mmap.PAGESIZE), dtype=np.uint8)
             view = np.frombuffer(mapped, dtype=np.uint8)
-            libc.mincore(ctypes.c_void_p(view.ctypes.data), ctypes.c_size_t(size), ctypes.c_void_p(seen.ctypes.data))
+            libc.mincore(
+                ctypes.c_void_p(view.ctypes.data),
+                ctypes.c_size_t(size),
+                ctypes.c_void_p(seen.ctypes.data),
+            )
             pages += int((seen & 1).sum())
             del view
     return pages * mmap.PAGESIZE
 
 
 def forget(folder: Path) -> None:
-    """Drops a folder's files from the page cache: a cgroup is charged only for what its own processes bring there."""
+    """Drops a folder's files from the page cache: a cgroup is charged only for what its own
+    processes bring there.
+    """
     for path in folder.rglob("*"):
         if path.is_file():
             with path.open("rb") as file:
@@ -231,18 +274,36 @@ def forget(folder: Path) -> None:
 
 def disk_bytes(folder: Path) -> int:
     """Of tables and URL-seen."""
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and path.parent.name != "log")
+    return sum(
+        path.stat().st_size
+        for path in folder.rglob("*")
+        if path.is_file() and path.parent.name != "log"
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--millions", type=float, default=1.0, help="known URLs")
     parser.add_argument("--links", type=int, default=5_000_000)
-    parser.add_argument("--per-host", type=float, default=100.0, help="known URLs of a host on average")
-    parser.add_argument("--folder", type=Path, help="where the state is made, and kept for the next time")
-    parser.add_argument("--cache-mb", type=int, default=512, help="RocksDB's cache, memtables included")
+    parser.add_argument(
+        "--per-host", type=float, default=100.0, help="known URLs of a host on average"
+    )
+    parser.add_argument(
+        "--folder", type=Path, help="where the state is made, and kept for the next time"
+    )
+    parser.add_argument(
+        "--cache-mb", type=int, default=512, help="RocksDB's cache, memtables included"
+    )
     parser.add_argument("--warm", type=int, default=200_000, help="links before the measurement")
-    parser.add_argument("--cgroup", type=Path, help="a memory cgroup (version 1 or 2, its limit set) to run in; needs the right to join it")
+    parser.add_argument(
+        "--cgroup",
+        type=Path,
+        help=(
+            "a memory cgroup (version 1 or 2, its limit set) to run in; needs the right to join it"
+        ),
+    )
     parser.add_argument("--make", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.make:
@@ -259,11 +320,21 @@ def main() -> None:
         if not kept.exists():
             start = time.monotonic()
             known, length = load(kept, urls, hosts, PARTITIONS, os.cpu_count() or 1)
-            print(f"made {known} URLs of {length / known:.1f} bytes in {time.monotonic() - start:.0f} s")
-        print(f"{options.millions:g} million known: {disk_bytes(kept) / urls:.1f} bytes of disk each")
+            print(
+                f"made {known} URLs of {length / known:.1f} bytes in"
+                f" {time.monotonic() - start:.0f} s"
+            )
+        print(
+            f"{options.millions:g} million known: {disk_bytes(kept) / urls:.1f} bytes of disk each"
+        )
         shutil.rmtree(work, ignore_errors=True)
         shutil.copytree(kept, work, copy_function=os.link)  # table files are never written again
-        for path in [*work.glob("seen-*"), *work.glob("p*/[A-Z]*"), *work.glob("p*/*.json"), *work.glob("p*/*.log")]:
+        for path in [
+            *work.glob("seen-*"),
+            *work.glob("p*/[A-Z]*"),
+            *work.glob("p*/*.json"),
+            *work.glob("p*/*.log"),
+        ]:
             data = path.read_bytes()
             path.unlink()
             path.write_bytes(data)
@@ -280,14 +351,30 @@ def main() -> None:
         wall = time.monotonic() - start
         main_s, done = sum(crawl.spent.values()), crawl.completed - before
         rate, cost = options.links / cpu, cpu / options.links * 1e6
-        print(f"{rate:,.0f} links a second of CPU ({cost:.2f} us a link), {options.links / wall:,.0f} on the clock;")
-        parts = {name: s / options.links * 1e6 for name, s in crawl.spent.items()} | {"other threads": (cpu - main_s) / options.links * 1e6}
-        print("  us a link: " + ", ".join(f"{name} {us:.2f}" for name, us in parts.items()) + f"; completed {done}")
+        print(
+            f"{rate:,.0f} links a second of CPU ({cost:.2f} us a link), {options.links / wall:,.0f}"
+            " on the clock;"
+        )
+        parts = {name: s / options.links * 1e6 for name, s in crawl.spent.items()} | {
+            "other threads": (cpu - main_s) / options.links * 1e6
+        }
+        print(
+            "  us a link: "
+            + ", ".join(f"{name} {us:.2f}" for name, us in parts.items())
+            + f"; completed {done}"
+        )
         anon, mapped = rss_bytes()
-        print(f"memory: {anon / 1e6:.0f} MB own, {mapped / 1e6:.0f} MB mapped; page cache {cached_bytes(work) / 1e6:.0f} MB")
+        print(
+            f"memory: {anon / 1e6:.0f} MB own, {mapped / 1e6:.0f} MB mapped; page cache"
+            f" {cached_bytes(work) / 1e6:.0f} MB"
+        )
         if options.cgroup:
             peaks = [options.cgroup / name for name in ("memory.peak", "memory.max_usage_in_bytes")]
-            print(f"cgroup: at most {max(int(path.read_text()) for path in peaks if path.exists()) / 1e6:.0f} MB, page cache included")
+            print(
+                "cgroup: at most"
+                f" {max(int(path.read_text()) for path in peaks if path.exists()) / 1e6:.0f} MB,"
+                " page cache included"
+            )
         print(f"disk after: {disk_bytes(work) / 1e6:.0f} MB")
         source.close()  # type: ignore[attr-defined]
         if options.folder:

@@ -1,7 +1,9 @@
-"""Makes the state of a crawl with many known URLs: sorted table files, put in place by RocksDB as they are, and the seen files.
+"""Makes the state of a crawl with many known URLs: sorted table files, put in place by RocksDB as
+they are, and the seen files.
 
-The records are those the frontier writes, in its own form: half of the URLs wait in their hosts' back queues, half are fetched, a fifth
-of these with an ETag, all with a refetch time. Hosts are written in the order of their keys, which is the order of the table.
+The records are those the frontier writes, in its own form: half of the URLs wait in their hosts'
+back queues, half are fetched, a fifth of these with an ETag, all with a refetch time. Hosts are
+written in the order of their keys, which is the order of the table.
 """
 
 from __future__ import annotations
@@ -25,7 +27,17 @@ from lycosa.frontier.back_queue import Lane
 from lycosa.frontier.counters import COUNTERS_KEY, Counters
 from lycosa.frontier.visit_state import HostState, VisitRecord
 from lycosa.kv import rocks
-from lycosa.kv.records import UrlRecord, decode_url, due_key, encode, encode_url, front_key, host_key, queue_key, url_key
+from lycosa.kv.records import (
+    UrlRecord,
+    decode_url,
+    due_key,
+    encode,
+    encode_url,
+    front_key,
+    host_key,
+    queue_key,
+    url_key,
+)
 from lycosa.model.completed import History, UrlState
 from lycosa.model.discovered import LinkKind
 from lycosa.model.usage import Usage
@@ -36,9 +48,12 @@ NOW = 1_750_000_000
 SECTION = FrontierSection()
 _BANDS = (3, 4)
 _FILE_BYTES = 64 << 20
-# Fields that the records got later, at their defaults: the rows below name the first ones only. An empty chain, the last, is left out.
+# Fields that the records got later, at their defaults: the rows below name the first ones only. An
+# empty chain, the last, is left out.
 _REST_OF_HISTORY: list[Any] = list(msgspec.structs.astuple(History())[15:])
-_REST_OF_RECORD: list[Any] = msgspec.to_builtins(UrlRecord(UrlState.QUEUED, False, "/", 0, 0, LinkKind.A, 0))[14:-1]
+_REST_OF_RECORD: list[Any] = msgspec.to_builtins(
+    UrlRecord(UrlState.QUEUED, False, "/", 0, 0, LinkKind.A, 0)
+)[14:-1]
 
 
 def table_folder(folder: Path, number: int) -> Path:
@@ -77,13 +92,36 @@ def _stored(chance: random.Random, at: int) -> list[Any]:
     etag = f'"{number >> 20:x}-{number & 0xFFFFFFFFFFFF:x}"' if number % 5 == 0 else ""
     segment = f"8bdc4e89-w000-{at % 999:06d}-2025061512{at % 60:02d}10"
     simhash, offset = int.from_bytes(noise[28:36], "big"), int.from_bytes(noise[52:], "big") >> 2
-    known = [1, at, 200, noise[8:28], simhash, etag, "", 0, 604_800, number % 1_000_000, noise[36:52], segment, offset, "", ""]
+    known = [
+        1,
+        at,
+        200,
+        noise[8:28],
+        simhash,
+        etag,
+        "",
+        0,
+        604_800,
+        number % 1_000_000,
+        noise[36:52],
+        segment,
+        offset,
+        "",
+        "",
+    ]
     return known + _REST_OF_HISTORY
 
 
 def _row_ends(count: int) -> list[int]:
-    """Where the rows of a back queue of ``count`` URLs end: as a crawl leaves them, eight of a page's own host and two found elsewhere."""
-    ends = [end for start in range(0, count, 10) for end in (start + 8, start + 9, start + 10) if end < count]
+    """Where the rows of a back queue of ``count`` URLs end: as a crawl leaves them, eight of a
+    page's own host and two found elsewhere.
+    """
+    ends = [
+        end
+        for start in range(0, count, 10)
+        for end in (start + 8, start + 9, start + 10)
+        if end < count
+    ]
     return [*ends, count] if count else []
 
 
@@ -159,7 +197,25 @@ def load_partition(folder: Path, number: int, urls: int, hosts: int) -> tuple[in
                     at = NOW - chance.getrandbits(22)
                     due_at, past, state = at + 604_800 * 100, _stored(chance, at), 3
                     due.append(due_key(due_at, host8, url8))
-                row = encode([state, False, path, 3 + i % 3, 128 - i % 2 * 20, 10, found, via, 0, 0, "", 0, due_at, past, *_REST_OF_RECORD])
+                row = encode(
+                    [
+                        state,
+                        False,
+                        path,
+                        3 + i % 3,
+                        128 - i % 2 * 20,
+                        10,
+                        found,
+                        via,
+                        0,
+                        0,
+                        "",
+                        0,
+                        due_at,
+                        past,
+                        *_REST_OF_RECORD,
+                    ]
+                )
                 if i == 0:
                     assert encode_url(decode_url(row)) == row, "the form that the frontier writes"
                 rows.append((url_key(host8, url8), row))
@@ -172,7 +228,10 @@ def load_partition(folder: Path, number: int, urls: int, hosts: int) -> tuple[in
     def waiting() -> Iterator[tuple[bytes, bytes]]:
         for host8, url8s in queues:
             for part, band in enumerate(_BANDS):
-                yield from ((queue_key(host8, band, seq), row) for seq, row in enumerate(_rows(url8s[part::2])))
+                yield from (
+                    (queue_key(host8, band, seq), row)
+                    for seq, row in enumerate(_rows(url8s[part::2]))
+                )
 
     def visits() -> Iterator[tuple[bytes, bytes]]:
         for place, (host8, h, name) in enumerate(mine):
@@ -181,7 +240,10 @@ def load_partition(folder: Path, number: int, urls: int, hosts: int) -> tuple[in
             record = VisitRecord(
                 name,
                 HostState.READY,
-                {band: Lane(0, len(_row_ends(len(range(part, queued, 2))))) for part, band in enumerate(_BANDS)},
+                {
+                    band: Lane(0, len(_row_ends(len(range(part, queued, 2)))))
+                    for part, band in enumerate(_BANDS)
+                },
                 queued,
                 next_at=NOW - 1000.0,
                 usage=Usage(fetched, fetched * 50_000, fetched * 0.2, size),
@@ -212,9 +274,13 @@ def load(folder: Path, urls: int, hosts: int, partitions: int, processes: int) -
     """All partitions; gives known URLs and the bytes of them."""
     folder.mkdir(parents=True, exist_ok=True)
     site_of = Sites().site_of
-    np.fromiter((partition_of(site_of(host_name(h)), partitions) for h in range(hosts)), dtype=np.uint8).tofile(folder / "owners")
+    np.fromiter(
+        (partition_of(site_of(host_name(h)), partitions) for h in range(hosts)), dtype=np.uint8
+    ).tofile(folder / "owners")
     with ProcessPoolExecutor(processes, max_tasks_per_child=1) as pool:
-        made = [pool.submit(load_partition, folder, number, urls, hosts) for number in range(partitions)]
+        made = [
+            pool.submit(load_partition, folder, number, urls, hosts) for number in range(partitions)
+        ]
         results = [each.result() for each in made]
     (folder / "owners").unlink()
     return sum(count for count, _ in results), sum(length for _, length in results)

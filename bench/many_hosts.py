@@ -1,7 +1,8 @@
-"""A web of many hosts, so that every worker has work: made pages of 53 KB with 190 links, a fifth of which lead to other hosts.
+"""A web of many hosts, so that every worker has work: made pages of 53 KB with 190 links, a fifth
+of which lead to other hosts.
 
-A host is an address of the loopback network. All pages differ. They are compressed beforehand, as the cache in front of a site has them, so
-that the server costs little.
+A host is an address of the loopback network. All pages differ. They are compressed beforehand, as
+the cache in front of a site has them, so that the server costs little.
 """
 
 from __future__ import annotations
@@ -21,15 +22,26 @@ _PARTS = 40
 
 
 def make_hosts(root: Path, hosts: list[str], pages: int, base: str, seed: int = 1) -> int:
-    """Writes ``pages`` pages for each host, plain and compressed. ``base``: a host's URL with ``{}`` for its name. Gives the mean size."""
+    """Writes ``pages`` pages for each host, plain and compressed. ``base``: a host's URL with
+    ``{}`` for its name. Gives the mean size.
+    """
     chance = random.Random(seed)
-    words = ["".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=chance.randint(2, 11))) for _ in range(20_000)]
+    words = [
+        "".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=chance.randint(2, 11)))
+        for _ in range(20_000)
+    ]
     total = 0
     for host in hosts:
         folder = root / host
         folder.mkdir(parents=True)
         for number in range(pages):
-            body = _page(chance, words, number, pages, [base.format(other) for other in hosts if other != host]).encode()
+            body = _page(
+                chance,
+                words,
+                number,
+                pages,
+                [base.format(other) for other in hosts if other != host],
+            ).encode()
             total += len(body)
             (folder / _name(number)).write_bytes(body)
             (folder / f"{_name(number)}.gz").write_bytes(gzip.compress(body, 5))
@@ -37,20 +49,32 @@ def make_hosts(root: Path, hosts: list[str], pages: int, base: str, seed: int = 
     return total // (pages * len(hosts))
 
 
-def _page(chance: random.Random, words: list[str], number: int, pages: int, others: list[str]) -> str:
+def _page(
+    chance: random.Random, words: list[str], number: int, pages: int, others: list[str]
+) -> str:
     near = [min(_TREE * number + step, pages - 1) for step in range(1, _TREE + 1)]
     near += chance.choices(range(pages), k=_LINKS - _TREE - _ELSEWHERE - _OTHER_HOSTS)
     links = [f"/{_name(target)}" for target in near]
-    links += [f"{chance.choice(others)}/{_name(chance.randrange(pages))}" for _ in range(_OTHER_HOSTS)]
+    links += [
+        f"{chance.choice(others)}/{_name(chance.randrange(pages))}" for _ in range(_OTHER_HOSTS)
+    ]
     links += [f"https://other{chance.randrange(10_000)}.example/" for _ in range(_ELSEWHERE)]
-    items = [f'<li class="item"><a href="{link}" title="Page"><code>{chance.choice(words)}</code></a></li>' for link in links]
+    items = [
+        f'<li class="item"><a href="{link}"'
+        f' title="Page"><code>{chance.choice(words)}</code></a></li>'
+        for link in links
+    ]
     parts = []
     for part in range(_PARTS):
         text = " ".join(chance.choices(words, k=_WORDS // _PARTS))
         parts.append(
-            f'<section id="s{part}" class="section"><h2>{words[part]}</h2><p>{text}</p><ul>{"".join(items[part::_PARTS])}</ul></section>'
+            f'<section id="s{part}"'
+            f' class="section"><h2>{words[part]}</h2><p>{text}</p><ul>{"".join(items[part::_PARTS])}</ul></section>'
         )
-    return f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{number}</title></head><body>{"".join(parts)}</body></html>'
+    return (
+        '<!DOCTYPE html><html lang="en"><head><meta'
+        f' charset="utf-8"><title>{number}</title></head><body>{"".join(parts)}</body></html>'
+    )
 
 
 def _name(number: int) -> str:
@@ -58,7 +82,9 @@ def _name(number: int) -> str:
 
 
 class ManyHosts(Nginx):
-    """One nginx with one process for all hosts; with ``tls`` its certificate, which it makes, is ``certificate``."""
+    """One nginx with one process for all hosts; with ``tls`` its certificate, which it makes, is
+    ``certificate``.
+    """
 
     def __init__(self, root: Path, folder: Path, hosts: list[str], tls: bool) -> None:
         super().__init__(root, folder, tls=tls)

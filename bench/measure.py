@@ -1,8 +1,10 @@
-"""The CPU time of a command with everything it starts: no process escapes, whatever parents wait for.
+"""The CPU time of a command with everything it starts: no process escapes, whatever parents wait
+for.
 
-The command runs under a small process of its own (``python -m bench.measure``) that is the reaper of all orphans below it
-(prctl(2), PR_SET_CHILD_SUBREAPER) and waits for each: what wait4(2) gives for a process is its own time and that of all it waited for.
-A descendant whose parent ignores SIGCHLD would still be missing, so the reaper also looks at ``/proc`` four times a second and adds
+The command runs under a small process of its own (``python -m bench.measure``) that is the reaper
+of all orphans below it (prctl(2), PR_SET_CHILD_SUBREAPER) and waits for each: what wait4(2) gives
+for a process is its own time and that of all it waited for. A descendant whose parent ignores
+SIGCHLD would still be missing, so the reaper also looks at ``/proc`` four times a second and adds
 up the largest times it saw of each process: ``seen_s`` must not be above ``cpu_s``.
 """
 
@@ -28,7 +30,9 @@ _TICK = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds of user and system time of all processes, seconds from start to end, exit code, the most that ``/proc`` showed."""
+    """Seconds of user and system time of all processes, seconds from start to end, exit code,
+    the most that ``/proc`` showed.
+    """
 
     user_s: float
     system_s: float
@@ -44,10 +48,19 @@ class Cost:
 
 
 def measure(command: Sequence[str], log: Path, env: dict[str, str] | None = None) -> Cost:
-    """Runs a command to its end, ``env`` added to its environment, output to the file ``log``. The code is the caller's to judge."""
+    """Runs a command to its end, ``env`` added to its environment, output to the file ``log``.
+    The code is the caller's to judge.
+    """
     with TemporaryDirectory() as folder, log.open("wb") as output:
         report = Path(folder) / "report"
-        reaper = [sys.executable, "-m", "bench.measure", str(report), json.dumps(env or {}), *command]
+        reaper = [
+            sys.executable,
+            "-m",
+            "bench.measure",
+            str(report),
+            json.dumps(env or {}),
+            *command,
+        ]
         subprocess.run(reaper, stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=True)
         return Cost(**json.loads(report.read_text()))
 
@@ -71,7 +84,16 @@ def _main(report: str, env: dict[str, str], command: list[str]) -> None:
             code = os.waitstatus_to_exitcode(status)
     wall = time.monotonic() - began
     Path(report).write_text(
-        json.dumps({"user_s": user, "system_s": system, "wall_s": wall, "code": code, "seen_s": watch.seen_s, "processes": watch.processes})
+        json.dumps(
+            {
+                "user_s": user,
+                "system_s": system,
+                "wall_s": wall,
+                "code": code,
+                "seen_s": watch.seen_s,
+                "processes": watch.processes,
+            }
+        )
     )
 
 
@@ -103,7 +125,11 @@ class _Watch(threading.Thread):
                     fields = (entry / "stat").read_text().rpartition(")")[2].split()
                 except OSError:
                     continue
-                parents[int(entry.name)] = int(fields[1]), int(fields[19]), int(fields[11]) + int(fields[12])
+                parents[int(entry.name)] = (
+                    int(fields[1]),
+                    int(fields[19]),
+                    int(fields[11]) + int(fields[12]),
+                )
         for pid, (_, started, ticks) in parents.items():
             if self._is_ours(pid, parents):
                 self._times[pid, started] = max(ticks, self._times.get((pid, started), 0))

@@ -1,11 +1,13 @@
-"""Resident memory of a worker by the number of queued URLs: ``python -m bench.memory_queued [--few 10000] [--many 1000000]``.
+"""Resident memory of a worker by the number of queued URLs: ``python -m bench.memory_queued [--few
+10000] [--many 1000000]``.
 
-A worker is put together as a crawl puts it together (``assembly``), with its real tables, logs and store, and pages of 190 links are
-given to it as the parse stage gives them, through intake, URL-seen, partitions and commits. Then as many hosts as the workbench
-takes are acquired, so that the heads of their queues are in memory. What is printed is the process's resident memory then ("in a
-rush": 80,000 new URLs a second, with tables on their way to disk), and three seconds later, when what is free has been given back as
-workers do every ten seconds; and that of a second process that opens the same folder, as after a restart. Over a thousand hosts, and
-all of it on one.
+A worker is put together as a crawl puts it together (``assembly``), with its real tables, logs and
+store, and pages of 190 links are given to it as the parse stage gives them, through intake,
+URL-seen, partitions and commits. Then as many hosts as the workbench takes are acquired, so that
+the heads of their queues are in memory. What is printed is the process's resident memory then ("in
+a rush": 80,000 new URLs a second, with tables on their way to disk), and three seconds later, when
+what is free has been given back as workers do every ten seconds; and that of a second process that
+opens the same folder, as after a restart. Over a thousand hosts, and all of it on one.
 """
 
 from __future__ import annotations
@@ -36,13 +38,17 @@ from lycosa.worker.real_ports import real_ports
 _PAGE_LINKS = 190
 _COMMIT_LINKS = 10_000  # about what a quick crawl finds in the second between two commits
 # No host is held back for bringing many URLs: what is measured here is the queue.
-_CONFIG = Config(scope=ScopeSection(rule=ScopeRule.ANY), budgets=BudgetSection(discovery_per_page=0))
+_CONFIG = Config(
+    scope=ScopeSection(rule=ScopeRule.ANY), budgets=BudgetSection(discovery_per_page=0)
+)
 _LIMIT_MB = 100
 _CALM_S = 3.0
 
 
 def resident_mb(kind: str = "VmRSS") -> float:
-    """Memory of this process in the core: all (``VmRSS``), its own (``RssAnon``), mapped files (``RssFile``)."""
+    """Memory of this process in the core: all (``VmRSS``), its own (``RssAnon``), mapped files
+    (``RssFile``).
+    """
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(f"{kind}:"):
             return int(line.split()[1]) / 1000
@@ -50,7 +56,9 @@ def resident_mb(kind: str = "VmRSS") -> float:
 
 
 async def hold(folder: Path, urls: int, hosts: int) -> None:
-    """Opens the crawl in ``folder``, finds ``urls`` URLs over ``hosts`` hosts there (0 = none: a restart), and prints what it holds."""
+    """Opens the crawl in ``folder``, finds ``urls`` URLs over ``hosts`` hosts there (0 = none: a
+    restart), and prints what it holds.
+    """
     with Session(folder, _CONFIG, rocks_opener(), SystemClock()) as session:
         ports = real_ports(session.folder, session.config, session.user_agent)
         assembled = assemble(session.job(0, tuple(range(_CONFIG.frontier.partitions))), ports)
@@ -62,9 +70,14 @@ async def hold(folder: Path, urls: int, hosts: int) -> None:
             rush = resident_mb()
             await asyncio.sleep(_CALM_S)
             give_back()  # as a worker's process does every ten seconds
-            states = [partition.counters for partition in assembled.worker.frontier.partitions.values()]
+            states = [
+                partition.counters for partition in assembled.worker.frontier.partitions.values()
+            ]
             queued = sum(counters.of(UrlState.QUEUED) for counters in states)
-            print(f"{queued} {benched} {rush} {resident_mb()} {resident_mb('RssAnon')} {resident_mb('RssFile')}")
+            print(
+                f"{queued} {benched} {rush} {resident_mb()} {resident_mb('RssAnon')}"
+                f" {resident_mb('RssFile')}"
+            )
         finally:
             await ports.parser.close()
             await assembled.sender.close()
@@ -97,7 +110,9 @@ async def discover(assembled: Assembled, urls: int, hosts: int) -> None:
 
 
 def fill_workbench(assembled: Assembled) -> int:
-    """Acquires every host that the workbench gives, and reads the head of its queue; all are given back."""
+    """Acquires every host that the workbench gives, and reads the head of its queue; all are
+    given back.
+    """
     frontier = assembled.worker.frontier
     taken: list[VisitState] = []
     while (visit := frontier.acquire(time.monotonic() + 1e6, time.time())) is not None:
@@ -112,22 +127,45 @@ def fill_workbench(assembled: Assembled) -> int:
 
 
 def _run(folder: Path, urls: int, hosts: int) -> list[float]:
-    command = [sys.executable, "-m", "bench.memory_queued", "--hold", str(folder), str(urls), str(hosts)]
+    command = [
+        sys.executable,
+        "-m",
+        "bench.memory_queued",
+        "--hold",
+        str(folder),
+        str(urls),
+        str(hosts),
+    ]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return [float(word) for word in output.split()]
 
 
 def compare(few: int, many: int, hosts: int) -> bool:
     """Prints both sizes, fresh and restarted; whether they differ by less than the limit."""
-    columns = ("queued", 9), ("hosts held", 10), ("in a rush", 9), ("resident, MB", 12), ("own", 8), ("mapped", 8)
-    print(f"\n{hosts:7} host{'s' if hosts > 1 else ' '} " + " ".join(f"{title:>{width}}" for title, width in columns))
+    columns = (
+        ("queued", 9),
+        ("hosts held", 10),
+        ("in a rush", 9),
+        ("resident, MB", 12),
+        ("own", 8),
+        ("mapped", 8),
+    )
+    print(
+        f"\n{hosts:7} host{'s' if hosts > 1 else ' '} "
+        + " ".join(f"{title:>{width}}" for title, width in columns)
+    )
     measured: dict[str, list[float]] = {"crawling": [], "restarted": []}
     for urls in (few, many):
         with TemporaryDirectory(prefix="queued-") as folder:
             for when in measured:
-                queued, benched, rush, resident, own, mapped = _run(Path(folder), urls if when == "crawling" else 0, hosts)
+                queued, benched, rush, resident, own, mapped = _run(
+                    Path(folder), urls if when == "crawling" else 0, hosts
+                )
                 measured[when].append(resident)
-                print(f"{when:>13} {queued:9.0f} {benched:10.0f} {rush:9.1f} {resident:12.1f} {own:8.1f} {mapped:8.1f}")
+                print(
+                    f"{when:>13} {queued:9.0f} {benched:10.0f} {rush:9.1f} {resident:12.1f}"
+                    f" {own:8.1f} {mapped:8.1f}"
+                )
     is_met = True
     for when, (at_few, at_many) in measured.items():
         print(f"{when}: {at_many - at_few:+.1f} MB (wanted: less than {_LIMIT_MB})")
@@ -136,10 +174,14 @@ def compare(few: int, many: int, hosts: int) -> bool:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--few", type=int, default=10_000)
     parser.add_argument("--many", type=int, default=1_000_000)
-    parser.add_argument("--hold", nargs=3, metavar=("FOLDER", "URLS", "HOSTS"), help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--hold", nargs=3, metavar=("FOLDER", "URLS", "HOSTS"), help=argparse.SUPPRESS
+    )
     options = parser.parse_args()
     if options.hold:
         folder, urls, hosts = options.hold

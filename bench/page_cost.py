@@ -1,8 +1,10 @@
-"""What a page costs: CPU seconds of all processes per HTML page, Lycosa with everything on against others on the same site.
+"""What a page costs: CPU seconds of all processes per HTML page, Lycosa with everything on against
+others on the same site.
 
-``python -m bench.page_cost`` (or ``bench/page_cost``); see README.md beside this file. nginx's log says which pages each one fetched;
-those that not all of them fetched are printed, because a comparison is only fair between the same pages. The crawlers run in
-rounds of short runs, and a ratio is that of two runs of the same round.
+``python -m bench.page_cost`` (or ``bench/page_cost``); see README.md beside this file. nginx's log
+says which pages each one fetched; those that not all of them fetched are printed, because a
+comparison is only fair between the same pages. The crawlers run in rounds of short runs, and a
+ratio is that of two runs of the same round.
 """
 
 from __future__ import annotations
@@ -25,17 +27,32 @@ from bench.large_pages import make_large_site
 from bench.measure import Cost, measure
 
 LYCOSA = [
-    *("--delay", "0s", "--set", "politeness.adaptive_factor=0", "--set", "politeness.address_delay_s=0"),
+    *(
+        "--delay",
+        "0s",
+        "--set",
+        "politeness.adaptive_factor=0",
+        "--set",
+        "politeness.address_delay_s=0",
+    ),
     *("--allow-address", "127.0.0.0/8"),
 ]
 _MOST_SHOWN = 10
-_PAGES = 1500  # some four seconds of Lycosa: load comes and goes in minutes, and a ratio of runs minutes apart moves by a third with it
-_NEEDS = {"scrapy": ("scrapy",), "aiohttp": ("aiohttp", "selectolax", "uvloop")}  # packages; a crawler without them is left out
+# some four seconds of Lycosa: load comes and goes in minutes, and a ratio of runs minutes apart
+# moves by a third with it
+_PAGES = 1500
+# packages; a crawler without them is left out
+_NEEDS = {
+    "scrapy": ("scrapy",),
+    "aiohttp": ("aiohttp", "selectolax", "uvloop"),
+}
 
 
 @dataclass
 class Contestant:
-    """A crawler: its name, what it does, its command for a start URL and a folder of its own, and what came of its runs."""
+    """A crawler: its name, what it does, its command for a start URL and a folder of its own,
+    and what came of its runs.
+    """
 
     name: str
     does: str
@@ -59,7 +76,14 @@ def _python(module: str) -> Callable[[str, Path], list[str]]:
 
 def lycosa_command(url: str, folder: Path) -> list[str]:
     """As its users start it."""
-    return [str(Path(sys.executable).with_name("lycosa")), "crawl", url, "--dir", str(folder / "crawl"), *LYCOSA]
+    return [
+        str(Path(sys.executable).with_name("lycosa")),
+        "crawl",
+        url,
+        "--dir",
+        str(folder / "crawl"),
+        *LYCOSA,
+    ]
 
 
 def _checkout(root: Path) -> Callable[[str, Path], list[str]]:
@@ -67,9 +91,14 @@ def _checkout(root: Path) -> Callable[[str, Path], list[str]]:
     program = root / ".venv" / "bin" / "lycosa"
     if not program.exists():
         raise SystemExit(f"{program} is not there: run script/setup in {root} first")
-    version = subprocess.run([program.with_name("python"), "-VV"], check=True, capture_output=True, text=True).stdout.strip()
+    version = subprocess.run(
+        [program.with_name("python"), "-VV"], check=True, capture_output=True, text=True
+    ).stdout.strip()
     if version != f"Python {sys.version}".replace("\n", ""):
-        print(f"note: the other checkout runs on another Python, which a ratio then measures too: {version}")
+        print(
+            "note: the other checkout runs on another Python, which a ratio then measures too:"
+            f" {version}"
+        )
     return lambda url, folder: [str(program), "crawl", url, "--dir", str(folder / "crawl"), *LYCOSA]
 
 
@@ -79,34 +108,73 @@ def _floor(url: str, folder: Path) -> list[str]:
 
 def _wget2(url: str, folder: Path) -> list[str]:
     others = "*.css,*.js,*.png,*.svg,*.gif,*.jpg,*.ico,*.zip,*.txt,*.pdf"
-    command = ["wget2", "-q", "-r", "-l", "inf", "--max-threads=16", "--reject", others, "-P", str(folder)]
+    command = [
+        "wget2",
+        "-q",
+        "-r",
+        "-l",
+        "inf",
+        "--max-threads=16",
+        "--reject",
+        others,
+        "-P",
+        str(folder),
+    ]
     if ca_file := os.environ.get("SSL_CERT_FILE"):
         command.append(f"--ca-certificate={ca_file}")
     return [*command, url]
 
 
 def contestants(names: Iterable[str], against: Path | None) -> list[Contestant]:
-    """Those that were asked for and are installed, Lycosa first: the floor needs its list of pages."""
+    """Those that were asked for and are installed, Lycosa first: the floor needs its list of
+    pages.
+    """
     known = [
-        Contestant("lycosa", "everything on: robots, state, dedup, language, WARC, CDXJ, Parquet, WET", lycosa_command),
-        Contestant("scrapy", "LinkExtractor, follows links and counts; stores nothing", _python("bench.crawlers.scrapy_links")),
-        Contestant("aiohttp", "aiohttp + selectolax on uvloop: fetches and follows links", _python("bench.crawlers.aiohttp_links")),
+        Contestant(
+            "lycosa",
+            "everything on: robots, state, dedup, language, WARC, CDXJ, Parquet, WET",
+            lycosa_command,
+        ),
+        Contestant(
+            "scrapy",
+            "LinkExtractor, follows links and counts; stores nothing",
+            _python("bench.crawlers.scrapy_links"),
+        ),
+        Contestant(
+            "aiohttp",
+            "aiohttp + selectolax on uvloop: fetches and follows links",
+            _python("bench.crawlers.aiohttp_links"),
+        ),
         Contestant("floor", "libcurl + turbohtml alone, pages known beforehand", _floor),
     ]
-    known = [each for each in known if all(find_spec(package) for package in _NEEDS.get(each.name, ()))]
+    known = [
+        each for each in known if all(find_spec(package) for package in _NEEDS.get(each.name, ()))
+    ]
     if shutil.which("wget2"):
         # Its code 8 says that some URL was answered with an error, as broken links are.
-        known.append(Contestant("wget2", "wget2 -r -l inf (C): follows links, writes files", _wget2, good_codes=(0, 8)))
+        known.append(
+            Contestant(
+                "wget2",
+                "wget2 -r -l inf (C): follows links, writes files",
+                _wget2,
+                good_codes=(0, 8),
+            )
+        )
     if against is not None:
         known.insert(1, Contestant("other", f"Lycosa of {against}", _checkout(against.resolve())))
     wanted = set(names)
     if unknown := wanted - {each.name for each in known}:
-        raise SystemExit(f"not here: {', '.join(sorted(unknown))}; there are: {', '.join(each.name for each in known)}")
+        raise SystemExit(
+            f"not here: {', '.join(sorted(unknown))}; there are:"
+            f" {', '.join(each.name for each in known)}"
+        )
     return [each for each in known if not wanted or each.name in wanted]
 
 
 def run_once(each: Contestant, server: site.Nginx, folder: Path, counts: bool = True) -> None:
-    """One run of one crawler in a folder that is deleted afterwards; a run that does not count warms the caches."""
+    """One run of one crawler in a folder that is deleted afterwards; a run that does not count
+    warms the caches.
+    """
     own = folder / each.name
     shutil.rmtree(own, ignore_errors=True)
     own.mkdir()
@@ -114,24 +182,42 @@ def run_once(each: Contestant, server: site.Nginx, folder: Path, counts: bool = 
     cost = measure(each.command(server.url, own), folder / f"{each.name}.log")
     pages, each.requests = server.pages_since_last_call()
     if cost.code not in each.good_codes:
-        raise SystemExit(f"{each.name} ended with {cost.code}:\n{(folder / f'{each.name}.log').read_text()[-3000:]}")
+        raise SystemExit(
+            f"{each.name} ended with"
+            f" {cost.code}:\n{(folder / f'{each.name}.log').read_text()[-3000:]}"
+        )
     if cost.seen_s > cost.cpu_s + 0.5:
-        raise SystemExit(f"{each.name}: /proc showed {cost.seen_s:.2f} s, more than the {cost.cpu_s:.2f} s that were accounted for")
+        raise SystemExit(
+            f"{each.name}: /proc showed {cost.seen_s:.2f} s, more than the {cost.cpu_s:.2f} s that"
+            " were accounted for"
+        )
     if each.pages and pages != each.pages:
         print(f"note: {each.name} fetched {len(pages)} pages this time, {len(each.pages)} before")
     each.pages = pages
     if counts:
         each.costs.append(cost)
     if each.name == "lycosa":
-        (folder / "urls").write_text("\n".join(server.url.rstrip("/") + path for path in sorted(pages)))
+        (folder / "urls").write_text(
+            "\n".join(server.url.rstrip("/") + path for path in sorted(pages))
+        )
     shutil.rmtree(own)
-    resumed = f", {server.resumed} of {each.requests} TLS sessions resumed" if server.resumed else ""
+    resumed = (
+        f", {server.resumed} of {each.requests} TLS sessions resumed" if server.resumed else ""
+    )
     remark = resumed if counts else f"{resumed}, not counted"
-    print(f"  {each.name:8} {len(pages):6} pages {cost.cpu_s:7.2f} s CPU {cost.wall_s:7.2f} s{remark}", flush=True)
+    print(
+        f"  {each.name:8} {len(pages):6} pages {cost.cpu_s:7.2f} s CPU {cost.wall_s:7.2f}"
+        f" s{remark}",
+        flush=True,
+    )
 
 
-def run_rounds(runners: Sequence[Contestant], rounds: int, server: site.Nginx, folder: Path) -> None:
-    """Each crawler once a round, first in another one each time: what else the machine does then concerns all of them alike."""
+def run_rounds(
+    runners: Sequence[Contestant], rounds: int, server: site.Nginx, folder: Path
+) -> None:
+    """Each crawler once a round, first in another one each time: what else the machine does then
+    concerns all of them alike.
+    """
     for each in runners:
         run_once(each, server, folder, counts=False)
     for number in range(rounds):
@@ -141,25 +227,46 @@ def run_rounds(runners: Sequence[Contestant], rounds: int, server: site.Nginx, f
 
 
 def ratios(each: Contestant, base: Contestant) -> list[float]:
-    """The cost of a page against that of ``base`` in the same round, round by round, in ascending order."""
+    """The cost of a page against that of ``base`` in the same round, round by round, in
+    ascending order.
+    """
     return sorted(own / other for own, other in zip(each.page_ms(), base.page_ms(), strict=True))
 
 
 def print_table(runners: list[Contestant]) -> None:
     """Costs and ratios, medians of the rounds with the smallest and the largest."""
     base = next((each for each in runners if each.name == "lycosa"), runners[0])
-    columns = ("", 8), ("pages", 6), ("requests", 8), ("user s", 7), ("sys s", 6), ("wall s", 7), ("procs", 5), ("ms/page", 8)
-    print("\n" + " ".join(f"{title:>{width}}" for title, width in (*columns, ("spread", 13), (f"of {base.name}", 9), ("spread", 13))))
+    columns = (
+        ("", 8),
+        ("pages", 6),
+        ("requests", 8),
+        ("user s", 7),
+        ("sys s", 6),
+        ("wall s", 7),
+        ("procs", 5),
+        ("ms/page", 8),
+    )
+    print(
+        "\n"
+        + " ".join(
+            f"{title:>{width}}"
+            for title, width in (*columns, ("spread", 13), (f"of {base.name}", 9), ("spread", 13))
+        )
+    )
     for each in runners:
         cost = sorted(each.costs, key=lambda cost: cost.cpu_s)[len(each.costs) // 2]
         spread = f"{min(each.page_ms()):.2f} - {max(each.page_ms()):.2f}"
         used = f"{cost.user_s:7.2f} {cost.system_s:6.2f} {cost.wall_s:7.2f} {cost.processes:5}"
         print(
-            f"{each.name:8} {len(each.pages):6} {each.requests:8} {used} {each.median_ms():8.3f} {spread:>13} {_told(ratios(each, base))}"
+            f"{each.name:8} {len(each.pages):6} {each.requests:8} {used} {each.median_ms():8.3f}"
+            f" {spread:>13} {_told(ratios(each, base))}"
         )
     for each in runners:
         print(f"  {each.name}: {each.does}")
-    for other, text, wanted in (("scrapy", "Scrapy / Lycosa", "wanted: at least 8"), ("floor", "Lycosa / floor", "wanted: at most 4")):
+    for other, text, wanted in (
+        ("scrapy", "Scrapy / Lycosa", "wanted: at least 8"),
+        ("floor", "Lycosa / floor", "wanted: at most 4"),
+    ):
         found = next((each for each in runners if each.name == other), None)
         if found is not None and base.name == "lycosa":
             pair = (found, base) if other == "scrapy" else (base, found)
@@ -174,25 +281,73 @@ def print_differences(runners: list[Contestant]) -> None:
     """Pages that one of them fetched and another did not."""
     base = runners[0]
     for each in runners[1:]:
-        for who, missed, by in ((base, base.pages - each.pages, each), (each, each.pages - base.pages, base)):
+        for who, missed, by in (
+            (base, base.pages - each.pages, each),
+            (each, each.pages - base.pages, base),
+        ):
             if missed:
-                shown = ", ".join(sorted(missed)[:_MOST_SHOWN]) + (" ..." if len(missed) > _MOST_SHOWN else "")
+                shown = ", ".join(sorted(missed)[:_MOST_SHOWN]) + (
+                    " ..." if len(missed) > _MOST_SHOWN else ""
+                )
                 print(f"{len(missed)} pages of {who.name} that {by.name} did not fetch: {shown}")
     if all(each.pages == base.pages for each in runners):
         print("all fetched the same pages")
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="bench/page_cost", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=5, metavar="N", help="rounds; in each, every crawler runs once [5]")
-    parser.add_argument("--pages", type=int, default=0, metavar="N", help=f"pages of a made site, of 53 KB each [{_PAGES}]")
-    parser.add_argument("--size", type=int, default=0, metavar="KB", help="made pages so large, with markup and data as portals have them")
-    parser.add_argument("--tls", action="store_true", help="over TLS with a certificate of its own, a new connection for each request")
-    parser.add_argument("--docs", default="", help="installed documentation instead of a made site: java,python,pg, or all")
-    parser.add_argument("--only", default="", help="crawlers: lycosa,scrapy,aiohttp,floor,wget2,other [all that are installed]")
-    parser.add_argument("--against", type=Path, metavar="DIR", help="another checkout of Lycosa as one more crawler, named 'other'")
+    parser = argparse.ArgumentParser(
+        prog="bench/page_cost",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--runs",
+        type=int,
+        default=5,
+        metavar="N",
+        help="rounds; in each, every crawler runs once [5]",
+    )
+    parser.add_argument(
+        "--pages",
+        type=int,
+        default=0,
+        metavar="N",
+        help=f"pages of a made site, of 53 KB each [{_PAGES}]",
+    )
+    parser.add_argument(
+        "--size",
+        type=int,
+        default=0,
+        metavar="KB",
+        help="made pages so large, with markup and data as portals have them",
+    )
+    parser.add_argument(
+        "--tls",
+        action="store_true",
+        help="over TLS with a certificate of its own, a new connection for each request",
+    )
+    parser.add_argument(
+        "--docs",
+        default="",
+        help="installed documentation instead of a made site: java,python,pg, or all",
+    )
+    parser.add_argument(
+        "--only",
+        default="",
+        help="crawlers: lycosa,scrapy,aiohttp,floor,wget2,other [all that are installed]",
+    )
+    parser.add_argument(
+        "--against",
+        type=Path,
+        metavar="DIR",
+        help="another checkout of Lycosa as one more crawler, named 'other'",
+    )
     parser.add_argument("--no-gzip", action="store_true", help="nginx sends pages as they are")
-    parser.add_argument("--stages", action="store_true", help="where Lycosa's time goes, by a sampling profiler; nothing else is run")
+    parser.add_argument(
+        "--stages",
+        action="store_true",
+        help="where Lycosa's time goes, by a sampling profiler; nothing else is run",
+    )
     return parser.parse_args()
 
 
@@ -211,7 +366,9 @@ def make_site(root: Path, pages: int, size_kb: int, docs: str) -> None:
 
 
 def write_bytecode(runners: Iterable[Contestant]) -> None:
-    """Installed packages come with their bytecode, a fresh environment may not: compiling must not count as a start."""
+    """Installed packages come with their bytecode, a fresh environment may not: compiling must
+    not count as a start.
+    """
     os.environ["PYTHONDONTWRITEBYTECODE"] = ""
     modules = [
         "lycosa.cli.crawl",
@@ -221,9 +378,14 @@ def write_bytecode(runners: Iterable[Contestant]) -> None:
         "py3langid.langid",
     ]
     modules += [f"bench.crawlers.{each.name}_links" for each in runners if each.name in _NEEDS]
-    modules += ["scrapy.crawler", "twisted.internet.asyncioreactor"] if any(each.name == "scrapy" for each in runners) else []
+    modules += (
+        ["scrapy.crawler", "twisted.internet.asyncioreactor"]
+        if any(each.name == "scrapy" for each in runners)
+        else []
+    )
     subprocess.run([sys.executable, "-c", f"import {', '.join(modules)}"], check=True)
-    # "other" is run from its own checkout, whose bytecode its first run, which is not counted, writes.
+    # "other" is run from its own checkout, whose bytecode its first run, which is not counted,
+    # writes.
 
 
 def main() -> None:
@@ -236,9 +398,16 @@ def main() -> None:
         folder = Path(name)
         folder.chmod(0o755)  # nginx's worker is another user when this is root
         make_site(folder / "site", options.pages, options.size, options.docs)
-        with site.Nginx(folder / "site", folder / "nginx", not options.no_gzip, tls=options.tls, keeps=not options.tls) as server:
+        with site.Nginx(
+            folder / "site",
+            folder / "nginx",
+            not options.no_gzip,
+            tls=options.tls,
+            keeps=not options.tls,
+        ) as server:
             if options.tls:
-                os.environ["SSL_CERT_FILE"] = str(server.certificate)  # OpenSSL's own name for it: all but wget2 go by that
+                # OpenSSL's own name for it: all but wget2 go by that
+                os.environ["SSL_CERT_FILE"] = str(server.certificate)
             if options.stages:
                 from bench.stages import print_stages
 

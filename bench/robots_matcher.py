@@ -1,9 +1,11 @@
-"""What a robots.txt costs: reading it, compiling its rules, and each judgement; on real files, and on files made to be expensive.
+"""What a robots.txt costs: reading it, compiling its rules, and each judgement; on real files, and
+on files made to be expensive.
 
     python -m bench.robots_matcher [--runs 5] [--against SRC]
 
-``--against`` names the ``src`` folder of another checkout, which is measured in turns with this one: a run of one, a run of the other.
-Each run is a process of its own; figures are CPU time, and the medians of all runs, with the least and the most.
+``--against`` names the ``src`` folder of another checkout, which is measured in turns with this
+one: a run of one, a run of the other. Each run is a process of its own; figures are CPU time, and
+the medians of all runs, with the least and the most.
 """
 
 from __future__ import annotations
@@ -74,7 +76,10 @@ def _real() -> dict[str, float]:
     read_s, rules = _timed(lambda: [parse_robots(body, "lycosa") for body in bodies])
     compile_s, matchers = _timed(lambda: [Matcher(each) for each in rules])
     chance = Random(7)
-    questions = [list(islice(_questions([rule[1] for rule in each.rules], chance), _QUESTIONS)) for each in rules]
+    questions = [
+        list(islice(_questions([rule[1] for rule in each.rules], chance), _QUESTIONS))
+        for each in rules
+    ]
     asked = sum(map(len, questions))
 
     def ask() -> float:
@@ -99,8 +104,20 @@ def _real() -> dict[str, float]:
 
 def _questions(patterns: list[str], chance: Random) -> Iterator[str]:
     while True:
-        path = chance.choice(patterns or ["/"]).replace("*", chance.choice(("", "x", "a/b", "?q=1&", "index.html"))).removesuffix("$")
-        yield chance.choice(("/", path + "index.html", path, f"/{chance.getrandbits(40):x}/a.html?b=c", path[: len(path) // 2]))
+        path = (
+            chance.choice(patterns or ["/"])
+            .replace("*", chance.choice(("", "x", "a/b", "?q=1&", "index.html")))
+            .removesuffix("$")
+        )
+        yield chance.choice(
+            (
+                "/",
+                path + "index.html",
+                path,
+                f"/{chance.getrandbits(40):x}/a.html?b=c",
+                path[: len(path) // 2],
+            )
+        )
 
 
 def _hostile() -> dict[str, float]:
@@ -116,7 +133,9 @@ def _hostile() -> dict[str, float]:
         figures[f"{name}: compiling, ms"] = compile_s * 1e3
         for size in (70, 2000):
             ask = partial(matcher.judge, "/" + (letters * size)[:size])
-            figures[f"{name}: a judgement of {size} octets, ms"] = min(_timed(ask)[0] for _ in range(3)) * 1e3
+            figures[f"{name}: a judgement of {size} octets, ms"] = (
+                min(_timed(ask)[0] for _ in range(3)) * 1e3
+            )
     return figures
 
 

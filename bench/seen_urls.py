@@ -1,7 +1,8 @@
 """What URL-seen and the stores beneath it cost: ``python bench/seen_urls.py [millions ...]``.
 
-Prints, for each number of known URLs, microseconds a link in page-sized and commit-sized batches of which 12 % are new, memory, file
-size, the time of a merge; then RocksDB writes and look-ups, and the near-duplicate index. CPU time of the calling thread.
+Prints, for each number of known URLs, microseconds a link in page-sized and commit-sized batches of
+which 12 % are new, memory, file size, the time of a merge; then RocksDB writes and look-ups, and
+the near-duplicate index. CPU time of the calling thread.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ def _batches(known: Hashes, size: int, count: int, chance: np.random.Generator) 
     new = round(size * NEW)
     made = []
     for _ in range(count):
-        batch = np.concatenate((known[chance.integers(0, len(known), size - new)], _random(new, chance)))
+        batch = np.concatenate(
+            (known[chance.integers(0, len(known), size - new)], _random(new, chance))
+        )
         made.append(batch[chance.permutation(size)])
     return made
 
@@ -46,7 +49,10 @@ def bench_seen(name: str, seen: SeenUrls, known: Hashes, chance: np.random.Gener
     """One implementation at one size."""
     start = perf_counter()
     seen.rebuild((known[first : first + 100_000] for first in range(0, len(known), 100_000)), 0)
-    print(f"  {name}: rebuild {perf_counter() - start:.2f} s, file {seen.snapshot().disk_bytes / len(known):.2f} bytes a URL")
+    print(
+        f"  {name}: rebuild {perf_counter() - start:.2f} s, file"
+        f" {seen.snapshot().disk_bytes / len(known):.2f} bytes a URL"
+    )
     commit = 0
     for size, count in ((100, 1000), (50_000, 4)):
         spent = 0.0
@@ -56,7 +62,10 @@ def bench_seen(name: str, seen: SeenUrls, known: Hashes, chance: np.random.Gener
                 commit += 1
                 spent += _time(lambda commit=commit: seen.seal(commit))  # type: ignore[misc]
         memory = seen.snapshot().memory_bytes / 1e6
-        print(f"    batches of {size:6}: {spent / size / count * 1e6:.3f} us a link; {memory:.1f} MB in memory")
+        print(
+            f"    batches of {size:6}: {spent / size / count * 1e6:.3f} us a link; {memory:.1f} MB"
+            " in memory"
+        )
     unsaved, start = seen.snapshot().unsaved, perf_counter()
     seen.save(commit)
     print(f"    save of {unsaved} new: {perf_counter() - start:.2f} s")
@@ -68,12 +77,25 @@ def bench_store(folder: Path, chance: np.random.Generator) -> None:
     store = RocksKeyValue(folder, SharedCache())
     keys = [b"U" + chance.bytes(16) for _ in range(200_000)]
     values = [chance.bytes(60) + bytes(60) for _ in range(1000)]
-    commits = [list(zip(keys[first : first + 1000], values, strict=True)) for first in range(0, len(keys), 1000)]
-    print(f"  write {_time(lambda: [store.write(commit) for commit in commits] and None) / len(keys) * 1e6:.2f} us a row")
+    commits = [
+        list(zip(keys[first : first + 1000], values, strict=True))
+        for first in range(0, len(keys), 1000)
+    ]
+    print(
+        "  write"
+        f" {_time(lambda: [store.write(commit) for commit in commits] and None) / len(keys) * 1e6:.2f}"
+        " us a row"
+    )
     asked = [keys[place] for place in chance.integers(0, len(keys), 20_000)]
-    print(f"  get, known {_time(lambda: [store.get(key) for key in asked] and None) / len(asked) * 1e6:.2f} us")
+    print(
+        "  get, known"
+        f" {_time(lambda: [store.get(key) for key in asked] and None) / len(asked) * 1e6:.2f} us"
+    )
     absent = [b"U" + chance.bytes(16) for _ in range(20_000)]
-    print(f"  get, absent {_time(lambda: [store.get(key) for key in absent] and None) / len(absent) * 1e6:.2f} us")
+    print(
+        "  get, absent"
+        f" {_time(lambda: [store.get(key) for key in absent] and None) / len(absent) * 1e6:.2f} us"
+    )
     store.close()
 
 
@@ -99,7 +121,10 @@ class _Overlay:
 def bench_near(folder: Path, count: int, chance: np.random.Generator) -> None:
     """Find and remember, a commit every 400."""
     overlay = _Overlay(RocksKeyValue(folder, SharedCache()))
-    index, original = NearIndex(lambda key: overlay), Original("https://example.org/a/page.html", 1_700_000_000_000_000, "<urn:uuid:0>")
+    index, original = (
+        NearIndex(lambda key: overlay),
+        Original("https://example.org/a/page.html", 1_700_000_000_000_000, "<urn:uuid:0>"),
+    )
     spent = 0.0
     for number, simhash in enumerate(_random(count, chance).tolist()):
         start = thread_time()
@@ -121,11 +146,19 @@ def main(millions: list[float]) -> None:
             known = _random(int(size * 1e6), chance)
             print(f"{size:g} million known")
             bench_seen("sorted", SortedSeenUrls(folder / f"sorted{size}"), known, chance)
-            bench_seen("bloom, not confirmed", BloomSeenUrls(folder / f"bloom{size}", len(known), 0.001), known, chance)
+            bench_seen(
+                "bloom, not confirmed",
+                BloomSeenUrls(folder / f"bloom{size}", len(known), 0.001),
+                known,
+                chance,
+            )
         print("RocksDB")
         bench_store(folder / "store", chance)
         bench_near(folder / "near", 50_000, chance)
-    print(f"most memory of the process {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
+    print(
+        "most memory of the process"
+        f" {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB"
+    )
 
 
 if __name__ == "__main__":

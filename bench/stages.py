@@ -1,7 +1,9 @@
-"""Where a crawl's CPU time goes, by stage: samples of CPU time of all its Python processes (``sampler/sitecustomize.py``).
+"""Where a crawl's CPU time goes, by stage: samples of CPU time of all its Python processes
+(``sampler/sitecustomize.py``).
 
-A sample belongs to the stage of its innermost frame that is ours; what a library does for a stage counts there. Time of threads that
-libraries started for themselves (RocksDB's compaction) is a line of its own.
+A sample belongs to the stage of its innermost frame that is ours; what a library does for a stage
+counts there. Time of threads that libraries started for themselves (RocksDB's compaction) is a line
+of its own.
 """
 
 from __future__ import annotations
@@ -85,7 +87,10 @@ def print_stages(command: Callable[[str, Path], list[str]], url: str, folder: Pa
     shutil.rmtree(folder / "plain")
     samples = folder / "samples"
     samples.mkdir()
-    paths = [str(Path(__file__).with_name("sampler")), *filter(None, [os.environ.get("PYTHONPATH")])]
+    paths = [
+        str(Path(__file__).with_name("sampler")),
+        *filter(None, [os.environ.get("PYTHONPATH")]),
+    ]
     env = {"PAGE_COST_SAMPLES": str(samples), "PYTHONPATH": os.pathsep.join(paths)}
     sampled = measure(command(url, folder / "sampled"), folder / "sampled.log", env)
     print_table(plain, sampled, samples)
@@ -108,9 +113,12 @@ def print_table(plain: Cost, sampled: Cost, folder: Path) -> None:
     """Shares of the samples, and seconds scaled to the cost of the run that was not disturbed."""
     stages, functions = read_stacks(folder)
     total = stages.total()
-    print(f"\nalone: {plain.cpu_s:.2f} s CPU ({plain.user_s:.2f} user, {plain.system_s:.2f} system)")
     print(
-        f"sampled: {sampled.cpu_s:.2f} s CPU, {total / 1e9:.2f} s of them in samples; the rest is sampling itself, and interpreters' starts"
+        f"\nalone: {plain.cpu_s:.2f} s CPU ({plain.user_s:.2f} user, {plain.system_s:.2f} system)"
+    )
+    print(
+        f"sampled: {sampled.cpu_s:.2f} s CPU, {total / 1e9:.2f} s of them in samples; the rest is"
+        " sampling itself, and interpreters' starts"
     )
     print(f"\n{'stage':42} {'share':>6} {'s':>7}")
     for stage, ns in stages.most_common():
@@ -137,7 +145,9 @@ def _module(path: str) -> str:
     for package in ("lycosa", "pycurl", "aiodns"):
         _, mark, rest = path.rpartition(f"/{package}/")
         if mark and rest.endswith(".py"):
-            return f"{package}.{rest.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}"
+            return (
+                f"{package}.{rest.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}"
+            )
     return ""
 
 

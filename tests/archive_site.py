@@ -1,7 +1,8 @@
-"""A site whose answers have every form that a record must keep, on real sockets, which remembers each byte that it was asked and said.
+"""A site whose answers have every form that a record must keep, on real sockets, which remembers
+each byte that it was asked and said.
 
-Paths that begin with ``/same-`` have one body; those with an ETag answer 304 when it is sent back. The request and the answer are kept side
-by side, so that a record can be held against both.
+Paths that begin with ``/same-`` have one body; those with an ETag answer 304 when it is sent back.
+The request and the answer are kept side by side, so that a record can be held against both.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ class Exchange(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """An answer: header fields, body, and how the body is framed (length, chunked, close or none)."""
+    """An answer: header fields, body, and how the body is framed (length, chunked, close or
+    none).
+    """
 
     fields: Sequence[bytes]
     payload: bytes
@@ -46,7 +49,10 @@ class Answer(NamedTuple):
 
     def head(self) -> bytes:
         """The header block."""
-        framing = {"length": [b"Content-Length: %d" % len(self.payload)], "chunked": [b"Transfer-Encoding: chunked"]}
+        framing = {
+            "length": [b"Content-Length: %d" % len(self.payload)],
+            "chunked": [b"Transfer-Encoding: chunked"],
+        }
         return b"\r\n".join((self.status, *self.fields, *framing.get(self.framing, []), b"", b""))
 
     def body(self) -> bytes:
@@ -55,13 +61,20 @@ class Answer(NamedTuple):
             return self.payload
         cuts = range(0, len(self.payload), 1 + len(self.payload) // 3)
         chunks = (self.payload[cut : cut + 1 + len(self.payload) // 3] for cut in cuts)
-        return b"".join(b"%x;name=value\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks) + b"0\r\nX-Trailer: late\r\n\r\n"
+        return (
+            b"".join(b"%x;name=value\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks)
+            + b"0\r\nX-Trailer: late\r\n\r\n"
+        )
 
 
 def text(number: int, size: int = 3000) -> bytes:
     """A page of its own: words by number, so that none is nearly another."""
     words = Random(number)
-    return b"<p>" + " ".join(f"w{words.randrange(10**9)}" for _ in range(size // 10)).encode() + b"</p>"
+    return (
+        b"<p>"
+        + " ".join(f"w{words.randrange(10**9)}" for _ in range(size // 10)).encode()
+        + b"</p>"
+    )
 
 
 def answers() -> dict[str, Answer]:
@@ -70,12 +83,19 @@ def answers() -> dict[str, Answer]:
     large = Random(7).randbytes(200_000)
     png = b"\x89PNG\r\n\x1a\n" + Random(8).randbytes(70_000)
     mime = b"Content-Type: application/octet-stream"
-    coded = {"gzip": gzip.compress, "br": brotli.compress, "zstd": zstd.compress, "deflate": zlib.compress}
+    coded = {
+        "gzip": gzip.compress,
+        "br": brotli.compress,
+        "zstd": zstd.compress,
+        "deflate": zlib.compress,
+    }
     pages = {
         "/plain": Answer([HTML, TAG], text(1)),
         "/chunked": Answer([HTML, TAG], text(2), "chunked"),
         "/chunked-with-length": Answer([HTML, TAG, b"Content-Length: 0"], text(14), "chunked"),
-        "/chunked-with-lengths": Answer([b"content-length: 7", HTML, b"Content-Length: 7"], text(15), "chunked"),
+        "/chunked-with-lengths": Answer(
+            [b"content-length: 7", HTML, b"Content-Length: 7"], text(15), "chunked"
+        ),
         "/close": Answer([HTML, b"Connection: close"], text(3), "close"),
         "/http10": Answer([HTML], text(4), "close", b"HTTP/1.0 200 OK"),
         "/no-reason": Answer([HTML], text(5), status=b"HTTP/1.1 200"),
@@ -97,8 +117,12 @@ def answers() -> dict[str, Answer]:
         "/same-1": Answer([HTML, TAG, b"X-Other: 1"], same),
         "/same-2": Answer([HTML, TAG, b"X-Other: 2"], same, "chunked"),
         "/same-3": Answer([HTML, b"X-Other: 3"], same),
-        "/same-gzip-1": Answer([HTML, TAG, b"Content-Encoding: gzip"], gzip.compress(text(98), mtime=1)),
-        "/same-gzip-2": Answer([HTML, b"Content-Encoding: gzip"], gzip.compress(text(98), mtime=1), "chunked"),
+        "/same-gzip-1": Answer(
+            [HTML, TAG, b"Content-Encoding: gzip"], gzip.compress(text(98), mtime=1)
+        ),
+        "/same-gzip-2": Answer(
+            [HTML, b"Content-Encoding: gzip"], gzip.compress(text(98), mtime=1), "chunked"
+        ),
         "/empty-1": Answer([HTML, TAG], b""),
     }
     for at, (name, encode) in enumerate(coded.items()):
@@ -106,7 +130,11 @@ def answers() -> dict[str, Answer]:
         pages[f"/{name}"] = Answer(fields, encode(text(20 + at, 30_000)))
         pages[f"/{name}-chunked"] = Answer(fields, encode(text(30 + at, 300_000)), "chunked")
     links = "".join(f'<a href="{target}">{at}</a>\n' for at, target in enumerate(pages))
-    return {"/": Answer([HTML, TAG], links.encode()), "/robots.txt": Answer([b"Content-Type: text/plain"], b"User-agent: *\n"), **pages}
+    return {
+        "/": Answer([HTML, TAG], links.encode()),
+        "/robots.txt": Answer([b"Content-Type: text/plain"], b"User-agent: *\n"),
+        **pages,
+    }
 
 
 class ArchiveSite:
@@ -124,7 +152,9 @@ class ArchiveSite:
     def talk(self, address: str, request: bytes, connection: socket.socket) -> bool:
         """Answers a request; whether the connection is kept."""
         target = request.split(b" ", 2)[1].decode()
-        answer = self.answers.get(target) or Answer([HTML], b"<p>nothing", status=b"HTTP/1.1 404 Not Found")
+        answer = self.answers.get(target) or Answer(
+            [HTML], b"<p>nothing", status=b"HTTP/1.1 404 Not Found"
+        )
         if TAG in answer.fields and b'\r\nIf-None-Match: "1"\r\n' in request:
             answer = Answer([TAG], b"", "none", b"HTTP/1.1 304 Not Modified")
         url = f"http://{address}:{self.port}{target}"
@@ -152,7 +182,9 @@ def archive_site(*addresses: str) -> Iterator[ArchiveSite]:
                     buffer += received
                 request, _, buffer = buffer.partition(b"\r\n\r\n")
                 try:
-                    kept = site.talk(self.server.server_address[0], request + b"\r\n\r\n", self.request)
+                    kept = site.talk(
+                        self.server.server_address[0], request + b"\r\n\r\n", self.request
+                    )
                 except ConnectionError:
                     return  # who asked has enough
 

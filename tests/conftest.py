@@ -1,4 +1,6 @@
-"""Makes the helper modules of this folder importable from every kind of test, and lets the programs that tests start hear signals."""
+"""Makes the helper modules of this folder importable from every kind of test, and lets the
+programs that tests start hear signals.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,15 @@ import shutil
 import signal
 import tempfile
 
-# Tests that run at the same time use the same loopback addresses: their crawls must not share a table of addresses.
+# Tests that run at the same time use the same loopback addresses: their crawls must not share a
+# table of addresses.
 _RUNTIME = tempfile.mkdtemp(prefix="lycosa-tests-")
 os.environ["LYCOSA_RUNTIME_DIR"] = _RUNTIME
 atexit.register(shutil.rmtree, _RUNTIME, ignore_errors=True)
 
-# A job in the background (``nohup``, ``&`` of a script) ignores these, and so would every program that it starts. A handler that does
-# nothing keeps it so for the tests themselves; a new program has the default.
+# A job in the background (``nohup``, ``&`` of a script) ignores these, and so would every program
+# that it starts. A handler that does nothing keeps it so for the tests themselves; a new program
+# has the default.
 for number in (signal.SIGINT, signal.SIGHUP):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, lambda *_: None)

@@ -1,8 +1,10 @@
-"""A small world of coordinators and nodes: the real ``Coordinator`` and ``NodePlan``, small workers over logs that fence, a network.
+"""A small world of coordinators and nodes: the real ``Coordinator`` and ``NodePlan``, small workers
+over logs that fence, a network.
 
-Messages wait in the network until they are delivered, in any order, twice, or never. Several coordinators may live at once; only the last
-that claimed can write records. A worker claims its shard's log when it starts, and all that it does is a commit there. ``World`` checks
-after each step what must always hold; ``heal`` lets everything arrive and expects the crawl to come to its end.
+Messages wait in the network until they are delivered, in any order, twice, or never. Several
+coordinators may live at once; only the last that claimed can write records. A worker claims its
+shard's log when it starts, and all that it does is a commit there. ``World`` checks after each step
+what must always hold; ``heal`` lets everything arrive and expects the crawl to come to its end.
 """
 
 from __future__ import annotations
@@ -13,8 +15,28 @@ from typing import Any
 
 from lycosa.cluster.control import EndSaved, Record, folded
 from lycosa.cluster.coordinator import Coordinator
-from lycosa.cluster.messages import CALLER, CONTROL, Answered, Ask, Assignments, NoMoreAsks, Outgoing, Said, Superseded, ToCoordinator
-from lycosa.cluster.node_plan import Act, Died, Machine, NodePlan, Reply, StartWorker, TellCoordinator, TellWorker
+from lycosa.cluster.messages import (
+    CALLER,
+    CONTROL,
+    Answered,
+    Ask,
+    Assignments,
+    NoMoreAsks,
+    Outgoing,
+    Said,
+    Superseded,
+    ToCoordinator,
+)
+from lycosa.cluster.node_plan import (
+    Act,
+    Died,
+    Machine,
+    NodePlan,
+    Reply,
+    StartWorker,
+    TellCoordinator,
+    TellWorker,
+)
 from lycosa.cluster.rules import ClusterRules
 from lycosa.cluster.worker_messages import (
     Ended,
@@ -79,14 +101,26 @@ class Worker:
     def status(self) -> WorkerStatus:
         permits = self.permits
         return WorkerStatus(
-            self.term, permits.counted, permits.serial, permits.may, permits.is_waiting, self.expects_more, self.places, self.settings
+            self.term,
+            permits.counted,
+            permits.serial,
+            permits.may,
+            permits.is_waiting,
+            self.expects_more,
+            self.places,
+            self.settings,
         )
 
     def report(self) -> list[FromWorker]:
         if self.is_idle:
             self.permits.return_unused()
         log = self.log
-        progress = Progress(captures=log.captures + self.pending, committed=log.captures, commits=log.commits, is_idle=self.is_idle)
+        progress = Progress(
+            captures=log.captures + self.pending,
+            committed=log.captures,
+            commits=log.commits,
+            is_idle=self.is_idle,
+        )
         joined = [Joined(self.joined_before, list(self.joined))] if self.joined else []
         return [self.status(), *joined, progress]
 
@@ -97,7 +131,9 @@ class Worker:
             self.pending += 1
 
     def commit(self, post_to: int | None = None, find: str = "") -> bool:
-        """Commits what it captured; with ``post_to`` each page leads to another one there. False when it is fenced."""
+        """Commits what it captured; with ``post_to`` each page leads to another one there. False
+        when it is fenced.
+        """
         if self.is_fenced:
             return False
         log = self.log
@@ -164,7 +200,11 @@ class Node:
         self.workers: dict[int, Worker] = {}
 
     def tick(self) -> None:
-        self.do(self.plan.tick(self.world.now, Machine(self.world.now + self.ahead_s, self.free, self.free)))
+        self.do(
+            self.plan.tick(
+                self.world.now, Machine(self.world.now + self.ahead_s, self.free, self.free)
+            )
+        )
         for shard, worker in list(self.workers.items()):
             for message in worker.report():
                 self.do(self.plan.worker_said(shard, message, self.world.now))
@@ -210,7 +250,9 @@ class Node:
         self.do(self.plan.worker_ended(shard, how, self.world.now))
 
     def work(self, shard: int, captures: int, post_to: int | None, find: str = "") -> None:
-        """One step of a worker: some captures, then a commit; or its end, when it was told to stop."""
+        """One step of a worker: some captures, then a commit; or its end, when it was told to
+        stop.
+        """
         worker = self.workers.get(shard)
         if worker is None:
             return
@@ -225,7 +267,9 @@ class Node:
 class World:
     """Nodes, coordinators and what is between them."""
 
-    def __init__(self, nodes: int = 3, shards: int = 3, max_pages: int = 0, rules: ClusterRules = RULES) -> None:
+    def __init__(
+        self, nodes: int = 3, shards: int = 3, max_pages: int = 0, rules: ClusterRules = RULES
+    ) -> None:
         self.now = 1000.0
         self.rules = rules
         self.limits = LimitSection(max_pages=max_pages)
@@ -234,7 +278,8 @@ class World:
         self.coordinators: dict[int, Coordinator] = {}
         self.control: list[Record] = []
         self.claims = 0
-        self.told: defaultdict[int, set[tuple[int, str]]] = defaultdict(set)  # by assignment: shards and nodes that were told so
+        # by assignment: shards and nodes that were told so
+        self.told: defaultdict[int, set[tuple[int, str]]] = defaultdict(set)
         self.asked: dict[str, Seeds] = {}
         self.answered: set[str] = set()
         self.heard_asks: defaultdict[int, set[str]] = defaultdict(set)
@@ -246,12 +291,14 @@ class World:
     def latest(self) -> Coordinator:
         return self.coordinators[self.claims]
 
-    # -- what happens -------------------------------------------------------------------------------------------------
+    # -- what happens
 
     def start_coordinator(self) -> None:
         self.claims += 1
         control = folded(self.control)
-        self.coordinators[self.claims] = Coordinator(self.claims, len(self.logs), self.limits, self.rules, self.now, control)
+        self.coordinators[self.claims] = Coordinator(
+            self.claims, len(self.logs), self.limits, self.rules, self.now, control
+        )
 
     def stop_coordinator(self, number: int) -> None:
         del self.coordinators[number]
@@ -295,7 +342,9 @@ class World:
         self.network.rotate(at)
         if receiver == CALLER:
             assert isinstance(message, Answered)
-            assert all(message.call in log.taken for log in self.logs), "answered before all had committed"
+            assert all(message.call in log.taken for log in self.logs), (
+                "answered before all had committed"
+            )
             self.answered.add(message.call)
         elif receiver in self.nodes:
             self._deliver_to_node(self.nodes[receiver], sender, message)
@@ -306,7 +355,9 @@ class World:
         before, greatest = repr(node.plan), node.plan.coordinator
         acts = node.plan.hear(message, self.now)
         if message.coordinator < greatest:
-            assert acts == [Reply(Superseded(greatest))] and repr(node.plan) == before, "an old coordinator was obeyed"
+            assert acts == [Reply(Superseded(greatest))] and repr(node.plan) == before, (
+                "an old coordinator was obeyed"
+            )
         node.do(acts, sender)
 
     def _deliver_to_coordinator(self, number: int, sender: str, message: ToCoordinator) -> None:
@@ -314,17 +365,21 @@ class World:
             self.heard_asks[number].add(message.request.call)
         self._carry(number, self.coordinators[number].hear(sender, message, self.now))
 
-    # -- what must hold -----------------------------------------------------------------------------------------------
+    # -- what must hold
 
     def _check_record(self, number: int, record: object) -> None:
         if not isinstance(record, EndSaved):
             return
         self.ends.append(record.end)
         if record.end == "finished":
-            assert all(call in log.taken for call in self.heard_asks[number] for log in self.logs), "the end, with a request unanswered"
+            assert all(
+                call in log.taken for call in self.heard_asks[number] for log in self.logs
+            ), "the end, with a request unanswered"
             assert not sum(log.work + log.inbox for log in self.logs), "the end, with work left"
             coordinator = self.coordinators[number]
-            assert all(coordinator.owner_of(shard) for shard in range(len(self.logs))), "the end, with a shard without an owner"
+            assert all(coordinator.owner_of(shard) for shard in range(len(self.logs))), (
+                "the end, with a shard without an owner"
+            )
 
     def check(self) -> None:
         """After each step."""
@@ -334,10 +389,21 @@ class World:
             assert sum(log.captures for log in self.logs) <= limit
             assert sum(permit.captures for permit in folded(self.control).permits.values()) <= limit
         for log in self.logs:
-            assert log.claims == sorted(log.claims), "a lower assignment claimed behind a greater one"
+            assert log.claims == sorted(log.claims), (
+                "a lower assignment claimed behind a greater one"
+            )
 
-    def storm(self, chance: random.Random, seconds: float, loss: float = 0.08, deaths: float = 0.02, posts: float = 0.5) -> None:
-        """A network that delays, loses and repeats, for a while. Workers work meanwhile, and die; so do nodes, more rarely."""
+    def storm(
+        self,
+        chance: random.Random,
+        seconds: float,
+        loss: float = 0.08,
+        deaths: float = 0.02,
+        posts: float = 0.5,
+    ) -> None:
+        """A network that delays, loses and repeats, for a while. Workers work meanwhile, and
+        die; so do nodes, more rarely.
+        """
         until = self.now + seconds
         while self.now < until:
             self.now += chance.choice((0.05, 0.3, 0.6))
@@ -370,16 +436,20 @@ class World:
                 to = chance.randrange(len(self.logs)) if chance.random() < posts else None
                 node.work(shard, chance.randint(0, 3), to, find)
 
-    # -- peace --------------------------------------------------------------------------------------------------------
+    # -- peace
 
     def heal(self, longest_s: float = 600.0) -> None:
-        """Everything arrives from now on, and one coordinator is there: the crawl comes to its end."""
+        """Everything arrives from now on, and one coordinator is there: the crawl comes to its
+        end.
+        """
         if self.claims not in self.coordinators:
             self.start_coordinator()
         self.is_closed = True
         began = self.now
         while not self.latest.is_over:
-            assert self.now - began < longest_s, f"no end: {self.latest!r} {[node.plan for node in self.nodes.values()]}"
+            assert self.now - began < longest_s, (
+                f"no end: {self.latest!r} {[node.plan for node in self.nodes.values()]}"
+            )
             self.step()
         assert self.latest.end is not None
 
@@ -387,7 +457,8 @@ class World:
         """A moment of peace."""
         self.now += seconds
         for node in self.nodes.values():
-            if "failed" in repr(node.plan):  # a worker that died ten times in a row: the operator starts the node again
+            # a worker that died ten times in a row: the operator starts the node again
+            if "failed" in repr(node.plan):
                 node.start()
             node.tick()
             for shard in list(node.workers):

@@ -1,4 +1,6 @@
-"""Whole crawls in process and in virtual time, into a real folder: what tests of everything that reads crawl folders begin with."""
+"""Whole crawls in process and in virtual time, into a real folder: what tests of everything that
+reads crawl folders begin with.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,16 @@ from lycosa.parse.inline import InlineParser
 from lycosa.ports import Parser, ResolveError, Resolver
 from lycosa.processes.session import Session
 from lycosa.reasons import Reason
-from lycosa.synthetic import Crash, Faults, Responder, Response, SyntheticFetcher, VirtualClock, VirtualOffload, run_virtual
+from lycosa.synthetic import (
+    Crash,
+    Faults,
+    Responder,
+    Response,
+    SyntheticFetcher,
+    VirtualClock,
+    VirtualOffload,
+    run_virtual,
+)
 from lycosa.worker.assembly import Ports, assemble
 
 # Identifying languages is left out: the model takes half a second to load.
@@ -46,7 +57,9 @@ def robots(*lines: str) -> Response:
 
 
 class Pages:
-    """A web given page by page; everything else is 404. A list is answered in turn, its last one for ever."""
+    """A web given page by page; everything else is 404. A list is answered in turn, its last one
+    for ever.
+    """
 
     def __init__(self, pages: Mapping[str, Response | Sequence[Response]]) -> None:
         self._pages = dict(pages)
@@ -89,8 +102,9 @@ def crawl_folder(
 ) -> End | None:
     """Crawls into ``folder`` with one worker and gives why the run ended; ``None`` when it crashed.
 
-    ``start`` is the virtual time at which the run begins (a later run of the same folder begins later). ``stop_after_s`` asks the worker to
-    stop after that long. After a crash that ``faults`` chose the folder is what a ``kill -9`` leaves: nothing that was only in memory.
+    ``start`` is the virtual time at which the run begins (a later run of the same folder begins
+    later). ``stop_after_s`` asks the worker to stop after that long. After a crash that ``faults``
+    chose the folder is what a ``kill -9`` leaves: nothing that was only in memory.
     """
     if not folder.exists():
         folder.mkdir(parents=True)
@@ -112,7 +126,9 @@ def crawl_folder(
             ports = Ports(
                 clock=clock,
                 offload=VirtualOffload(random.Random(config.seed)),
-                fetcher=SyntheticFetcher(web, clock, spool_dir=spool_folder(folder), agent=session.user_agent),
+                fetcher=SyntheticFetcher(
+                    web, clock, spool_dir=spool_folder(folder), agent=session.user_agent
+                ),
                 resolver=resolver(clock) if resolver else Names(),
                 parser=parser(ParserConfig(config.parse, config.canonical, config.agent.product)),
                 open_table=rocks_opener(8 << 20, 4 << 20),

@@ -1,7 +1,9 @@
-"""Damaged folders: a crawl that dies, whose commit logs are then deleted, emptied or cut, and that is started again.
+"""Damaged folders: a crawl that dies, whose commit logs are then deleted, emptied or cut, and that
+is started again.
 
-A start must come to the same end as an undisturbed crawl, or be refused with not one file changed; and once what was taken away is put
-back, the same command must come to that end. Real files and RocksDB, virtual time, one to four workers (``several_workers``).
+A start must come to the same end as an undisturbed crawl, or be refused with not one file changed;
+and once what was taken away is put back, the same command must come to that end. Real files and
+RocksDB, virtual time, one to four workers (``several_workers``).
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ class Kind(Enum):
 
 
 class Came(NamedTuple):
-    """What a round came to: the start was refused (with the message), or the crawl ended as it should at once."""
+    """What a round came to: the start was refused (with the message), or the crawl ended as it
+    should at once.
+    """
 
     refusal: str
     workers: int
@@ -56,13 +60,25 @@ class Came(NamedTuple):
 
 
 class DamagedCrawl:
-    """One crawl, all of which follows from the seed. ``has_statement`` False removes what says apart from the logs where they end, as a
-    folder of an earlier version has none and a disk may lose it: then tables, outputs and the other workers must tell."""
+    """One crawl, all of which follows from the seed. ``has_statement`` False removes what says
+    apart from the logs where they end, as a folder of an earlier version has none and a disk may
+    lose it: then tables, outputs and the other workers must tell.
+    """
 
     def __init__(self, seed: int, path: Path, workers: int, has_statement: bool = True) -> None:
         self._chance = random.Random(f"damage {seed} {workers}")
         self._path, self._workers, self._has_statement = path, workers, has_statement
-        self.web = SyntheticWeb(WebPlan(seed=seed, hosts=14, pages=14, page_bytes=300, links=6, cross_links=0.4, redirects=0.05))
+        self.web = SyntheticWeb(
+            WebPlan(
+                seed=seed,
+                hosts=14,
+                pages=14,
+                page_bytes=300,
+                links=6,
+                cross_links=0.4,
+                redirects=0.05,
+            )
+        )
         self.seeds = [self.web.seed_url(0), self.web.seed_url(1)]
         self.disk = Disk(self._chance)
         self._tables: list[RocksKeyValue] = []
@@ -79,13 +95,16 @@ class DamagedCrawl:
     def _open(self, folder: Path) -> KeyValue:
         folder.mkdir(parents=True, exist_ok=True)
         table = RocksKeyValue(folder, self._cache)
-        # A thread of a table that is dead must not change files while they are copied: in a real crash it dies as well.
+        # A thread of a table that is dead must not change files while they are copied: in a real
+        # crash it dies as well.
         table._db.set_options({"disable_auto_compactions": "true"})
         self._tables.append(table)
         return table
 
     def live(self, kind: Kind) -> Came:
-        """Dies once or more, is damaged, started, put right and started again. Raises ``AssertionError`` when a promise is broken."""
+        """Dies once or more, is damaged, started, put right and started again. Raises
+        ``AssertionError`` when a promise is broken.
+        """
         with self.disk.watched():
             for number in range(1, self._chance.randint(1, 3) + 1):
                 if not self._run_and_die(self._path / f"crawl-{number}"):
@@ -133,12 +152,14 @@ class DamagedCrawl:
             self._run(None)
         except (CommittedDataMissing, LogDamaged, StoreDamaged) as refusal:
             after = files_of_folder(folder)
-            changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+            changed = sorted(
+                name for name in before.keys() | after.keys() if before.get(name) != after.get(name)
+            )
             assert not changed, f"refused, but changed {changed} ({told}): {refusal}"
             return str(refusal)
         return ""
 
-    # -- damage -----------------------------------------------------------------------------------------------------
+    # -- damage
 
     def _damage(self, kind: Kind) -> str:
         logs = saved_logs(log_folder(self.crawl.folder))
@@ -149,7 +170,9 @@ class DamagedCrawl:
         if not self._has_statement:
             for path in (self.crawl.folder / "state").glob("last-commit-*"):
                 path.unlink()
-        return f"{kind.value}: workers {', '.join(str(log.worker) for log in chosen)} of {len(logs)}"
+        return (
+            f"{kind.value}: workers {', '.join(str(log.worker) for log in chosen)} of {len(logs)}"
+        )
 
     def _put_back(self, folder: Path) -> None:
         for path in (self._path / "whole").rglob("*"):

@@ -1,7 +1,9 @@
-"""robots.txt as Google's reference matcher reads it: the algorithm of google/robotstxt in the plainest Python, to ask it anything.
+"""robots.txt as Google's reference matcher reads it: the algorithm of google/robotstxt in the
+plainest Python, to ask it anything.
 
-It shares nothing with the crawler's own reading, which is quick, bounded, and follows RFC 9309 where the two differ. Each rule
-is tried on each question. The 545 answers that Google's own tests record hold it to the original (``conformance.test_robots_real``).
+It shares nothing with the crawler's own reading, which is quick, bounded, and follows RFC 9309
+where the two differ. Each rule is tried on each question. The 545 answers that Google's own tests
+record hold it to the original (``conformance.test_robots_real``).
 """
 
 from __future__ import annotations
@@ -45,7 +47,9 @@ def read(body: bytes, agent: bytes) -> Rules:
                     is_ours = names_us = True
         elif key in ("allow", "disallow") and (is_ours or is_everyones):
             has_ended = True
-            (rules.ours if is_ours else rules.everyones).append((key == "allow", _ESCAPE.sub(_escaped, value)))
+            (rules.ours if is_ours else rules.everyones).append(
+                (key == "allow", _ESCAPE.sub(_escaped, value))
+            )
     return rules._replace(names_us=names_us)
 
 
@@ -97,7 +101,9 @@ def _escaped(found: re.Match[bytes]) -> bytes:
 
 
 def _longest(rules: list[tuple[bool, bytes]], path: bytes) -> tuple[int, int]:
-    """The longest pattern that matches among those that allow, and among those that disallow; -1 for none."""
+    """The longest pattern that matches among those that allow, and among those that disallow; -1
+    for none.
+    """
     allow = disallow = -1
     for allows, pattern in rules:
         if not allows:
@@ -114,14 +120,21 @@ def _priority(pattern: bytes, path: bytes) -> int:
 
 
 def matches(pattern: bytes, path: bytes) -> bool:
-    """Whether a pattern matches the beginning of a path: ``*`` is anything, ``$`` at the end is the end."""
+    """Whether a pattern matches the beginning of a path: ``*`` is anything, ``$`` at the end is
+    the end.
+    """
     if b"*" not in pattern and not pattern.endswith(b"$"):
         return path.startswith(pattern)
     is_whole = pattern.endswith(b"$")
     pieces = (pattern[:-1] if is_whole else pattern).split(b"*")
-    ends = {len(pieces[0])} if path.startswith(pieces[0]) else set()  # where the pattern so far may end
+    # where the pattern so far may end
+    ends = {len(pieces[0])} if path.startswith(pieces[0]) else set()
     for piece in pieces[1:]:
         if not ends:
             return False
-        ends = {at + len(piece) for at in range(min(ends), len(path) - len(piece) + 1) if path.startswith(piece, at)}
+        ends = {
+            at + len(piece)
+            for at in range(min(ends), len(path) - len(piece) + 1)
+            if path.startswith(piece, at)
+        }
     return (len(path) in ends) if is_whole else bool(ends)

@@ -1,12 +1,15 @@
-"""Seeded histories: a crawl by one to three workers that dies, loses packets and its disk, and must come to what the web's own survey says.
+"""Seeded histories: a crawl by one to three workers that dies, loses packets and its disk, and must
+come to what the web's own survey says.
 
-What ``kill -9`` or a loss of power leaves is taken literally: at a crash the folder is copied as it is at that instant, the files that are
-appended to are cut somewhere behind what was synced (or their last bytes are rubbish), tables lack what was not flushed. Beside it: lost
-connections, names that do not resolve, hosts that are ill for a while, parcels of the exchange lost, repeated and late, a slow disk and
-a full one, jumps of the wall clock (by a year and more with ``wild_clock``), another number of workers after a restart.
+What ``kill -9`` or a loss of power leaves is taken literally: at a crash the folder is copied as it
+is at that instant, the files that are appended to are cut somewhere behind what was synced (or
+their last bytes are rubbish), tables lack what was not flushed. Beside it: lost connections, names
+that do not resolve, hosts that are ill for a while, parcels of the exchange lost, repeated and
+late, a slow disk and a full one, jumps of the wall clock (by a year and more with ``wild_clock``),
+another number of workers after a restart.
 
-The crawl is the one that runs on the real web (``run_workers``), with RocksDB and files. ``plant`` puts a bug into it: the histories that
-do not find it prove nothing.
+The crawl is the one that runs on the real web (``run_workers``), with RocksDB and files. ``plant``
+puts a bug into it: the histories that do not find it prove nothing.
 """
 
 from __future__ import annotations
@@ -53,7 +56,15 @@ from lycosa.model.completed import UrlState
 from lycosa.model.fetched import FetchKind
 from lycosa.ports import ResolveError
 from lycosa.reasons import Reason
-from lycosa.synthetic import Crash, FaultRates, Faults, Response, SyntheticResolver, SyntheticWeb, WebPlan
+from lycosa.synthetic import (
+    Crash,
+    FaultRates,
+    Faults,
+    Response,
+    SyntheticResolver,
+    SyntheticWeb,
+    WebPlan,
+)
 from lycosa.synthetic.clock import EPOCH
 from lycosa.synthetic.crawl import VirtualCrawl
 from lycosa.worker.assembly import Assembled
@@ -92,7 +103,9 @@ class Breach(AssertionError):
 
 
 def web_to_crawl(seed: int) -> tuple[SyntheticWeb, list[str]]:
-    """A web, and where to begin for at least ``LEAST_URLS`` to be requested: robots.txt may close much of it, or the first two hosts."""
+    """A web, and where to begin for at least ``LEAST_URLS`` to be requested: robots.txt may
+    close much of it, or the first two hosts.
+    """
     for pages in count(PAGES, 6):
         web = web_of(seed, pages)
         for first in (0, 2):
@@ -120,14 +133,23 @@ def web_of(seed: int, pages: int) -> SyntheticWeb:
             error_rate=chance.choice((0.0, 0.05)),
             dead_hosts=chance.choice((0.0, 0.04)),
             robots=0.4,
-            robots_variants=("section", "wildcard", "delay", "closed", "redirect", "absent", *["redirect-hub"] * 4),
+            robots_variants=(
+                "section",
+                "wildcard",
+                "delay",
+                "closed",
+                "redirect",
+                "absent",
+                *["redirect-hub"] * 4,
+            ),
         )
     )
 
 
 def settings(seed: int, wild_clock: bool = False) -> Config:
-    """Short waits, so that whatever is lost is asked for again within the crawl; small segments. Nothing is fetched again because a wild
-    clock says that a week has passed."""
+    """Short waits, so that whatever is lost is asked for again within the crawl; small segments.
+    Nothing is fetched again because a wild clock says that a week has passed.
+    """
     return quick_config(
         seed=seed,
         refetch=RefetchSection(rule=RefetchRule.OFF if wild_clock else RefetchRule.ADAPTIVE),
@@ -141,7 +163,9 @@ def settings(seed: int, wild_clock: bool = False) -> Config:
 
 
 class Disk:
-    """Knows of every file how much of it is synced, and leaves the rest to chance. Within ``watched`` nothing is synced in truth."""
+    """Knows of every file how much of it is synced, and leaves the rest to chance. Within
+    ``watched`` nothing is synced in truth.
+    """
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
@@ -171,7 +195,11 @@ class Disk:
             for copy in sorted(to.glob(pattern)):
                 found = (folder / copy.relative_to(to)).stat()
                 self._tear(copy, self._synced.get((found.st_dev, found.st_ino), 0), found.st_size)
-        self._synced = {(found.st_dev, found.st_ino): found.st_size for path in to.rglob("*") if (found := path.stat())}
+        self._synced = {
+            (found.st_dev, found.st_ino): found.st_size
+            for path in to.rglob("*")
+            if (found := path.stat())
+        }
 
     def _tear(self, path: Path, synced: int, size: int) -> None:
         if size <= synced:
@@ -186,9 +214,13 @@ class Disk:
 
 
 class Death(Faults):
-    """Takes the image of the folder at the instant of the crash: what the harness does to it afterwards is not part of the history."""
+    """Takes the image of the folder at the instant of the crash: what the harness does to it
+    afterwards is not part of the history.
+    """
 
-    def __init__(self, history: History, image: Path, rates: FaultRates, point: str, at: int) -> None:
+    def __init__(
+        self, history: History, image: Path, rates: FaultRates, point: str, at: int
+    ) -> None:
         super().__init__(history.chance, rates, crash_at=at, crash_point=point)
         self._history, self._image = history, image
 
@@ -279,14 +311,17 @@ class History:
         self._tables: list[RocksKeyValue] = []
         self._opened: dict[int, KeyValue] = {}  # by this start
         self._cache = SharedCache(64 << 20, 64 << 20)
-        self.crawl = VirtualCrawl(new_folder(path / "crawl-0"), self.web, settings(seed, wild_clock), self._open)
+        self.crawl = VirtualCrawl(
+            new_folder(path / "crawl-0"), self.web, settings(seed, wild_clock), self._open
+        )
         self.crawl.answers = IllHosts(self, self.web)
         self.crawl.resolver = BadNames(self, SyntheticResolver(self.web.hosts, self.crawl.clock))
 
     def _open(self, folder: Path) -> KeyValue:
         folder.mkdir(parents=True, exist_ok=True)
         table = RocksKeyValue(folder, self._cache)
-        # A thread of a table that is dead must not change files while they are copied: in a real crash it dies as well.
+        # A thread of a table that is dead must not change files while they are copied: in a real
+        # crash it dies as well.
         table._db.set_options({"disable_auto_compactions": "true"})
         self._tables.append(table)
         return table
@@ -304,7 +339,12 @@ class History:
 
     def _run_and_die(self, image: Path) -> bool:
         chance = self.chance
-        rates = FaultRates(connection_lost=0.02, disk_slow=0.02, disk_slow_s=chance.uniform(0.5, 5.0), disk_full=0.003)
+        rates = FaultRates(
+            connection_lost=0.02,
+            disk_slow=0.02,
+            disk_slow_s=chance.uniform(0.5, 5.0),
+            disk_full=0.003,
+        )
         point = chance.choice([*_POINTS, "sync", "sync", "sync"])  # where most can be torn
         death = Death(self, image, rates, point, chance.randint(1, max(_POINTS[point] // 4, 1)))
         try:
@@ -324,11 +364,20 @@ class History:
 
     def _run(self, faults: Faults | None) -> None:
         self.disk.faults = faults
-        running = run_workers(self.crawl, self.chance.choice((1, 1, 2, 3)), self._seeds, faults, BadExchange(self), self._check_start)
+        running = run_workers(
+            self.crawl,
+            self.chance.choice((1, 1, 2, 3)),
+            self._seeds,
+            faults,
+            BadExchange(self),
+            self._check_start,
+        )
         assert running
 
     def _check_start(self, assembled: Assembled) -> None:
-        """What recovery left adds up. (Parcels from an earlier run between partitions of one worker may be in its open commit by now.)"""
+        """What recovery left adds up. (Parcels from an earlier run between partitions of one
+        worker may be in its open commit by now.)
+        """
         acquit(assembled)
         for number, table in assembled.worker._books.shard.tables.items():
             is_balanced(table)
@@ -339,7 +388,9 @@ class History:
 
     def _start_over(self, image: Path) -> None:
         self.disk.faults = None
-        for table in self._tables:  # closed before its files go: a flush that fails is tried again a second later, and others wait for it
+        # closed before its files go: a flush that fails is tried again a second later, and others
+        # wait for it
+        for table in self._tables:
             table.close()
         self._tables.clear()
         self._opened = {}  # a crash may come when only some workers have started
@@ -362,7 +413,7 @@ class History:
         self.told.append(f"wall clock off by {off_s:+.0f}")
         self.faults["clock"] += 1
 
-    # -- judging ------------------------------------------------------------------------------------------------
+    # -- judging
 
     def judge(self, with_audit: bool = True) -> None:
         """Raises ``AssertionError`` for the first promise that does not hold."""
@@ -375,11 +426,16 @@ class History:
     @property
     def events(self) -> list[tuple[float, float, str, str, int]]:
         """Everything that the web saw, for comparing one history with its repetition."""
-        return [(each.start, each.end, each.host, each.path, each.status) for each in self.crawl.log.exchanges]
+        return [
+            (each.start, each.end, each.host, each.path, each.status)
+            for each in self.crawl.log.exchanges
+        ]
 
 
 def acquit(assembled: Assembled) -> None:
-    """These crashes are nobody's fault, so no URL may be condemned for being in flight at three of them."""
+    """These crashes are nobody's fault, so no URL may be condemned for being in flight at three
+    of them.
+    """
     crashes = assembled.worker._books.crashes
     for url in crashes.suspects():
         if crashes.suspicion(url) > Suspicion.SUSPECT:
@@ -387,7 +443,9 @@ def acquit(assembled: Assembled) -> None:
 
 
 def judge_end(crawl: VirtualCrawl, web: SyntheticWeb, seeds: Sequence[str]) -> None:
-    """What a crawl that has ended came to, by the web's own survey. Raises ``AssertionError`` for the first promise that does not hold."""
+    """What a crawl that has ended came to, by the web's own survey. Raises ``AssertionError``
+    for the first promise that does not hold.
+    """
     truth = web.survey(seeds)
     requested = asked(crawl.log)
     assert set(requested) == truth.requested, ("requests", set(requested) ^ truth.requested)
@@ -399,13 +457,21 @@ def judge_end(crawl: VirtualCrawl, web: SyntheticWeb, seeds: Sequence[str]) -> N
     are_balanced(crawl)
     is_polite(crawl.log, crawl.config.politeness)
     no_disallowed(web, crawl.log)
-    with_body = Counter(row.url for row in stored_rows(crawl.folder) if row.kind is FetchKind.PAGE and row.status == 200)
+    with_body = Counter(
+        row.url
+        for row in stored_rows(crawl.folder)
+        if row.kind is FetchKind.PAGE and row.status == 200
+    )
     assert set(with_body) == truth.pages | truth.others, "captures"
     assert max(with_body.values()) == 1, "a page was stored twice"
 
 
-def live_and_judge(seed: int, path: Path, plant: str = "", with_audit: bool = True, wild_clock: bool = False) -> History:
-    """One history to its end. Raises ``Breach``, whatever went wrong: an error inside the crawl is one as well."""
+def live_and_judge(
+    seed: int, path: Path, plant: str = "", with_audit: bool = True, wild_clock: bool = False
+) -> History:
+    """One history to its end. Raises ``Breach``, whatever went wrong: an error inside the crawl
+    is one as well.
+    """
     history = History(seed, path, plant, wild_clock)
     try:
         history.live()
@@ -416,7 +482,7 @@ def live_and_judge(seed: int, path: Path, plant: str = "", with_audit: bool = Tr
     return history
 
 
-# -- planted bugs ---------------------------------------------------------------------------------------------------
+# -- planted bugs
 
 
 @contextlib.contextmanager
@@ -434,7 +500,9 @@ def _planted(plant: str) -> Iterator[None]:
         setattr(owner, name, right)
 
 
-def _bug(plant: str) -> tuple[object, str, Callable[[Callable[..., object]], Callable[..., object]]]:
+def _bug(
+    plant: str,
+) -> tuple[object, str, Callable[[Callable[..., object]], Callable[..., object]]]:
     if plant == "early":
         from lycosa.store import segment_files  # the module whose call is left out
 
@@ -449,7 +517,11 @@ def _bug(plant: str) -> tuple[object, str, Callable[[Callable[..., object]], Cal
     if plant == "pushy":
         from lycosa.frontier.visit_state import VisitState
 
-        return VisitState, "ready_time", lambda right: property(lambda self: 0.0 if self.record.errands else self.next_time)  # type: ignore[arg-type,return-value]
+        return (
+            VisitState,
+            "ready_time",
+            lambda right: property(lambda self: 0.0 if self.record.errands else self.next_time),
+        )  # type: ignore[arg-type,return-value]
     if plant == "mute":
         from lycosa.model.errand import Answer
         from lycosa.worker.departures import Departures
@@ -460,7 +532,9 @@ def _bug(plant: str) -> tuple[object, str, Callable[[Callable[..., object]], Cal
 
             def cut(self: Departures) -> object:
                 for (source, destination), items in self._errands.items():
-                    held.setdefault(id(self), []).extend((source, destination, each) for each in items if isinstance(each, Answer))
+                    held.setdefault(id(self), []).extend(
+                        (source, destination, each) for each in items if isinstance(each, Answer)
+                    )
                     items[:] = [each for each in items if not isinstance(each, Answer)]
                 cuts[id(self)] += 1
                 if cuts[id(self)] % 10 == 0:

@@ -1,11 +1,13 @@
-"""What html5lib and lexbor find in a page: the links, bases and metas of their trees, gathered here without a line of our reader.
+"""What html5lib and lexbor find in a page: the links, bases and metas of their trees, gathered here
+without a line of our reader.
 
-Both build the tree of the HTML standard from decoded text. ``facts`` walks such a tree in document order and takes from it what the
-standard calls a link or a resource, and what ``lycosa.parse.html`` promises to find. Content of templates is none, with one exception:
-a declarative shadow root.
+Both build the tree of the HTML standard from decoded text. ``facts`` walks such a tree in document
+order and takes from it what the standard calls a link or a resource, and what ``lycosa.parse.html``
+promises to find. Content of templates is none, with one exception: a declarative shadow root.
 
-html5lib 1.1 is of 2020 and does not know ``<template>``: its content is left out here, which is what it stands for in the
-standard too, but where a template changes how a table or a head goes on, its tree is an older one.
+html5lib 1.1 is of 2020 and does not know ``<template>``: its content is left out here, which is
+what it stands for in the standard too, but where a template changes how a table or a head goes on,
+its tree is an older one.
 """
 
 from __future__ import annotations
@@ -22,12 +24,18 @@ from lycosa.parse.refresh import parse_refresh
 from lycosa.parse.srcset import srcset_urls
 
 BLANKS = " \t\n\f\r"
-_HTML, _SVG, _XLINK = "{http://www.w3.org/1999/xhtml}", "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}href"
+_HTML, _SVG, _XLINK = (
+    "{http://www.w3.org/1999/xhtml}",
+    "{http://www.w3.org/2000/svg}",
+    "{http://www.w3.org/1999/xlink}href",
+)
 _MATH = "{http://www.w3.org/1998/Math/MathML}"
 
 
 class Element(NamedTuple):
-    """One element: local name, namespace ("html", "svg", "math"), attributes, and whether it stands in a ``<noscript>`` or an ``<svg>``."""
+    """One element: local name, namespace ("html", "svg", "math"), attributes, and whether it
+    stands in a ``<noscript>`` or an ``<svg>``.
+    """
 
     tag: str
     namespace: str
@@ -37,7 +45,9 @@ class Element(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """Kind and nofollow of each raw URL in the order in which they first stand, the base, the canonical and the metas with a name."""
+    """Kind and nofollow of each raw URL in the order in which they first stand, the base, the
+    canonical and the metas with a name.
+    """
 
     links: dict[str, tuple[LinkKind, bool]]
     base: str | None
@@ -47,29 +57,54 @@ class Facts(NamedTuple):
 
 def of_page(page: Page) -> Facts:
     """The same of a page as our reader gives it."""
-    return Facts({raw: (found.kind, found.nofollow) for raw, found in page.links.items()}, page.base, page.canonical, page.metas)
+    return Facts(
+        {raw: (found.kind, found.nofollow) for raw, found in page.links.items()},
+        page.base,
+        page.canonical,
+        page.metas,
+    )
 
 
 def differences(page: Page, text: str, html5lib_too: bool = True) -> dict[str, str]:
-    """What other parsers find in the same text that our reader does not, or otherwise; by parser, empty when all agree."""
+    """What other parsers find in the same text that our reader does not, or otherwise; by
+    parser, empty when all agree.
+    """
     ours = of_page(page)
-    others = {"lexbor": by_lexbor(text), **({"html5lib": by_html5lib(text)} if html5lib_too else {})}
-    return {name: _difference(ours, theirs) for name, theirs in others.items() if ours != theirs or list(ours.links) != list(theirs.links)}
+    others = {
+        "lexbor": by_lexbor(text),
+        **({"html5lib": by_html5lib(text)} if html5lib_too else {}),
+    }
+    return {
+        name: _difference(ours, theirs)
+        for name, theirs in others.items()
+        if ours != theirs or list(ours.links) != list(theirs.links)
+    }
 
 
 def is_beyond_turbohtml(text: str) -> bool:
-    """Whether the text may show one of turbohtml 1.15.4's two known mistakes, both about templates and found in random soup alone.
+    """Whether the text may show one of turbohtml 1.15.4's two known mistakes, both about templates
+    and found in random soup alone.
 
-    A NUL in text reopens formatting elements, which it must not: one that a template hid then shows. And ``<template>`` does not forbid a
-    later ``<frameset>``, which then replaces the body (13.2.6.4.4: "set the frameset-ok flag to not ok").
+    A NUL in text reopens formatting elements, which it must not: one that a template hid then
+    shows. And ``<template>`` does not forbid a later ``<frameset>``, which then replaces the body
+    (13.2.6.4.4: "set the frameset-ok flag to not ok").
     """
     return "<template" in text and ("\x00" in text or "<frameset" in text)
 
 
 def _difference(ours: Facts, theirs: Facts) -> str:
-    urls = [raw for raw in {**ours.links, **theirs.links} if ours.links.get(raw) != theirs.links.get(raw)]
-    told = [f"{raw[:100]!r} ours {ours.links.get(raw)} theirs {theirs.links.get(raw)}" for raw in urls[:5]]
-    return "; ".join(told) or (f"{ours[1:]} and {theirs[1:]}" if ours[1:] != theirs[1:] else "another order")
+    urls = [
+        raw
+        for raw in {**ours.links, **theirs.links}
+        if ours.links.get(raw) != theirs.links.get(raw)
+    ]
+    told = [
+        f"{raw[:100]!r} ours {ours.links.get(raw)} theirs {theirs.links.get(raw)}"
+        for raw in urls[:5]
+    ]
+    return "; ".join(told) or (
+        f"{ours[1:]} and {theirs[1:]}" if ours[1:] != theirs[1:] else "another order"
+    )
 
 
 def by_html5lib(text: str) -> Facts:
@@ -79,7 +114,8 @@ def by_html5lib(text: str) -> Facts:
 
 def by_lexbor(text: str) -> Facts:
     """The facts of lexbor's tree."""
-    # Without events, as else the content of a selected option stands a second time in <selectedcontent>.
+    # Without events, as else the content of a selected option stands a second time in
+    # <selectedcontent>.
     root = LexborHTMLParser(text, options=LexborDocumentOptions.WO_EVENTS).root
     return facts(_walk_lexbor(root) if root is not None else iter(()))
 
@@ -93,11 +129,19 @@ def _walk_etree(root: Any, in_noscript: bool, in_svg: bool) -> Iterator[Element]
         space, _, tag = node.tag.rpartition("}")
         space += "}"
         namespace = {_HTML: "html", _SVG: "svg", _MATH: "math"}.get(space, "html")
-        attributes = {"xlink:href" if name == _XLINK else name: value for name, value in node.attrib.items() if isinstance(name, str)}
+        attributes = {
+            "xlink:href" if name == _XLINK else name: value
+            for name, value in node.attrib.items()
+            if isinstance(name, str)
+        }
         if namespace == "html" and "xlink:href" in attributes:
             del attributes["xlink:href"]
         yield Element(tag, namespace, attributes, in_noscript, in_svg)
-        if tag == "template" and namespace == "html" and attributes.get("shadowrootmode", "").lower() not in ("open", "closed"):
+        if (
+            tag == "template"
+            and namespace == "html"
+            and attributes.get("shadowrootmode", "").lower() not in ("open", "closed")
+        ):
             continue
         in_noscript, in_svg = in_noscript or tag == "noscript", in_svg or tag == "svg"
         stack.extend((child, in_noscript, in_svg) for child in reversed(node))
@@ -108,12 +152,17 @@ _SVG_POINTS = frozenset({"foreignobject", "desc", "title"})
 
 
 def _namespace(tag: str, parent: tuple[str, str, dict[str, str]]) -> str:
-    """The namespace of a child, which lexbor's binding does not tell: that of its parent, but for integration points (13.2.6.5)."""
+    """The namespace of a child, which lexbor's binding does not tell: that of its parent, but
+    for integration points (13.2.6.5).
+    """
     parent_tag, space, attributes = parent
     if space == "svg" and parent_tag.lower() in _SVG_POINTS:
         space = "html"
     elif space == "math":
-        is_html = (attributes.get("encoding") or "").lower() in ("text/html", "application/xhtml+xml")
+        is_html = (attributes.get("encoding") or "").lower() in (
+            "text/html",
+            "application/xhtml+xml",
+        )
         is_text = parent_tag in _TEXT_POINTS and tag not in ("mglyph", "malignmark")
         if is_text or (parent_tag == "annotation-xml" and (is_html or tag == "svg")):
             space = "html"
@@ -121,7 +170,9 @@ def _namespace(tag: str, parent: tuple[str, str, dict[str, str]]) -> str:
 
 
 def _walk_lexbor(root: LexborNode) -> Iterator[Element]:
-    stack: list[tuple[LexborNode, tuple[str, str, dict[str, str]], bool, bool]] = [(root, ("", "html", {}), False, False)]
+    stack: list[tuple[LexborNode, tuple[str, str, dict[str, str]], bool, bool]] = [
+        (root, ("", "html", {}), False, False)
+    ]
     while stack:
         node, parent, in_noscript, in_svg = stack.pop()
         tag = node.tag or ""
@@ -136,7 +187,10 @@ def _walk_lexbor(root: LexborNode) -> Iterator[Element]:
             continue
         in_noscript, in_svg = in_noscript or tag == "noscript", in_svg or tag == "svg"
         me = (tag, namespace, attributes)
-        stack.extend((child, me, in_noscript, in_svg) for child in reversed(list(node.iter(include_text=False))))
+        stack.extend(
+            (child, me, in_noscript, in_svg)
+            for child in reversed(list(node.iter(include_text=False)))
+        )
 
 
 _RELATIONS = {
@@ -146,7 +200,15 @@ _RELATIONS = {
     "previous": LinkKind.PREV,
     "alternate": LinkKind.ALTERNATE,
 }
-_STYLES = {"stylesheet", "manifest", "icon", "apple-touch-icon", "apple-touch-icon-precomposed", "mask-icon", "fluid-icon"}
+_STYLES = {
+    "stylesheet",
+    "manifest",
+    "icon",
+    "apple-touch-icon",
+    "apple-touch-icon-precomposed",
+    "mask-icon",
+    "fluid-icon",
+}
 _STYLES |= {"apple-touch-startup-image"}
 _DESTINATIONS = {
     "image": LinkKind.IMG,
@@ -156,8 +218,17 @@ _DESTINATIONS = {
     "worker": LinkKind.SCRIPT,
 }
 _DESTINATIONS |= {f"{kind}worklet": LinkKind.SCRIPT for kind in ("audio", "paint")}
-_DESTINATIONS |= {"sharedworker": LinkKind.SCRIPT, "serviceworker": LinkKind.SCRIPT, "json": LinkKind.SCRIPT}
-_DRAWN = {"image": LinkKind.IMG, "use": LinkKind.IMG, "feImage": LinkKind.IMG, "script": LinkKind.SCRIPT}
+_DESTINATIONS |= {
+    "sharedworker": LinkKind.SCRIPT,
+    "serviceworker": LinkKind.SCRIPT,
+    "json": LinkKind.SCRIPT,
+}
+_DRAWN = {
+    "image": LinkKind.IMG,
+    "use": LinkKind.IMG,
+    "feImage": LinkKind.IMG,
+    "script": LinkKind.SCRIPT,
+}
 _RESOURCES = {  # element: attribute and kind
     "frame": (("src", LinkKind.FRAME),),
     "iframe": (("src", LinkKind.IFRAME),),
@@ -174,9 +245,15 @@ _RESOURCES = {  # element: attribute and kind
 
 
 def facts(elements: Iterator[Element]) -> Facts:
-    """What a tree says: links (a, area, link, form), resources, refreshes, base, canonical and metas."""
+    """What a tree says: links (a, area, link, form), resources, refreshes, base, canonical and
+    metas.
+    """
     all_elements = list(elements)
-    bases = [e.attributes["href"] for e in all_elements if _is(e, "base") and "href" in e.attributes and not e.in_noscript]
+    bases = [
+        e.attributes["href"]
+        for e in all_elements
+        if _is(e, "base") and "href" in e.attributes and not e.in_noscript
+    ]
     base = bases[0] if bases else None
     links: dict[str, tuple[LinkKind, bool]] = {}
     for element in all_elements:
@@ -186,7 +263,9 @@ def facts(elements: Iterator[Element]) -> Facts:
             if not raw and mark and base is None:
                 continue  # a place in this page
             before = links.get(raw)
-            links[raw] = (min(kind, before[0]), nofollow and before[1]) if before else (kind, nofollow)
+            links[raw] = (
+                (min(kind, before[0]), nofollow and before[1]) if before else (kind, nofollow)
+            )
     metas = [
         (e.attributes["name"].strip().lower(), e.attributes["content"])
         for e in all_elements
@@ -203,9 +282,17 @@ def _links(element: Element) -> Iterator[tuple[str, LinkKind, bool]]:
     attributes = element.attributes
     relations = attributes.get("rel", "").lower().replace(",", " ").split()
     nofollow = not {"nofollow", "ugc", "sponsored"}.isdisjoint(relations)
-    if element.tag == "a" and (href := attributes.get("href", attributes.get("xlink:href"))) is not None:
+    if (
+        element.tag == "a"
+        and (href := attributes.get("href", attributes.get("xlink:href"))) is not None
+    ):
         yield href, LinkKind.A, nofollow
-    elif element.tag in _DRAWN and element.in_svg and element.namespace == "svg" and (href := _drawn_href(attributes)):
+    elif (
+        element.tag in _DRAWN
+        and element.in_svg
+        and element.namespace == "svg"
+        and (href := _drawn_href(attributes))
+    ):
         yield href, _DRAWN[element.tag], False
     if element.namespace != "html":
         return
@@ -216,14 +303,20 @@ def _links(element: Element) -> Iterator[tuple[str, LinkKind, bool]]:
     elif element.tag == "link":
         for url, kind in _link_element(attributes):
             yield url, kind, nofollow
-    elif element.tag == "input" and attributes.get("type", "").lower() == "image" and attributes.get("src"):
+    elif (
+        element.tag == "input"
+        and attributes.get("type", "").lower() == "image"
+        and attributes.get("src")
+    ):
         yield attributes["src"], LinkKind.IMG, False
     elif element.tag == "meta" and attributes.get("http-equiv", "").lower() == "refresh":
         found = parse_refresh(attributes.get("content", ""))
         if found and found[1] and not element.in_noscript:
             yield found[1], LinkKind.REFRESH, False
     for name, kind in _RESOURCES.get(element.tag, ()):
-        for url in srcset_urls(attributes.get(name, "")) if name == "srcset" else [attributes.get(name)]:
+        for url in (
+            srcset_urls(attributes.get(name, "")) if name == "srcset" else [attributes.get(name)]
+        ):
             if url:
                 yield url, kind, False
 
@@ -243,7 +336,10 @@ def _link_element(attributes: dict[str, str]) -> Iterator[tuple[str, LinkKind]]:
         elif "modulepreload" in words:
             yield attributes["href"], LinkKind.SCRIPT
         elif "preload" in words:
-            yield attributes["href"], _DESTINATIONS.get(attributes.get("as", "").strip().lower(), LinkKind.MEDIA)
+            yield (
+                attributes["href"],
+                _DESTINATIONS.get(attributes.get("as", "").strip().lower(), LinkKind.MEDIA),
+            )
         elif not {"preconnect", "dns-prefetch", "profile"}.issuperset(words):
             yield attributes["href"], LinkKind.OTHER
     if "preload" in words:
@@ -254,7 +350,12 @@ def _link_element(attributes: dict[str, str]) -> Iterator[tuple[str, LinkKind]]:
 def _canonical(elements: list[Element]) -> str | None:
     for element in elements:
         if _is(element, "link") and element.attributes.get("href"):
-            kinds = [kind for _, kind in _link_element({"rel": element.attributes.get("rel", ""), "href": "x"})]
+            kinds = [
+                kind
+                for _, kind in _link_element(
+                    {"rel": element.attributes.get("rel", ""), "href": "x"}
+                )
+            ]
             if kinds == [LinkKind.CANONICAL]:
                 return element.attributes["href"]
     return None

@@ -1,4 +1,6 @@
-"""An HTTP/2 server that sheds load in a chosen way: what it received is the judge of how often it was asked."""
+"""An HTTP/2 server that sheds load in a chosen way: what it received is the judge of how often
+it was asked.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,17 @@ class Shed(Enum):
 
 
 def shedding(shed: Shed) -> Talk:
-    """Answers ``hello`` over HTTP/2, but for requests that it sheds; notes the target of each request, whole ones over HTTP/1.1."""
+    """Answers ``hello`` over HTTP/2, but for requests that it sheds; notes the target of each
+    request, whole ones over HTTP/1.1.
+    """
     errors = pytest.importorskip("h2.errors").ErrorCodes
     events = pytest.importorskip("h2.events")
     config = pytest.importorskip("h2.config").H2Configuration(client_side=False)
     new_connection = pytest.importorskip("h2.connection").H2Connection
 
-    async def talk(server: RawServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def talk(
+        server: RawServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         if writer.get_extra_info("ssl_object").selected_alpn_protocol() != "h2":
             await server.read_request(reader)
             writer.write(OK)
@@ -43,12 +49,17 @@ def shedding(shed: Shed) -> Talk:
                 target = dict(event.headers)[b":path"]
                 server.requests.append(target)
                 if not target.startswith(b"/shed"):
-                    connection.send_headers(event.stream_id, [(":status", "200"), ("content-type", "text/plain")])
+                    connection.send_headers(
+                        event.stream_id, [(":status", "200"), ("content-type", "text/plain")]
+                    )
                     connection.send_data(event.stream_id, b"hello", end_stream=True)
                 elif shed is Shed.CLOSE:
                     return
                 elif shed is Shed.GOAWAY_UNPROCESSED:
-                    connection.close_connection(errors.NO_ERROR, last_stream_id=event.stream_id - 2 if event.stream_id > 1 else 0)
+                    connection.close_connection(
+                        errors.NO_ERROR,
+                        last_stream_id=event.stream_id - 2 if event.stream_id > 1 else 0,
+                    )
                     writer.write(connection.data_to_send())
                     await writer.drain()
                     return

@@ -1,4 +1,6 @@
-"""What whole crawls are judged by: the web's request log, the committed state, the files that were left."""
+"""What whole crawls are judged by: the web's request log, the committed state, the files that
+were left.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,28 @@ import msgspec
 import pyarrow.parquet as pq
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
-from lycosa.config.sections import Config, FrontierSection, ParseSection, PolitenessSection, ScopeRule, ScopeSection
+from lycosa.config.sections import (
+    Config,
+    FrontierSection,
+    ParseSection,
+    PolitenessSection,
+    ScopeRule,
+    ScopeSection,
+)
 from lycosa.exchange import Outbox
 from lycosa.folder.names import table_folder
 from lycosa.frontier.counters import Counters
 from lycosa.frontier.visit_state import HostState, VisitRecord, decode_visit
 from lycosa.kv.port import KeyValue
-from lycosa.kv.records import UrlRecord, decode_url, meta_key, parked_key, prefix_end, row_urls, waiting_key
+from lycosa.kv.records import (
+    UrlRecord,
+    decode_url,
+    meta_key,
+    parked_key,
+    prefix_end,
+    row_urls,
+    waiting_key,
+)
 from lycosa.model.completed import UrlState
 from lycosa.model.errand import Asker
 from lycosa.model.fetched import FetchKind
@@ -33,7 +50,9 @@ SUFFIXES = "com\nexample\ntest\n"
 
 
 def quick_config(**sections: object) -> Config:
-    """Settings for whole crawls of a small web: all hosts in scope, few partitions, no language identification."""
+    """Settings for whole crawls of a small web: all hosts in scope, few partitions, no language
+    identification.
+    """
     plain: dict[str, object] = {
         "scope": ScopeSection(rule=ScopeRule.ANY),
         "frontier": FrontierSection(partitions=3, bands=4, head=6),
@@ -43,7 +62,9 @@ def quick_config(**sections: object) -> Config:
 
 
 def new_folder(path: Path) -> Path:
-    """A crawl folder to be, with a suffix list of three lines: the whole one takes longer to read than the crawl takes."""
+    """A crawl folder to be, with a suffix list of three lines: the whole one takes longer to
+    read than the crawl takes.
+    """
     path.mkdir()
     (path / "public_suffix_list.dat").write_text(SUFFIXES)
     return path
@@ -51,7 +72,11 @@ def new_folder(path: Path) -> Path:
 
 def file_bytes(folder: Path) -> dict[str, bytes]:
     """Every file under a folder: its name from there, and what is in it."""
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
 
 
 def asked(log: RequestLog) -> list[str]:
@@ -60,7 +85,9 @@ def asked(log: RequestLog) -> list[str]:
 
 
 def is_polite(log: RequestLog, politeness: PolitenessSection) -> None:
-    """No host was asked before its delay was over, or twice at once; no address beyond its delay and slots."""
+    """No host was asked before its delay was over, or twice at once; no address beyond its delay
+    and slots.
+    """
     for host in log.hosts():
         least = min(log.gaps(host), default=politeness.delay_s)
         assert least >= politeness.delay_s - 1e-6, (host, least)
@@ -70,7 +97,7 @@ def is_polite(log: RequestLog, politeness: PolitenessSection) -> None:
         assert least >= politeness.address_delay_s - 1e-6, (address, least)
 
 
-# -- state ----------------------------------------------------------------------------------------------------------
+# -- state
 
 
 @contextlib.contextmanager
@@ -101,7 +128,9 @@ def state_of(host: VisitRecord, record: UrlRecord) -> UrlState:
     """The state that a URL counts as: queued ones go with their host."""
     if record.state is not UrlState.QUEUED:
         return record.state
-    return {HostState.PARKED: UrlState.PARKED, HostState.RETIRED: UrlState.RETIRED}.get(host.state, UrlState.QUEUED)
+    return {HostState.PARKED: UrlState.PARKED, HostState.RETIRED: UrlState.RETIRED}.get(
+        host.state, UrlState.QUEUED
+    )
 
 
 def counters_of(table: KeyValue) -> Counters:
@@ -125,35 +154,54 @@ def is_balanced(table: KeyValue) -> None:
     assert {k: n for k, n in counters.states.items() if n} == dict(counted)
     assert counters.discovered == sum(counted.values())
     for host in hosts_of(table).values():
-        assert (host.waiting, host.retrying) == (waiting[host.host], waiting["retrying " + host.host]), host
+        assert (host.waiting, host.retrying) == (
+            waiting[host.host],
+            waiting["retrying " + host.host],
+        ), host
         if host.waiting and host.state not in (HostState.PARKED, HostState.RETIRED):
             assert (host.front is None) == bool(host.asleep_until), host
         host8 = hash8(host.host)
         assert host.front is None or table.get(waiting_key(host.line, *host.front)) == host8, host
         if host.errands:
             assert (host.front is None) == bool(host.asleep_until), host
-        assert not host.asleep_until or table.get(parked_key(host.asleep_until, host8)) is not None, host
+        assert (
+            not host.asleep_until or table.get(parked_key(host.asleep_until, host8)) is not None
+        ), host
         if host.state is HostState.PARKED:
             assert table.get(parked_key(host.parked_until, host8)) is not None, host
-    assert counters.asking == sum(not question.is_late for host in hosts_of(table).values() for question in host.questions)
+    assert counters.asking == sum(
+        not question.is_late for host in hosts_of(table).values() for question in host.questions
+    )
     assert counters.hosts_asleep == sum(host.asleep_until > 0 for host in hosts_of(table).values())
-    entries = Counter(key[1:9] for key, row in table.scan(b"Q", prefix_end(b"Q")) for _ in row_urls(row))
-    assert entries == Counter({h8: n for h8, h in hosts_of(table).items() if (n := h.waiting + h.parked)})
+    entries = Counter(
+        key[1:9] for key, row in table.scan(b"Q", prefix_end(b"Q")) for _ in row_urls(row)
+    )
+    assert entries == Counter(
+        {h8: n for h8, h in hosts_of(table).items() if (n := h.waiting + h.parked)}
+    )
 
 
 def errands_are_kept(opened: Mapping[int, KeyValue]) -> int:
-    """Each question that is open is where its answer will come from: at the host that is asked, or under way there or back. Gives how many
-    there are. ``opened`` are all partitions by number, as committed."""
+    """Each question that is open is where its answer will come from: at the host that is asked, or
+    under way there or back. Gives how many there are. ``opened`` are all partitions by number, as
+    committed.
+    """
     wanted: set[Asker] = set()
     held: set[Asker] = set()
     for number, table in opened.items():
         for host8, host in hosts_of(table).items():
-            wanted |= {Asker(number, host8, question.secure, question.number) for question in host.questions if question.heard is None}
+            wanted |= {
+                Asker(number, host8, question.secure, question.number)
+                for question in host.questions
+                if question.heard is None
+            }
             held |= {asker for errand in host.errands for asker in errand.askers}
         outbox = Outbox(number, table, table)
         for destination in outbox.destinations():
             for parcel in outbox.pending(destination, 0):
-                held |= {asker for item in (*parcel.errands, *parcel.answers) for asker in item.askers}
+                held |= {
+                    asker for item in (*parcel.errands, *parcel.answers) for asker in item.askers
+                }
     assert wanted <= held, ("nobody will answer", wanted - held)
     return len(wanted)
 
@@ -184,35 +232,58 @@ def host_states(crawl: VirtualCrawl) -> dict[str, VisitRecord]:
         return {host.host: host for table in opened for host in hosts_of(table).values()}
 
 
-# -- output ---------------------------------------------------------------------------------------------------------
+# -- output
 
 
 def stored_rows(folder: Path) -> list[Row]:
-    """The rows of all journals, after checking that every other file says the same and that no capture is there twice."""
+    """The rows of all journals, after checking that every other file says the same and that no
+    capture is there twice.
+    """
     rows = list(crawl_rows(folder))
-    numbered = Counter((row.url, row.fetch_number) for row in rows if row.kind is not FetchKind.ROBOTS)
+    numbered = Counter(
+        (row.url, row.fetch_number) for row in rows if row.kind is not FetchKind.ROBOTS
+    )
     assert not {key: n for key, n in numbered.items() if n > 1}
     assert len({row.record_id for row in rows}) == len(rows)
-    assert not list(folder.glob("*/*.open")) and not list(folder.glob("*/.*.tmp")), "the last run closed every segment"
+    assert not list(folder.glob("*/*.open")) and not list(folder.glob("*/.*.tmp")), (
+        "the last run closed every segment"
+    )
     stems = {path.name.removesuffix(".warc.gz") for path in (folder / "warc").iterdir()}
     assert {row.segment for row in rows} <= stems
-    for stem in stems:  # one that has no rows has no captures either: DNS answers alone, before the worker died
+    # one that has no rows has no captures either: DNS answers alone, before the worker died
+    for stem in stems:
         _segment_agrees(folder, stem, [row for row in rows if row.segment == stem])
     return rows
 
 
 def _segment_agrees(folder: Path, stem: str, rows: list[Row]) -> None:
-    wanted = [(row.offset, row.record_id.removeprefix("urn:uuid:"), row.url, "revisit" if row.revisit else "response") for row in rows]
+    wanted = [
+        (
+            row.offset,
+            row.record_id.removeprefix("urn:uuid:"),
+            row.url,
+            "revisit" if row.revisit else "response",
+        )
+        for row in rows
+    ]
     found = []
     with (folder / "warc" / f"{stem}.warc.gz").open("rb") as file:
         for record in ArchiveIterator(file, parse_http=False):
             assert record.verify_block_digest(), record.record_id
             if record.record_type in (WarcRecordType.response, WarcRecordType.revisit):
-                is_revisit = record.record_type == WarcRecordType.revisit  # its payload is elsewhere
+                # its payload is elsewhere
+                is_revisit = record.record_type == WarcRecordType.revisit
                 record.parse_http()
                 assert is_revisit or record.verify_payload_digest(), record.record_id
                 uri = record.headers["WARC-Target-URI"]
-                found.append((record.stream_pos, record.record_id[10:-1], uri, "revisit" if is_revisit else "response"))
+                found.append(
+                    (
+                        record.stream_pos,
+                        record.record_id[10:-1],
+                        uri,
+                        "revisit" if is_revisit else "response",
+                    )
+                )
     assert [(i.removeprefix("urn:uuid:"), *rest) for _, i, *rest in found] == [
         (i.removeprefix("urn:uuid:"), *rest) for _, i, *rest in wanted
     ]
@@ -220,11 +291,15 @@ def _segment_agrees(folder: Path, stem: str, rows: list[Row]) -> None:
     lines = (folder / "cdxj" / f"{stem}.cdxj").read_text().splitlines()
     entries = [json.loads(line.split(" ", 2)[2]) for line in lines]
     shown = [row for row in rows if row.revisit != "server-not-modified"]
-    assert Counter((e["url"], int(e["offset"])) for e in entries) == Counter((row.url, row.offset) for row in shown)
-    table = pq.read_table(folder / "pages" / f"{stem}.parquet", columns=["url", "warc_record_offset"])
-    assert Counter(zip(table["url"].to_pylist(), table["warc_record_offset"].to_pylist(), strict=True)) == Counter(
-        (row.url, row.offset) for row in rows
+    assert Counter((e["url"], int(e["offset"])) for e in entries) == Counter(
+        (row.url, row.offset) for row in shown
     )
+    table = pq.read_table(
+        folder / "pages" / f"{stem}.parquet", columns=["url", "warc_record_offset"]
+    )
+    assert Counter(
+        zip(table["url"].to_pylist(), table["warc_record_offset"].to_pylist(), strict=True)
+    ) == Counter((row.url, row.offset) for row in rows)
 
 
 def no_disallowed(web: SyntheticWeb, log: RequestLog) -> None:

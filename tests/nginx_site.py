@@ -1,7 +1,9 @@
-"""A real nginx that serves a folder, as an ordinary process with configuration, logs and ports of its own, ended by its process id.
+"""A real nginx that serves a folder, as an ordinary process with configuration, logs and ports of
+its own, ended by its process id.
 
-Its access log is the judge of crawls: it is written by somebody who knows nothing of us. nginx gives times in milliseconds: the
-end of a request when its line is made, and how long it took; the start is the difference. Each can be one millisecond off.
+Its access log is the judge of crawls: it is written by somebody who knows nothing of us. nginx
+gives times in milliseconds: the end of a request when its line is made, and how long it took; the
+start is the difference. Each can be one millisecond off.
 """
 
 from __future__ import annotations
@@ -16,14 +18,17 @@ from types import TracebackType
 from typing import NamedTuple
 
 RESOLUTION_S = 0.002
-"""What a pause between two lines of the log may look shorter than it was: both ends are cut to milliseconds."""
+"""What a pause between two lines of the log may look shorter than it was: both ends are cut to
+milliseconds.
+"""
 
 _FORMAT = r"'$msec\t$request_time\t$host\t$server_addr\t$status\t$sent_http_content_type\t$request_method\t$request_uri\t$http_user_agent'"
 _WORDS = (
-    "amber anvil basin birch cedar cinder cobalt copper coral crater delta dune ember fjord flint garnet glacier granite harbour hazel "
-    "heath indigo ivory jasper juniper lagoon larch lichen marble meadow mica moor moss nettle oak ochre onyx opal orchid pebble pine plum "
-    "quartz raven reed ridge river rowan ruby saffron sage sand sequoia shale silver slate spruce stone summit thistle tundra umber "
-    "valley velvet violet willow yarrow zinc"
+    "amber anvil basin birch cedar cinder cobalt copper coral crater delta dune ember fjord flint"
+    " garnet glacier granite harbour hazel heath indigo ivory jasper juniper lagoon larch lichen"
+    " marble meadow mica moor moss nettle oak ochre onyx opal orchid pebble pine plum quartz raven"
+    " reed ridge river rowan ruby saffron sage sand sequoia shale silver slate spruce stone summit"
+    " thistle tundra umber valley velvet violet willow yarrow zinc"
 )
 _VOCABULARY = _WORDS.split()
 
@@ -45,7 +50,11 @@ class Hit(NamedTuple):
     def is_html(self) -> bool:
         """Whether this was an HTML page with status 200, asked for with GET."""
         media_type = self.content_type.partition(";")[0].strip()
-        return self.method == "GET" and self.status == 200 and media_type in ("text/html", "application/xhtml+xml")
+        return (
+            self.method == "GET"
+            and self.status == 200
+            and media_type in ("text/html", "application/xhtml+xml")
+        )
 
 
 def nginx_program() -> str | None:
@@ -54,9 +63,13 @@ def nginx_program() -> str | None:
 
 
 class NginxSite:
-    """A context manager. ``addresses`` are loopback addresses, all with the same port; ``extra`` goes into the server block."""
+    """A context manager. ``addresses`` are loopback addresses, all with the same port; ``extra``
+    goes into the server block.
+    """
 
-    def __init__(self, folder: Path, root: Path, addresses: Sequence[str] = ("127.0.0.1",), extra: str = "") -> None:
+    def __init__(
+        self, folder: Path, root: Path, addresses: Sequence[str] = ("127.0.0.1",), extra: str = ""
+    ) -> None:
         self.folder, self.root, self.addresses, self._extra = folder, root, tuple(addresses), extra
         self.port = 0
         self._process: subprocess.Popen[bytes] | None = None
@@ -73,11 +86,19 @@ class NginxSite:
         config.write_text(self._configuration())
         program = nginx_program()
         assert program is not None, "nginx is not installed"
-        self._process = subprocess.Popen([program, "-c", str(config), "-e", str(self.folder / "error.log")], stdin=subprocess.DEVNULL)
+        self._process = subprocess.Popen(
+            [program, "-c", str(config), "-e", str(self.folder / "error.log")],
+            stdin=subprocess.DEVNULL,
+        )
         self._wait_until_open()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         assert self._process is not None
         self._process.terminate()
         self._process.wait(10)
@@ -104,7 +125,9 @@ class NginxSite:
                     self._process.wait(0.02)
                 except subprocess.TimeoutExpired:
                     continue
-                raise RuntimeError(f"nginx did not start: {(self.folder / 'error.log').read_text()}") from None
+                raise RuntimeError(
+                    f"nginx did not start: {(self.folder / 'error.log').read_text()}"
+                ) from None
         raise RuntimeError("nginx does not listen")
 
     def _configuration(self) -> str:
@@ -129,17 +152,24 @@ http {{
 
 
 def write_tree(root: Path, pages: int, seed: int = 0, size: int = 4000) -> set[str]:
-    """A static site of HTML files that are all reachable from ``/``; gives their targets. The same seed gives the same files."""
+    """A static site of HTML files that are all reachable from ``/``; gives their targets. The
+    same seed gives the same files.
+    """
     chance = random.Random(seed)
     names = ["/", *(f"/{chance.choice(_VOCABULARY)}/{number}.html" for number in range(1, pages))]
     for number, name in enumerate(names):
         children = names[3 * number + 1 : 3 * number + 4]
         links = [*children, *(chance.choice(names) for _ in range(8))]
-        anchors = "\n".join(f'<li><a href="{link}">{chance.choice(_VOCABULARY)}</a></li>' for link in links)
+        anchors = "\n".join(
+            f'<li><a href="{link}">{chance.choice(_VOCABULARY)}</a></li>' for link in links
+        )
         text = " ".join(chance.choices(_VOCABULARY, k=size // 7))
         path = root / (name.lstrip("/") or "index.html")
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"<!DOCTYPE html><html lang=en><title>Page {number}</title><p>{text}</p><ul>{anchors}</ul></html>")
+        path.write_text(
+            "<!DOCTYPE html><html lang=en><title>Page"
+            f" {number}</title><p>{text}</p><ul>{anchors}</ul></html>"
+        )
     return set(names)
 
 
@@ -169,5 +199,17 @@ def _read(lines: Iterator[str]) -> Iterator[Hit]:
     for line in lines:
         if not line.endswith("\n"):
             return  # nginx is writing it
-        end, took, host, address, status, content_type, method, target, agent = line[:-1].split("\t")
-        yield Hit(float(end) - float(took), float(end), host, address, int(status), content_type, method, target, agent)
+        end, took, host, address, status, content_type, method, target, agent = line[:-1].split(
+            "\t"
+        )
+        yield Hit(
+            float(end) - float(took),
+            float(end),
+            host,
+            address,
+            int(status),
+            content_type,
+            method,
+            target,
+            agent,
+        )

@@ -1,5 +1,7 @@
-"""Histories of parcels between a few partitions in virtual time: processes that crash or are replaced while the old one runs on, commits
-at any moment, and a way that loses, repeats and delays. What is committed is compared after every step."""
+"""Histories of parcels between a few partitions in virtual time: processes that crash or are
+replaced while the old one runs on, commits at any moment, and a way that loses, repeats and delays.
+What is committed is compared after every step.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +36,15 @@ KINDS = ("", "lost", "lost and late", "unanswered", "answered late", "lands late
 Wrap = Callable[[Post], Post]
 
 Step = tuple[str, int]
-"""``enqueue``, ``commit``, ``crash``, ``replace`` with a party, ``wait`` with tenths of a second, ``fault`` with a kind of the next."""
+"""``enqueue``, ``commit``, ``crash``, ``replace`` with a party, ``wait`` with tenths of a
+second, ``fault`` with a kind of the next.
+"""
 
 
 def found(source: int, number: int) -> Discovered:
-    return Discovered(f"http://{source}.test/{number}", b"hosthost", number.to_bytes(8), LinkKind.A, 1)
+    return Discovered(
+        f"http://{source}.test/{number}", b"hosthost", number.to_bytes(8), LinkKind.A, 1
+    )
 
 
 def copied(store: MemoryKeyValue) -> MemoryKeyValue:
@@ -64,7 +70,9 @@ class Source:
 
 
 class Target:
-    """One process of the partition that receives; its effects are rows, so that one that is repeated or lost shows."""
+    """One process of the partition that receives; its effects are rows, so that one that is
+    repeated or lost shows.
+    """
 
     def __init__(self, store: MemoryKeyValue, inbound: Inbound | None) -> None:
         self.store, self.table = store, Overlay(store)
@@ -72,7 +80,11 @@ class Target:
         self.position = int.from_bytes(store.get(b"P") or b"")
         self.waiters: list[asyncio.Future[None]] = []
         self.failures: list[BaseException] = []
-        self.reading = asyncio.get_running_loop().create_task(self.read(inbound)) if inbound is not None else None
+        self.reading = (
+            asyncio.get_running_loop().create_task(self.read(inbound))
+            if inbound is not None
+            else None
+        )
 
     def take(self, parcel: Parcel) -> None:
         if self.inbox.is_new(parcel.source, parcel.sequence, parcel.acknowledged):
@@ -174,7 +186,9 @@ class History:
         else:
             await self._end(self.sources[value], name)
             source = self.sources[value] = self._source(value, copied(self.sources[value].store))
-            self.made[value] = int.from_bytes(source.table.get(b"O" + DESTINATION.to_bytes(4)) or b"")
+            self.made[value] = int.from_bytes(
+                source.table.get(b"O" + DESTINATION.to_bytes(4)) or b""
+            )
         for _ in range(3):
             await asyncio.sleep(0)
 
@@ -186,7 +200,9 @@ class History:
             self.target = self._target(copied(self.target.store))
 
     async def _end(self, process: Source | Target, name: str) -> None:
-        """A crash ends a process. One that is replaced goes on, but no commit of it counts: what it has is its own copy."""
+        """A crash ends a process. One that is replaced goes on, but no commit of it counts: what
+        it has is its own copy.
+        """
         if name == "replace" and self.is_topic:
             self.zombies.append(process)
         elif isinstance(process, Source):
@@ -195,17 +211,31 @@ class History:
             process.reading.cancel()
 
     def check(self) -> None:
-        """What a committed deletion of a row promises: the topic, or the receiver's table, has the parcel and all before it."""
+        """What a committed deletion of a row promises: the topic, or the receiver's table, has
+        the parcel and all before it.
+        """
         effects = self.target.effects()
         for number, source in self.sources.items():
-            rows = [int.from_bytes(key[5:]) for key, _ in source.store.scan(_rows(number)[0], _rows(number)[1])]
+            rows = [
+                int.from_bytes(key[5:])
+                for key, _ in source.store.scan(_rows(number)[0], _rows(number)[1])
+            ]
             made = int.from_bytes(source.store.get(b"O" + DESTINATION.to_bytes(4)) or b"")
             gone = min(rows) - 1 if rows else made
             assert rows == list(range(gone + 1, made + 1)), "rows go in order"
-            durable = self._in_topic(number) if self.is_topic else sum(url.startswith(f"http://{number}.") for url in effects)
-            assert gone <= durable, f"the row of parcel {gone} of partition {number} is deleted, and {durable} parcels are durable"
+            durable = (
+                self._in_topic(number)
+                if self.is_topic
+                else sum(url.startswith(f"http://{number}.") for url in effects)
+            )
+            assert gone <= durable, (
+                f"the row of parcel {gone} of partition {number} is deleted, and {durable} parcels"
+                " are durable"
+            )
             mine = [url for url in effects if url.startswith(f"http://{number}.")]
-            assert mine == [f"http://{number}.test/{each}" for each in range(1, len(mine) + 1)], "once, in order"
+            assert mine == [f"http://{number}.test/{each}" for each in range(1, len(mine) + 1)], (
+                "once, in order"
+            )
 
     def _in_topic(self, source: int) -> int:
         """The parcels that a reader finds who takes each that is the next one."""
@@ -225,11 +255,22 @@ class History:
                 await self.do("commit", party)
             self.check()
         assert self.target.failures == []
-        expected = {f"http://{number}.test/{each}" for number in SOURCES for each in range(1, self.made[number] + 1)}
-        assert set(self.target.effects()) == expected and len(expected) == len(self.target.effects())
-        assert all(source.outbox.destinations() == [] and source.sender.is_idle for source in self.sources.values())
+        expected = {
+            f"http://{number}.test/{each}"
+            for number in SOURCES
+            for each in range(1, self.made[number] + 1)
+        }
+        assert set(self.target.effects()) == expected and len(expected) == len(
+            self.target.effects()
+        )
+        assert all(
+            source.outbox.destinations() == [] and source.sender.is_idle
+            for source in self.sources.values()
+        )
         if self.is_topic:
-            assert int.from_bytes(self.target.store.get(b"P") or b"") == self.topics.end(DESTINATION)
+            assert int.from_bytes(self.target.store.get(b"P") or b"") == self.topics.end(
+                DESTINATION
+            )
 
     async def close(self) -> None:
         for process in [*self.zombies, *self.sources.values(), self.target]:
@@ -250,9 +291,14 @@ class _Faulty:
         for number, parcel in enumerate(parcels):
             try:
                 async with asyncio.timeout(6.0):
-                    await self._history.through(self._history.fault(), lambda parcel=parcel: self._deliver(parcel))  # type: ignore[misc]
+                    await self._history.through(
+                        self._history.fault(), lambda parcel=parcel: self._deliver(parcel)
+                    )  # type: ignore[misc]
             except (ExchangeError, TimeoutError) as error:
-                return Handover(number, error if isinstance(error, ExchangeError) else ExchangeError("no answer"))
+                return Handover(
+                    number,
+                    error if isinstance(error, ExchangeError) else ExchangeError("no answer"),
+                )
         return Handover(len(parcels))
 
     def _deliver(self, parcel: Parcel) -> asyncio.Task[int]:
@@ -292,7 +338,9 @@ def random_steps(chance: random.Random, number: int = 60) -> list[Step]:
     """Steps of which most let something arrive."""
     steps: list[Step] = []
     for _ in range(number):
-        name = chance.choices(("enqueue", "commit", "wait", "fault", "crash", "replace"), (30, 30, 15, 15, 4, 6))[0]
+        name = chance.choices(
+            ("enqueue", "commit", "wait", "fault", "crash", "replace"), (30, 30, 15, 15, 4, 6)
+        )[0]
         if name == "fault":
             steps += [(name, chance.randrange(len(KINDS))) for _ in range(chance.randint(1, 4))]
         else:

@@ -1,4 +1,6 @@
-"""A server that says raw bytes, scripted by a coroutine, and a fetcher beside it: for tests on real sockets."""
+"""A server that says raw bytes, scripted by a coroutine, and a fetcher beside it: for tests on
+real sockets.
+"""
 
 from __future__ import annotations
 
@@ -62,15 +64,21 @@ class RawServer:
         finally:
             self.tasks.discard(task)
             writer.close()
-            with contextlib.suppress(ConnectionError, ssl.SSLError, TimeoutError, asyncio.CancelledError):
+            with contextlib.suppress(
+                ConnectionError, ssl.SSLError, TimeoutError, asyncio.CancelledError
+            ):
                 await writer.wait_closed()
             self.closed.release()
 
 
 def saying(*answers: bytes, keep_open: bool = False) -> Talk:
-    """Reads a request, says the next of ``answers``, and so on; then closes, or waits until the client does."""
+    """Reads a request, says the next of ``answers``, and so on; then closes, or waits until the
+    client does.
+    """
 
-    async def talk(server: RawServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def talk(
+        server: RawServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         for answer in answers:
             await server.read_request(reader)
             writer.write(answer)
@@ -85,7 +93,9 @@ def saying(*answers: bytes, keep_open: bool = False) -> Talk:
 def always(answer: bytes) -> Talk:
     """The same answer to every request, on kept connections."""
 
-    async def talk(server: RawServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def talk(
+        server: RawServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         while True:
             await server.read_request(reader)
             writer.write(answer)
@@ -97,7 +107,9 @@ def always(answer: bytes) -> Talk:
 def dripping(head: bytes, drip: bytes) -> Talk:
     """Says ``head``, then ``drip`` without end, a little at a time."""
 
-    async def talk(server: RawServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def talk(
+        server: RawServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         await server.read_request(reader)
         writer.write(head)
         while True:
@@ -111,7 +123,9 @@ def dripping(head: bytes, drip: bytes) -> Talk:
 def flooding(head: bytes, flood: bytes) -> Talk:
     """Says ``head``, then ``flood`` without end, as fast as it goes."""
 
-    async def talk(server: RawServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def talk(
+        server: RawServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         await server.read_request(reader)
         writer.write(head)
         while True:
@@ -129,23 +143,34 @@ class World:
         self._servers: list[RawServer] = []
         self._fetchers: list[CurlFetcher] = []
 
-    async def serve(self, talk: Talk, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None) -> RawServer:
+    async def serve(
+        self, talk: Talk, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None
+    ) -> RawServer:
         server = RawServer(talk)
         await server.start(host, tls)
         self._servers.append(server)
         return server
 
-    def fetcher(self, allowed: tuple[str, ...] = ("127.0.0.0/8", "::1"), contact: str = "", **settings: object) -> CurlFetcher:
+    def fetcher(
+        self,
+        allowed: tuple[str, ...] = ("127.0.0.0/8", "::1"),
+        contact: str = "",
+        **settings: object,
+    ) -> CurlFetcher:
         agent = build_user_agent("lycosa", "0.1", contact)
         section = FetchSection(**settings)  # type: ignore[arg-type]
-        fetcher = CurlFetcher(section, agent, contact, Guard(allowed), SystemClock(), self.folder / "spool")
+        fetcher = CurlFetcher(
+            section, agent, contact, Guard(allowed), SystemClock(), self.folder / "spool"
+        )
         self._fetchers.append(fetcher)
         return fetcher
 
     async def get(self, talk: Talk, limits: Limits = SHORT, **settings: object) -> Fetched:
         """One page of a server that says ``talk``."""
         server = await self.serve(talk)
-        fetched = await asyncio.wait_for(self.fetcher(**settings).fetch(to(server, limits=limits)), 5)  # type: ignore[arg-type]
+        fetched = await asyncio.wait_for(
+            self.fetcher(**settings).fetch(to(server, limits=limits)), 5
+        )  # type: ignore[arg-type]
         assert fetched.truncated == "" or fetched.header_block
         return fetched
 
@@ -160,5 +185,12 @@ class World:
             await server.stop()
 
 
-def to(server: RawServer, path: str = "/", scheme: str = "http", limits: Limits = SHORT, **more: str) -> FetchRequest:
-    return FetchRequest(f"{scheme}://www.example.org:{server.port}{path}", more.pop("address", "127.0.0.1"), limits=limits, **more)
+def to(
+    server: RawServer, path: str = "/", scheme: str = "http", limits: Limits = SHORT, **more: str
+) -> FetchRequest:
+    return FetchRequest(
+        f"{scheme}://www.example.org:{server.port}{path}",
+        more.pop("address", "127.0.0.1"),
+        limits=limits,
+        **more,
+    )

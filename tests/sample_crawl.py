@@ -1,4 +1,6 @@
-"""A crawl folder with a few captures and records, as a running crawl leaves it: locks held, state unflushed, a segment open."""
+"""A crawl folder with a few captures and records, as a running crawl leaves it: locks held,
+state unflushed, a segment open.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,17 @@ HOST = "www.example.org"
 Writes = list[tuple[bytes, bytes | None]]
 
 
-def url_record(url: str, state: UrlState = UrlState.QUEUED, **changes: object) -> tuple[bytes, bytes | None]:
-    values = {"depth": 1, "priority": 100, "kind": LinkKind.A, "found_at": int(START), "via": "/", **changes}
+def url_record(
+    url: str, state: UrlState = UrlState.QUEUED, **changes: object
+) -> tuple[bytes, bytes | None]:
+    values = {
+        "depth": 1,
+        "priority": 100,
+        "kind": LinkKind.A,
+        "found_at": int(START),
+        "via": "/",
+        **changes,
+    }
     record = UrlRecord(state, scheme_of(url) == "https", target_of(url), **values)  # type: ignore[arg-type]
     return url_key(hash8(host_of(url)), hash8(url)), encode(record)
 
@@ -32,22 +43,33 @@ def visit_record(host: str, state: HostState = HostState.READY) -> tuple[bytes, 
     return host_key(hash8(host)), encode(VisitRecord(host, state, waiting=1, next_at=START))
 
 
-def robots_record(host: str, text: bytes, agent: str = "lycosa", secure: bool = True) -> tuple[bytes, bytes | None]:
+def robots_record(
+    host: str, text: bytes, agent: str = "lycosa", secure: bool = True
+) -> tuple[bytes, bytes | None]:
     record = RobotsRecord(parse_robots(text, agent), "V" * 32, 200, START, START + 86400)
     return robots_key(hash8(host), secure), encode(record)
 
 
 class SampleCrawl:
-    """Captures 1 to 3 in a closed segment, 4 and 5 committed in an open one; three URLs of one host, nothing of it flushed."""
+    """Captures 1 to 3 in a closed segment, 4 and 5 committed in an open one; three URLs of one
+    host, nothing of it flushed.
+    """
 
     def __init__(self, folder: Path, partitions: int = 4) -> None:
         self.folder = folder
-        identity = manifests.Identity(partitions=partitions, bands=8, canonical={}, canonical_version=1, suffixes="")
+        identity = manifests.Identity(
+            partitions=partitions, bands=8, canonical={}, canonical_version=1, suffixes=""
+        )
         manifest = manifests.create(folder, identity, "test", START)
         self.number = partition_of(Sites().site_of(HOST), partitions)
         self.log = CommitLog(folder / "log", 0)
         self.table = RocksKeyValue(folder / "state" / f"p{self.number:05d}")
-        self.store = open_store(folder, info=CrawlInfo(crawl=manifest.crawl[:8], software="lycosa/0", user_agent="lycosa/0", operator=""))
+        self.store = open_store(
+            folder,
+            info=CrawlInfo(
+                crawl=manifest.crawl[:8], software="lycosa/0", user_agent="lycosa/0", operator=""
+            ),
+        )
         self.captured: list[str] = []
         self.capture(1, 2, 3)
         close_all(self.store)
@@ -57,8 +79,17 @@ class SampleCrawl:
                 visit_record(HOST),
                 robots_record(HOST, b"User-agent: *\nDisallow: /private\nCrawl-delay: 2\n"),
                 url_record(f"https://{HOST}/queued"),
-                url_record(f"https://{HOST}/fetched", UrlState.FETCHED, history=History(1, int(START), 200, b"d" * 20)),
-                url_record(f"https://{HOST}/failed", UrlState.FAILED, reason=Reason.HTTP_SERVER_ERROR, detail="status 503"),
+                url_record(
+                    f"https://{HOST}/fetched",
+                    UrlState.FETCHED,
+                    history=History(1, int(START), 200, b"d" * 20),
+                ),
+                url_record(
+                    f"https://{HOST}/failed",
+                    UrlState.FAILED,
+                    reason=Reason.HTTP_SERVER_ERROR,
+                    detail="status 503",
+                ),
             ]
         )
 
@@ -78,7 +109,9 @@ class SampleCrawl:
     def commit(self, writes: Writes) -> None:
         batch = PartitionBatch(self.number, writes)
         lengths = self.write_files()
-        record = Commit(term=1, sequence=self.log.next_sequence, wall=START, lengths=lengths, batches=[batch])
+        record = Commit(
+            term=1, sequence=self.log.next_sequence, wall=START, lengths=lengths, batches=[batch]
+        )
         self.log.append(record)
         self.table.write(marked(batch, record.mark, 0))
 
@@ -89,4 +122,8 @@ class SampleCrawl:
 
 def content(folder: Path) -> dict[str, tuple[int, bytes]]:
     """Every file with its time and bytes."""
-    return {str(path): (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path): (path.stat().st_mtime_ns, path.read_bytes())
+        for path in folder.rglob("*")
+        if path.is_file()
+    }

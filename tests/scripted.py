@@ -16,13 +16,19 @@ from lycosa.synthetic.crawl import VirtualCrawl
 
 HTML = ("Content-Type", "text/html; charset=utf-8")
 Answer = Response | Callable[[int, Mapping[str, str]], Response]
-"""An answer, or a function of how often the URL was asked for before and of the request's headers."""
+"""An answer, or a function of how often the URL was asked for before and of the request's
+headers.
+"""
 
 
-def page(*links: str, text: str = "", headers: Sequence[tuple[str, str]] = (), latency_s: float = 0.05) -> Response:
+def page(
+    *links: str, text: str = "", headers: Sequence[tuple[str, str]] = (), latency_s: float = 0.05
+) -> Response:
     """An HTML page with links; its text is its links unless given."""
     body = "".join(f'<a href="{link}">{link}</a>\n' for link in links)
-    return Response(200, [HTML, *headers], f"<html><body>{text}{body}</body></html>".encode(), latency_s)
+    return Response(
+        200, [HTML, *headers], f"<html><body>{text}{body}</body></html>".encode(), latency_s
+    )
 
 
 def moved(to: str, status: int = 302) -> Response:
@@ -61,9 +67,13 @@ class ScriptedWeb:
 
 
 class Names:
-    """Names by table: addresses, or the reason why there are none. Others resolve to an address of their own, after ``latency_s``."""
+    """Names by table: addresses, or the reason why there are none. Others resolve to an address
+    of their own, after ``latency_s``.
+    """
 
-    def __init__(self, known: Mapping[str, Sequence[str] | Reason] | None = None, latency_s: float = 0.02) -> None:
+    def __init__(
+        self, known: Mapping[str, Sequence[str] | Reason] | None = None, latency_s: float = 0.02
+    ) -> None:
         self.known = dict(known or {})
         self.latency_s = latency_s
         self.asked: Counter[str] = Counter()
@@ -83,7 +93,10 @@ class Names:
 
 
 def scripted_crawl(
-    folder: Path, answers: Mapping[str, Answer], config: Config | None = None, names: Names | None = None
+    folder: Path,
+    answers: Mapping[str, Answer],
+    config: Config | None = None,
+    names: Names | None = None,
 ) -> tuple[VirtualCrawl, ScriptedWeb]:
     """A crawl of such a web, and the web."""
     web = ScriptedWeb(answers)

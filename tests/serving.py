@@ -12,13 +12,17 @@ from lycosa.synthetic import RequestLog, Responder, SyntheticServer
 
 @contextmanager
 def served(web: Responder, pace: float = 0.0, log: RequestLog | None = None) -> Iterator[int]:
-    """The web on a loop of its own, because who crawls it blocks; ``pace`` scales its pauses. Gives the port."""
+    """The web on a loop of its own, because who crawls it blocks; ``pace`` scales its pauses.
+    Gives the port.
+    """
     with served_with_log(web, pace, log) as (port, _):
         yield port
 
 
 @contextmanager
-def served_with_log(web: Responder, pace: float = 0.0, log: RequestLog | None = None) -> Iterator[tuple[int, RequestLog]]:
+def served_with_log(
+    web: Responder, pace: float = 0.0, log: RequestLog | None = None
+) -> Iterator[tuple[int, RequestLog]]:
     """The same; gives what the server itself saw, too."""
     loop = asyncio.new_event_loop()
     server = SyntheticServer(web, pace=pace, log=log)

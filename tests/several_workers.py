@@ -1,4 +1,6 @@
-"""A crawl by several workers in one process and in virtual time: the real coordinator and node plan, with tasks for processes."""
+"""A crawl by several workers in one process and in virtual time: the real coordinator and node
+plan, with tasks for processes.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,14 @@ import msgspec
 from lycosa.cluster.control import Control
 from lycosa.cluster.coordinator import Coordinator
 from lycosa.cluster.messages import CALLER, Ask, Assignments, NoMoreAsks, Outgoing, Relay
-from lycosa.cluster.node_plan import Act, Machine, NodePlan, StartWorker, TellCoordinator, TellWorker
+from lycosa.cluster.node_plan import (
+    Act,
+    Machine,
+    NodePlan,
+    StartWorker,
+    TellCoordinator,
+    TellWorker,
+)
 from lycosa.cluster.rules import ONE_PROCESS
 from lycosa.cluster.worker_messages import Ended, FromWorker, Progress, Seeds, Stop, ToldWorker
 from lycosa.exchange import ExchangeEnds, InProcessExchange, Key
@@ -51,7 +60,8 @@ def run_workers(
     exchange: SlowExchange | None = None,
     meanwhile: Callable[[Assembled], None] = lambda _: None,
 ) -> list[Assembled]:
-    """One run of a crawl's folder by several workers, to its end. Raises ``Crash`` when ``faults`` says so: all die together.
+    """One run of a crawl's folder by several workers, to its end. Raises ``Crash`` when ``faults``
+    says so: all die together.
 
     ``meanwhile`` is called with each worker that was put together, before seeds are given.
     """
@@ -84,11 +94,22 @@ async def _main(
             meanwhile(each)
             if workers > 1:
                 for partition in each.worker.frontier.partitions:
-                    exchange.register(partition, each.delivery.arrivals.receive, each.delivery.arrivals.look_up(partition))
+                    exchange.register(
+                        partition,
+                        each.delivery.arrivals.receive,
+                        each.delivery.arrivals.look_up(partition),
+                    )
                 each.delivery.start()
             return each
 
-        coordinator = Coordinator(1, workers, crawl.config.limits, ONE_PROCESS, loop.time(), Control(places=session.recovered.places))
+        coordinator = Coordinator(
+            1,
+            workers,
+            crawl.config.limits,
+            ONE_PROCESS,
+            loop.time(),
+            Control(places=session.recovered.places),
+        )
         machine = OneMachine(coordinator, start, len(session.recovered.places))
         try:
             async with asyncio.timeout(crawl.longest_s):
@@ -106,7 +127,9 @@ async def _main(
 
 
 class _Worker:
-    """A worker as tasks: its loop, and what it does about the messages that it is told, one after the other."""
+    """A worker as tasks: its loop, and what it does about the messages that it is told, one
+    after the other.
+    """
 
     def __init__(self, assembled: Assembled, duties: Duties) -> None:
         self.assembled, self.duties = assembled, duties
@@ -120,7 +143,10 @@ class _Worker:
 
     def progress(self) -> Progress:
         """As little as coordinators and nodes need: it is made very often."""
-        worker, counters = self.assembled.worker, [p.counters for p in self.assembled.worker.frontier.partitions.values()]
+        worker, counters = (
+            self.assembled.worker,
+            [p.counters for p in self.assembled.worker.frontier.partitions.values()],
+        )
         return Progress(
             captures=sum(each.captures for each in counters),
             committed=worker.committer.captures,
@@ -132,9 +158,16 @@ class _Worker:
 
 
 class OneMachine:
-    """The coordinator and the node's plan that run a real crawl, with tasks in place of processes."""
+    """The coordinator and the node's plan that run a real crawl, with tasks in place of
+    processes.
+    """
 
-    def __init__(self, coordinator: Coordinator, start: Callable[[int, Callable[[], None]], Assembled], places: int) -> None:
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        start: Callable[[int, Callable[[], None]], Assembled],
+        places: int,
+    ) -> None:
         self._coordinator, self._start, self._places = coordinator, start, places
         self._plan = NodePlan(0.0)
         self._waiting: deque[tuple[str, object]] = deque()
@@ -174,7 +207,9 @@ class OneMachine:
             sender, message = self._waiting.popleft()
             now = asyncio.get_running_loop().time()
             if not isinstance(message, Outgoing):
-                self._waiting += [("", each) for each in self._coordinator.hear(sender, message, now)]  # type: ignore[arg-type]
+                self._waiting += [
+                    ("", each) for each in self._coordinator.hear(sender, message, now)
+                ]  # type: ignore[arg-type]
             elif isinstance(message.message, Assignments | Relay):
                 self._do(self._plan.hear(message.message, now))
         self._is_handling = False
@@ -200,7 +235,9 @@ class OneMachine:
             self.workers[number].duties.want_permits()
 
         assembled = self._start(number, want_permits)
-        worker = self.workers[number] = _Worker(assembled, Duties(assembled, act.process, self._places, say))
+        worker = self.workers[number] = _Worker(
+            assembled, Duties(assembled, act.process, self._places, say)
+        )
         for task in worker.tasks:
             task.add_done_callback(lambda task: self._ended(number, task))
 
@@ -217,11 +254,17 @@ class OneMachine:
 
 def _ports(crawl: VirtualCrawl, number: int, faults: Faults | None) -> Ports:
     chance = random.Random(f"{crawl.config.seed}:{crawl._runs}:{number}")
-    fetcher = SyntheticFetcher(crawl.answers, crawl.clock, crawl.log, spool_dir=crawl.folder / "spool")
-    parser = InlineParser(ParserConfig(crawl.config.parse, crawl.config.canonical, crawl.config.agent.product))
+    fetcher = SyntheticFetcher(
+        crawl.answers, crawl.clock, crawl.log, spool_dir=crawl.folder / "spool"
+    )
+    parser = InlineParser(
+        ParserConfig(crawl.config.parse, crawl.config.canonical, crawl.config.agent.product)
+    )
     offload = VirtualOffload(chance, 0.005)
     if faults is None:
-        return Ports(crawl.clock, offload, fetcher, crawl.resolver, parser, crawl.open_table, lambda _: None)
+        return Ports(
+            crawl.clock, offload, fetcher, crawl.resolver, parser, crawl.open_table, lambda _: None
+        )
     return Ports(
         crawl.clock,
         FaultyOffload(offload, crawl.clock, faults),

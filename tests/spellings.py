@@ -1,7 +1,9 @@
-"""Other spellings of a canonical URL that mean the same resource by RFC 3986 section 6.2 and the WHATWG URL standard.
+"""Other spellings of a canonical URL that mean the same resource by RFC 3986 section 6.2 and the
+WHATWG URL standard.
 
-Each function takes a canonical URL and a source of chance, and gives another way to write it; where it finds nothing to change it gives
-the URL itself. They may be applied one after the other in the order that they have in ``SPELLINGS``, without a base.
+Each function takes a canonical URL and a source of chance, and gives another way to write it; where
+it finds nothing to change it gives the URL itself. They may be applied one after the other in the
+order that they have in ``SPELLINGS``, without a base.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from random import Random
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _HEX = frozenset("0123456789ABCDEFabcdef")
 _DOTS = ("。", "．", "｡")  # U+3002, U+FF0E, U+FF61: dots of a name to IDNA
-_FULL_WIDTH = {chr(code): chr(code - 0x21 + 0xFF01) for code in range(0x30, 0x7B) if chr(code).isalnum()}
+_FULL_WIDTH = {
+    chr(code): chr(code - 0x21 + 0xFF01) for code in range(0x30, 0x7B) if chr(code).isalnum()
+}
 
 Spelling = Callable[[str, Random], str]
 
@@ -34,13 +38,23 @@ def _joined(scheme: str, name: str, port: str, target: str) -> str:
 
 
 def encoded_octets(url: str, chance: Random) -> str:
-    """Some unreserved characters of path and query percent-encoded, hexadecimal digits in either case (RFC 3986 6.2.2.1, 6.2.2.2)."""
+    """Some unreserved characters of path and query percent-encoded, hexadecimal digits in either
+    case (RFC 3986 6.2.2.1, 6.2.2.2).
+    """
     scheme, name, port, target = _split(url)
     made: list[str] = []
     for at, character in enumerate(target):
         before = target[max(0, at - 2) : at]
-        completes = before.endswith("%") or (before[:1] == "%" and before[1:] and before[1:] in _HEX)  # a lone % stands before it
-        if character in _UNRESERVED and not completes and not _is_in_escape(target, at) and chance.random() < 0.3:
+        # a lone % stands before it
+        completes = before.endswith("%") or (
+            before[:1] == "%" and before[1:] and before[1:] in _HEX
+        )
+        if (
+            character in _UNRESERVED
+            and not completes
+            and not _is_in_escape(target, at)
+            and chance.random() < 0.3
+        ):
             made.append(f"%{ord(character):02{chance.choice('xX')}}")
         elif character in "ABCDEF" and _is_in_escape(target, at) and chance.random() < 0.5:
             made.append(character.lower())
@@ -58,7 +72,9 @@ def _is_in_escape(target: str, at: int) -> bool:
 
 
 def dot_segments(url: str, chance: Random) -> str:
-    """``/./`` and ``/x/../`` where a slash of the path is, dots also percent-encoded (WHATWG URL, single- and double-dot segments)."""
+    """``/./`` and ``/x/../`` where a slash of the path is, dots also percent-encoded (WHATWG
+    URL, single- and double-dot segments).
+    """
     scheme, name, port, target = _split(url)
     path, question, query = target.partition("?")
     made = []
@@ -77,17 +93,24 @@ def above_the_root(url: str, chance: Random) -> str:
 def letters(url: str, chance: Random) -> str:
     """Scheme and host in any case (RFC 3986 6.2.2.1)."""
     scheme, name, port, target = _split(url)
-    mixed = ("".join(chance.choice((c.upper(), c)) if c.isascii() else c for c in part) for part in (scheme, name))
+    mixed = (
+        "".join(chance.choice((c.upper(), c)) if c.isascii() else c for c in part)
+        for part in (scheme, name)
+    )
     return _joined(*mixed, port, target)
 
 
 def international(url: str, chance: Random) -> str:
-    """Labels of Punycode in Unicode, letters and digits in their full-width forms, and the dots of IDNA (UTS 46).
+    """Labels of Punycode in Unicode, letters and digits in their full-width forms, and the dots of
+    IDNA (UTS 46).
 
-    A label that looks encoded and is not is a name only as long as all of the host is ASCII, so such a host stays.
+    A label that looks encoded and is not is a name only as long as all of the host is ASCII, so
+    such a host stays.
     """
     scheme, name, port, target = _split(url)
-    if name.startswith("[") or any(label.startswith("xn--") and _in_unicode(label) == label for label in name.split(".")):
+    if name.startswith("[") or any(
+        label.startswith("xn--") and _in_unicode(label) == label for label in name.split(".")
+    ):
         return url
     labels = []
     for label in name.split("."):
@@ -109,21 +132,32 @@ def _in_unicode(label: str) -> str:
         text = label[4:].encode("ascii").decode("punycode")
     except UnicodeError:
         return label
-    is_plain = text.isalpha() and not text.isascii() and unicodedata.normalize("NFKC", text.lower()) == text
+    is_plain = (
+        text.isalpha()
+        and not text.isascii()
+        and unicodedata.normalize("NFKC", text.lower()) == text
+    )
     return text if is_plain and text.encode("punycode").decode("ascii") == label[4:] else label
 
 
 def numbers(url: str, chance: Random) -> str:
-    """An IPv4 address as one number or fewer parts, in decimal, octal or hexadecimal (WHATWG URL, IPv4 parser)."""
+    """An IPv4 address as one number or fewer parts, in decimal, octal or hexadecimal (WHATWG
+    URL, IPv4 parser).
+    """
     scheme, name, port, target = _split(url)
     try:
         value = int(IPv4Address(name))
     except AddressValueError:
         return url
-    octets, count = [value >> 24, value >> 16 & 255, value >> 8 & 255, value & 255], chance.randint(1, 4)
+    octets, count = (
+        [value >> 24, value >> 16 & 255, value >> 8 & 255, value & 255],
+        chance.randint(1, 4),
+    )
     last = value & (1 << 8 * (5 - count)) - 1
     parts = [*octets[: count - 1], last]
-    written = ".".join(chance.choice((f"{part}", f"0{part:o}", f"0x{part:x}", f"0X{part:06X}")) for part in parts)
+    written = ".".join(
+        chance.choice((f"{part}", f"0{part:o}", f"0x{part:x}", f"0X{part:06X}")) for part in parts
+    )
     return _joined(scheme, written, port, target)
 
 
@@ -132,28 +166,41 @@ def host_octets(url: str, chance: Random) -> str:
     scheme, name, port, target = _split(url)
     if name.startswith("["):
         return url
-    written = "".join(f"%{ord(c):02X}" if c.isascii() and c.isalnum() and chance.random() < 0.2 else c for c in name)
+    written = "".join(
+        f"%{ord(c):02X}" if c.isascii() and c.isalnum() and chance.random() < 0.2 else c
+        for c in name
+    )
     return _joined(scheme, written, port, target)
 
 
 def absolute_name(url: str, chance: Random) -> str:
     """The dot of an absolute name."""
     scheme, name, port, target = _split(url)
-    return url if name.startswith("[") else _joined(scheme, name + chance.choice(("", ".")), port, target)
+    return (
+        url
+        if name.startswith("[")
+        else _joined(scheme, name + chance.choice(("", ".")), port, target)
+    )
 
 
 def default_port(url: str, chance: Random) -> str:
     """The scheme's own port, an empty one, zeros before any (RFC 3986 6.2.3)."""
     scheme, name, port, target = _split(url)
     own = "80" if scheme.lower() == "http" else "443"
-    written = f":{chance.choice(('', '0', '00'))}{port[1:]}" if port else chance.choice(("", ":", f":{own}", f":0{own}"))
+    written = (
+        f":{chance.choice(('', '0', '00'))}{port[1:]}"
+        if port
+        else chance.choice(("", ":", f":{own}", f":0{own}"))
+    )
     return _joined(scheme, name, written, target)
 
 
 def userinfo(url: str, chance: Random) -> str:
     """Somebody's name and password."""
     scheme, name, port, target = _split(url)
-    return _joined(scheme, chance.choice(("", "user@", "user:pass@", ":@", "a%40b:c@")) + name, port, target)
+    return _joined(
+        scheme, chance.choice(("", "user@", "user:pass@", ":@", "a%40b:c@")) + name, port, target
+    )
 
 
 def backslashes(url: str, chance: Random) -> str:
@@ -176,11 +223,15 @@ def fragment(url: str, chance: Random) -> str:
 
 
 def blanks(url: str, chance: Random) -> str:
-    """Tabs and line ends anywhere, blanks and controls at the ends (WHATWG URL, basic URL parser)."""
+    """Tabs and line ends anywhere, blanks and controls at the ends (WHATWG URL, basic URL
+    parser).
+    """
     made = list(url)
     for _ in range(chance.randint(0, 3)):
         made.insert(chance.randint(0, len(made)), chance.choice("\t\n\r"))
-    return chance.choice(("", " ", "\x00\x1f ")) + "".join(made) + chance.choice(("", " ", "\n\x01"))
+    return (
+        chance.choice(("", " ", "\x00\x1f ")) + "".join(made) + chance.choice(("", " ", "\n\x01"))
+    )
 
 
 SPELLINGS: tuple[Spelling, ...] = (

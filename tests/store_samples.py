@@ -20,7 +20,10 @@ from lycosa.urls.surt import surt
 SITE = "https://www.example.org"
 START = 1_790_000_000.25
 INFO = CrawlInfo(
-    crawl="test-crawl", software="lycosa/0", user_agent="lycosa/0 (+https://operator.example/)", operator="https://operator.example/"
+    crawl="test-crawl",
+    software="lycosa/0",
+    user_agent="lycosa/0 (+https://operator.example/)",
+    operator="https://operator.example/",
 )
 SECTION = StoreSection(segment_bytes=100_000_000)
 
@@ -39,13 +42,19 @@ def head(*fields: str, status: str = "HTTP/1.1 200 OK") -> bytes:
     return "\r\n".join((status, *fields, "", "")).encode("latin-1")
 
 
-def fetched(url: str = "https://www.example.org/page?q=1", body: bytes = b"<p>Hello", **changes: object) -> Fetched:
+def fetched(
+    url: str = "https://www.example.org/page?q=1", body: bytes = b"<p>Hello", **changes: object
+) -> Fetched:
     values: dict[str, object] = {
         "url": url,
         "reason": Reason.NONE,
         "status": 200,
-        "request_block": b"GET /page?q=1 HTTP/1.1\r\nHost: www.example.org\r\nUser-Agent: lycosa/0\r\n\r\n",
-        "header_block": head("Content-Type: text/html; charset=utf-8", f"Content-Length: {len(body)}"),
+        "request_block": (
+            b"GET /page?q=1 HTTP/1.1\r\nHost: www.example.org\r\nUser-Agent: lycosa/0\r\n\r\n"
+        ),
+        "header_block": head(
+            "Content-Type: text/html; charset=utf-8", f"Content-Length: {len(body)}"
+        ),
         "body": body,
         "body_bytes": len(body),
         "address": "192.0.2.7",
@@ -67,7 +76,17 @@ def parsed(links: int = 3, **changes: object) -> Parsed:
         "language": "de",
         "text": "Grüezi mitenand, 日本.\nSecond line.",
         "simhash": 2**64 - 3,
-        "links": [Link(f"https://www.example.org/l{n}", b"h" * 8, b"u" * 8, kinds[n % 3], f"anchor {n}", n % 2 == 1) for n in range(links)],
+        "links": [
+            Link(
+                f"https://www.example.org/l{n}",
+                b"h" * 8,
+                b"u" * 8,
+                kinds[n % 3],
+                f"anchor {n}",
+                n % 2 == 1,
+            )
+            for n in range(links)
+        ],
         "decoded_bytes": 100,
     }
     return Parsed(**{**values, **changes})  # type: ignore[arg-type]
@@ -98,54 +117,107 @@ def numbered(number: int, size: int = 2000) -> Capture:
 
 
 def misshapen(spool: Path) -> dict[str, Capture]:
-    """One capture of each form that a record can have, by name. A spooled body is put into the file ``spool``."""
-    chunked = head("Content-Type: text/html", "tRANSFER-Encoding: chunked", "X-Note: Transfer-Encoding: kept")
+    """One capture of each form that a record can have, by name. A spooled body is put into the
+    file ``spool``.
+    """
+    chunked = head(
+        "Content-Type: text/html", "tRANSFER-Encoding: chunked", "X-Note: Transfer-Encoding: kept"
+    )
     spool.write_bytes(Random(4).randbytes(1_500_000) + bytes(1_500_000))
-    original = Original(f"{SITE}/first", 1_789_000_000_123_456, "urn:uuid:00000000-0000-4000-8000-000000000001")
+    original = Original(
+        f"{SITE}/first", 1_789_000_000_123_456, "urn:uuid:00000000-0000-4000-8000-000000000001"
+    )
     zipped = head("Content-Encoding: gzip", "Transfer-Encoding: chunked")
     odd = b"HTTP/1.1 200 OK\r\nA: b\r\n \x0b\r\n\t\xa0\r\n  c\r\nContent-Type: text/html\r\n\r\n"
     answers = {
         "plain": fetched(),
         "chunked": fetched(f"{SITE}/chunked", page(2), header_block=chunked),
         "gzip": fetched(f"{SITE}/gzip", gzip.compress(page(3), mtime=0), header_block=zipped),
-        "br": fetched(f"{SITE}/br", b"\x0b\x02\x80Hello\x03", header_block=head("Content-Encoding: br")),
-        "h2": fetched(f"{SITE}/h2", header_block=head("content-type: text/html", status="HTTP/2 200 "), protocol="h2"),
-        "latin-1": fetched(f"{SITE}/latin", header_block=b"HTTP/1.1 200 D'accord \xe9\xff\r\nX-Caf\xe9: \xfcber\r\n\r\n"),
-        "bare-lf": fetched(f"{SITE}/lf", header_block=b"HTTP/1.1 200 OK\nContent-Type: text/html\n\n"),
+        "br": fetched(
+            f"{SITE}/br", b"\x0b\x02\x80Hello\x03", header_block=head("Content-Encoding: br")
+        ),
+        "h2": fetched(
+            f"{SITE}/h2",
+            header_block=head("content-type: text/html", status="HTTP/2 200 "),
+            protocol="h2",
+        ),
+        "latin-1": fetched(
+            f"{SITE}/latin",
+            header_block=b"HTTP/1.1 200 D'accord \xe9\xff\r\nX-Caf\xe9: \xfcber\r\n\r\n",
+        ),
+        "bare-lf": fetched(
+            f"{SITE}/lf", header_block=b"HTTP/1.1 200 OK\nContent-Type: text/html\n\n"
+        ),
         "empty-folds": fetched(f"{SITE}/folds", header_block=odd),
-        "no-blank-line": fetched(f"{SITE}/broken", header_block=b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"),
+        "no-blank-line": fetched(
+            f"{SITE}/broken", header_block=b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
+        ),
         "empty": fetched(f"{SITE}/empty", b""),
-        "wrong-length": fetched(f"{SITE}/length", b"short", header_block=head("Content-Length: 5000")),
-        "truncated": fetched(f"{SITE}/cut", page(5), truncated="length", reason=Reason.BODY_TRUNCATED),
+        "wrong-length": fetched(
+            f"{SITE}/length", b"short", header_block=head("Content-Length: 5000")
+        ),
+        "truncated": fetched(
+            f"{SITE}/cut", page(5), truncated="length", reason=Reason.BODY_TRUNCATED
+        ),
     }
     moved = head("Location: /n\xc3\xa9w?x", status="HTTP/1.1 301 Moved")
     unchanged = head('ETag: W/"1"', status="HTTP/1.1 304 Not Modified")
     spooled = fetched(f"{SITE}/large", b"", spool=str(spool), body_bytes=3_000_000)
     return {name: capture(answer) for name, answer in answers.items()} | {
-        "redirect": capture(fetched(f"{SITE}/old", b"", status=301, header_block=moved), parsed=None),
+        "redirect": capture(
+            fetched(f"{SITE}/old", b"", status=301, header_block=moved), parsed=None
+        ),
         "spooled": capture(spooled, chain=(f"{SITE}/a",)),
         "duplicate": capture(fetched(f"{SITE}/again"), original=original),
         "not-modified": capture(
-            fetched(f"{SITE}/first", b"", status=304, header_block=unchanged), original=original, not_modified=True, parsed=None
+            fetched(f"{SITE}/first", b"", status=304, header_block=unchanged),
+            original=original,
+            not_modified=True,
+            parsed=None,
         ),
-        "port": capture(fetched("http://[2001:db8::1]:8080/x?", address="2001:db8::1"), host="[2001:db8::1]:8080", site="[2001:db8::1]"),
-        "robots": capture(fetched(f"{SITE}/robots.txt", b"User-agent: *\n"), kind=FetchKind.ROBOTS, parsed=None, robots=RobotsDecision()),
+        "port": capture(
+            fetched("http://[2001:db8::1]:8080/x?", address="2001:db8::1"),
+            host="[2001:db8::1]:8080",
+            site="[2001:db8::1]",
+        ),
+        "robots": capture(
+            fetched(f"{SITE}/robots.txt", b"User-agent: *\n"),
+            kind=FetchKind.ROBOTS,
+            parsed=None,
+            robots=RobotsDecision(),
+        ),
     }
 
 
 class FileStore(SegmentStore):
     """A store with the files that its segments are in."""
 
-    def __init__(self, folder: Path, section: StoreSection, info: CrawlInfo, worker: int, seed: int) -> None:
+    def __init__(
+        self, folder: Path, section: StoreSection, info: CrawlInfo, worker: int, seed: int
+    ) -> None:
         self.files = SegmentFiles(folder, worker)
-        super().__init__(self.files.find(), section, info, worker, Random(seed), surt, lambda name: ("org", "org"))
+        super().__init__(
+            self.files.find(),
+            section,
+            info,
+            worker,
+            Random(seed),
+            surt,
+            lambda name: ("org", "org"),
+        )
 
     def finish(self, closed: ClosedSegment) -> None:
         self.files.close(closed.name)
         self.closed(closed)
 
 
-def open_store(folder: Path, seed: int = 0, section: StoreSection = SECTION, info: CrawlInfo = INFO, worker: int = 0) -> FileStore:
+def open_store(
+    folder: Path,
+    seed: int = 0,
+    section: StoreSection = SECTION,
+    info: CrawlInfo = INFO,
+    worker: int = 0,
+) -> FileStore:
     return FileStore(folder, section, info, worker, seed)
 
 

@@ -1,4 +1,5 @@
-"""The least crawler that people write by hand: aiohttp fetches, selectolax finds links, a set remembers. No robots.txt, nothing stored.
+"""The least crawler that people write by hand: aiohttp fetches, selectolax finds links, a set
+remembers. No robots.txt, nothing stored.
 
 ``python -m bench.crawlers.aiohttp_links URL``: 64 requests at once, one host.
 """
@@ -38,7 +39,11 @@ async def crawl(start: str) -> int:
     def _admit(href: str | None, url: str) -> None:
         try:
             target = urldefrag(urljoin(url, (href or "").strip()))[0]
-            if target not in seen and target.startswith(("http:", "https:")) and urlsplit(target).netloc == host:
+            if (
+                target not in seen
+                and target.startswith(("http:", "https:"))
+                and urlsplit(target).netloc == host
+            ):
                 seen.add(target)
                 queue.put_nowait(target)
         except ValueError:

@@ -1,6 +1,8 @@
-"""Scrapy with its own LinkExtractor: follows every link of one host and counts pages. ``python -m bench.crawlers.scrapy_links URL``.
+"""Scrapy with its own LinkExtractor: follows every link of one host and counts pages. ``python -m
+bench.crawlers.scrapy_links URL``.
 
-Its settings are its defaults but for those in ``SETTINGS``, which take away delays, the log and what a plain crawl does not need.
+Its settings are its defaults but for those in ``SETTINGS``, which take away delays, the log and
+what a plain crawl does not need.
 """
 
 from __future__ import annotations

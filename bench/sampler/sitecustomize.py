@@ -2,11 +2,13 @@
 
 It does so where this folder is on PYTHONPATH and PAGE_COST_SAMPLES names a folder for the samples.
 
-A timer of CPU time (setitimer(2), ITIMER_PROF) interrupts the process; each sample carries the CPU time since the last one, told apart
-by thread, so the samples add up to what the process used and waiting counts for nothing. Stacks are appended to a file several times a
-second, because the processes that are measured here end without tidying up.
+A timer of CPU time (setitimer(2), ITIMER_PROF) interrupts the process; each sample carries the CPU
+time since the last one, told apart by thread, so the samples add up to what the process used and
+waiting counts for nothing. Stacks are appended to a file several times a second, because the
+processes that are measured here end without tidying up.
 
-The signal's handler runs when a C function has returned, so that function's time goes to the line that called it, as it should.
+The signal's handler runs when a C function has returned, so that function's time goes to the line
+that called it, as it should.
 """
 
 from __future__ import annotations
@@ -55,13 +57,19 @@ class _Sampler:
         return [_stack(frame) for frame in frames if not frame.f_code.co_filename.endswith(_IDLE)]
 
     def stop(self) -> None:
-        """Before the interpreter takes itself apart, and with it the handler: the signal would kill the process then."""
+        """Before the interpreter takes itself apart, and with it the handler: the signal would
+        kill the process then.
+        """
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, signal.SIG_IGN)
         self._flush()
 
     def _flush(self) -> None:
-        stacks, self._stacks = self._stacks, Counter()  # the next signal may come while these are written
+        # the next signal may come while these are written
+        stacks, self._stacks = (
+            self._stacks,
+            Counter(),
+        )
         with self._path.open("a") as file:
             file.writelines(f"{stack} {ns}\n" for stack, ns in stacks.items())
 
@@ -71,7 +79,11 @@ def _stack(frame: FrameType | None) -> str:
     frames = []
     while frame is not None:
         code = frame.f_code
-        frames.append(f"{code.co_filename}:{frame.f_lineno}:{code.co_name}".replace(" ", "_").replace(";", "_"))
+        frames.append(
+            f"{code.co_filename}:{frame.f_lineno}:{code.co_name}".replace(" ", "_").replace(
+                ";", "_"
+            )
+        )
         frame = frame.f_back
     return ";".join(reversed(frames))
 

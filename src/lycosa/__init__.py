@@ -1,6 +1,7 @@
 """Lycosa: a polite, crash-safe web crawler. The names here are stable; everything else may move.
 
-They are loaded when first asked for: the command line and the parse child import parts of the package and should not pay for all of it.
+They are loaded when first asked for: the command line and the parse child import parts of the
+package and should not pay for all of it.
 """
 
 from typing import TYPE_CHECKING
@@ -31,4 +32,16 @@ else:
         },
     )
 
-__all__ = ["Config", "Crawl", "Discovered", "LinkKind", "Page", "Reason", "Refusal", "Report", "SeedSource", "SettingsError", "settings"]
+__all__ = [
+    "Config",
+    "Crawl",
+    "Discovered",
+    "LinkKind",
+    "Page",
+    "Reason",
+    "Refusal",
+    "Report",
+    "SeedSource",
+    "SettingsError",
+    "settings",
+]

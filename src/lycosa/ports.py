@@ -1,7 +1,9 @@
-"""What the pipeline is given from outside: clock, offload, fetcher, resolver, parser, address slots.
+"""What the pipeline is given from outside: clock, offload, fetcher, resolver, parser, address
+slots.
 
-Each is small enough that the real one, the one for virtual time, and a test's own read alike. Everything that takes time
-or depends on chance comes through here, so that one seed gives one history.
+Each is small enough that the real one, the one for virtual time, and a test's own read alike.
+Everything that takes time or depends on chance comes through here, so that one seed gives one
+history.
 """
 
 from __future__ import annotations
@@ -25,17 +27,19 @@ class Clock(Protocol):
 
 
 class Offload(Protocol):
-    """Runs blocking and long work away from the loop: fsync, commits, refills of back queues, long robots.txt files, large bodies,
-    Parquet."""
+    """Runs blocking and long work away from the loop: fsync, commits, refills of back queues, long
+    robots.txt files, large bodies, Parquet.
+    """
 
     async def run(self, work: Callable[[], T]) -> T: ...
 
 
 class Fetcher(Protocol):
-    """Sends one request. Never raises for what a server or network does; cancelling ends the transfer.
+    """Sends one request. Never raises for what a server or network does; cancelling ends the
+    transfer.
 
-    At the moment before a request leaves, the lease on its shard is asked once more: a request that may not leave ends as
-    ``LEASE_EXPIRED``, and the server has not heard of it.
+    At the moment before a request leaves, the lease on its shard is asked once more: a request that
+    may not leave ends as ``LEASE_EXPIRED``, and the server has not heard of it.
     """
 
     async def fetch(self, request: FetchRequest) -> Fetched: ...
@@ -43,12 +47,15 @@ class Fetcher(Protocol):
 
 
 class Addresses(Protocol):
-    """How often an address may be asked and how many requests to it may be open, over all workers that share its slots.
+    """How often an address may be asked and how many requests to it may be open, over all workers
+    that share its slots.
 
-    Times are ``Clock.monotonic``. ``take`` gives 0.0 when the request may start now: a slot is taken then. Else it gives the seconds
-    after which to ask again, and nothing is taken, nor when it is cancelled. ``started`` says that the request left at ``at`` and its
-    answer began at ``answered``: the next start counts from there. ``release`` says that the request has ended. Both raise ``KeyError``
-    when no slot of the address is held. ``close`` gives all slots back, without waiting.
+    Times are ``Clock.monotonic``. ``take`` gives 0.0 when the request may start now: a slot is
+    taken then. Else it gives the seconds after which to ask again, and nothing is taken, nor when
+    it is cancelled. ``started`` says that the request left at ``at`` and its answer began at
+    ``answered``: the next start counts from there. ``release`` says that the request has ended.
+    Both raise ``KeyError`` when no slot of the address is held. ``close`` gives all slots back,
+    without waiting.
     """
 
     async def take(self, address: str, now: float) -> float: ...
@@ -68,8 +75,9 @@ class Resolver(Protocol):
 
 
 class Parser(Protocol):
-    """Parses one document; a document that kills or stalls the parser comes back with a reason. One that the parser is not there for
-    waits, and ``health`` says why."""
+    """Parses one document; a document that kills or stalls the parser comes back with a reason. One
+    that the parser is not there for waits, and ``health`` says why.
+    """
 
     async def parse(self, document: Document) -> Parsed: ...
     def health(self) -> ParserHealth: ...
@@ -82,6 +90,8 @@ class ResolveError(Exception):
     ``is_outage``: no other name has one either just now, so nothing is known about this one.
     """
 
-    def __init__(self, name: str, reason: Reason, detail: str = "", is_outage: bool = False) -> None:
+    def __init__(
+        self, name: str, reason: Reason, detail: str = "", is_outage: bool = False
+    ) -> None:
         super().__init__(f"{name}: {detail or reason.meaning}")
         self.name, self.reason, self.detail, self.is_outage = name, reason, detail, is_outage

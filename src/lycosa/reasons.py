@@ -1,7 +1,8 @@
 """Every reason why a URL is not fetched, or was fetched and is not an ordinary page: once, here.
 
-A reason is stored as its number and shown as its name, so numbers are never reused. Each carries one line of
-meaning, which is what ``lycosa explain`` prints, and a ``Cause`` that says who can do something about it.
+A reason is stored as its number and shown as its name, so numbers are never reused. Each carries
+one line of meaning, which is what ``lycosa explain`` prints, and a ``Cause`` that says who can do
+something about it.
 """
 
 from __future__ import annotations
@@ -142,7 +143,10 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
     Reason.TOO_MANY_REDIRECTS: (_T, "more redirects in a row than the limit"),
     Reason.HOST_TIME_BUDGET: (_O, "the host is at its time budget"),
     Reason.SITE_HOST_BUDGET: (_O, "as many hosts of its site were visited as the budget allows"),
-    Reason.ROBOTS_ELSEWHERE: (_O, "robots.txt redirects to another URL, which is requested in the turn of its host"),
+    Reason.ROBOTS_ELSEWHERE: (
+        _O,
+        "robots.txt redirects to another URL, which is requested in the turn of its host",
+    ),
     Reason.ERRAND_LIMIT: (_O, "too many hosts wait for an answer of the same host"),
     Reason.DNS_NO_SUCH_NAME: (_N, "the host name does not exist"),
     Reason.DNS_FAILED: (_N, "the name servers gave an error"),
@@ -164,9 +168,18 @@ _TABLE: dict[Reason, tuple[Cause, str]] = {
     Reason.BAD_REDIRECT: (_T, "a redirect without a usable Location"),
     Reason.CRASHED_WORKER: (_O, "the worker died each time it was fetched"),
     Reason.NETWORK_UNREACHABLE: (_N, "no route to the address"),
-    Reason.REQUEST_REFUSED: (_T, "the server refused the request unread, as one under load does (HTTP/2)"),
-    Reason.REQUEST_UNANSWERED: (_N, "the server closed the connection, which was a kept one, instead of answering"),
-    Reason.LEASE_EXPIRED: (_O, "not sent: the worker could not commit, so it may not be the owner any more"),
+    Reason.REQUEST_REFUSED: (
+        _T,
+        "the server refused the request unread, as one under load does (HTTP/2)",
+    ),
+    Reason.REQUEST_UNANSWERED: (
+        _N,
+        "the server closed the connection, which was a kept one, instead of answering",
+    ),
+    Reason.LEASE_EXPIRED: (
+        _O,
+        "not sent: the worker could not commit, so it may not be the owner any more",
+    ),
     Reason.INTERNAL: (_O, "an error of the crawler; see the log"),
     Reason.NOT_MODIFIED: (_T, "not modified since the last fetch"),
     Reason.DUPLICATE: (_T, "the same body as an earlier capture"),

@@ -1,7 +1,8 @@
-"""The cookie tests that browsers' makers and the IETF's HTTP state working group wrote, against the real fetcher with a jar.
+"""The cookie tests that browsers' makers and the IETF's HTTP state working group wrote, against the
+real fetcher with a jar.
 
-Each case is one site that sets cookies in one answer; the question is what the next request carries. Cookies go by port to nobody, so
-the port of the test server stands for the cases' 8888.
+Each case is one site that sets cookies in one answer; the question is what the next request
+carries. Cookies go by port to nobody, so the port of the test server stands for the cases' 8888.
 """
 
 from __future__ import annotations
@@ -22,12 +23,19 @@ from lycosa.urls.identity import Sites
 
 CASES = Path(__file__).parents[2].parent / "shared" / "data" / "http" / "http-state-cookies.jsonl"
 _PAST = "the case was written when 2019 was the future: the cookie has expired"
-_ZERO = "a control character refuses the cookie, as the present draft of RFC 6265bis has it; the case cuts the value there"
+_ZERO = (
+    "a control character refuses the cookie, as the present draft of RFC 6265bis has it; the case"
+    " cuts the value there"
+)
 _ORDER = (
-    "libcurl sends longer names first where path and domain are of one length; RFC 6265 section 5.4 forbids servers to rely on an order"
+    "libcurl sends longer names first where path and domain are of one length; RFC 6265 section 5.4"
+    " forbids servers to rely on an order"
 )
 _SLASH = "libcurl takes a path with a slash at its end as the same path without it"
-_DOMAINS = "libcurl refuses a cookie for any foreign domain among several; RFC 6265 section 5.3 asks for the last one only"
+_DOMAINS = (
+    "libcurl refuses a cookie for any foreign domain among several; RFC 6265 section 5.3 asks for"
+    " the last one only"
+)
 KNOWN_MISSES = {
     "0002": _PAST,
     "comma0006": _PAST,
@@ -35,7 +43,9 @@ KNOWN_MISSES = {
     "0028": "the expected header is an error of the recording: a line break stands in it",
     "disabled-chromium0022": _ZERO,
     "disabled-chromium0023": _ZERO,
-    "disabled-path0029": "the case is disabled by its authors: the path is not that of the second request",
+    "disabled-path0029": (
+        "the case is disabled by its authors: the path is not that of the second request"
+    ),
     "domain0019": _ORDER,
     "domain0023": _ORDER,
     "mozilla0008": _ORDER,
@@ -47,7 +57,9 @@ KNOWN_MISSES = {
 
 pytestmark = [
     pytest.mark.shared_data,
-    pytest.mark.skipif(not CASES.is_file(), reason="the shared HTTP data is not beside the checkout"),
+    pytest.mark.skipif(
+        not CASES.is_file(), reason="the shared HTTP data is not beside the checkout"
+    ),
 ]
 
 
@@ -61,8 +73,14 @@ class _Site(asyncio.Protocol):
         self._transport: Any = transport
 
     def data_received(self, data: bytes) -> None:
-        lines = "".join(f"Set-Cookie: {cookie}\r\n" for cookie in self._cookies) if b"cookie-parser?" in data else ""
-        self._transport.write(f"HTTP/1.1 200 OK\r\n{lines}Content-Length: 0\r\n\r\n".encode("latin-1"))
+        lines = (
+            "".join(f"Set-Cookie: {cookie}\r\n" for cookie in self._cookies)
+            if b"cookie-parser?" in data
+            else ""
+        )
+        self._transport.write(
+            f"HTTP/1.1 200 OK\r\n{lines}Content-Length: 0\r\n\r\n".encode("latin-1")
+        )
 
 
 def _sent(request: bytes) -> str:
@@ -71,12 +89,18 @@ def _sent(request: bytes) -> str:
 
 
 async def _second_request(case: dict[str, Any], folder: Path) -> str:
-    server = await asyncio.get_running_loop().create_server(lambda: _Site(case["set_cookie"]), "127.0.0.1", 0)
+    server = await asyncio.get_running_loop().create_server(
+        lambda: _Site(case["set_cookie"]), "127.0.0.1", 0
+    )
     port = server.sockets[0].getsockname()[1]
     jars = CookieJars(Sites().site_of, 1_000_000)
-    fetcher = CurlFetcher(FetchSection(), "lycosa/0.1", "", Guard(["127.0.0.0/8"]), SystemClock(), folder, jars)
+    fetcher = CurlFetcher(
+        FetchSection(), "lycosa/0.1", "", Guard(["127.0.0.0/8"]), SystemClock(), folder, jars
+    )
     first = f"http://home.example.org:{port}/cookie-parser?{case['id']}"
-    then = urljoin(first, (case["location"] or [f"/cookie-parser-result?{case['id']}"])[0]).replace(":8888", f":{port}")
+    then = urljoin(first, (case["location"] or [f"/cookie-parser-result?{case['id']}"])[0]).replace(
+        ":8888", f":{port}"
+    )
     try:
         await fetcher.fetch(FetchRequest(first, "127.0.0.1"))
         return _sent((await fetcher.fetch(FetchRequest(then, "127.0.0.1"))).request_block)
@@ -91,7 +115,9 @@ async def test_http_state_cookies(tmp_path: Path) -> None:
     for case in cases:
         sent = await _second_request(case, tmp_path)
         if sent != case["expected_cookie"]:
-            misses[case["id"]] = f"{case['set_cookie']} sent {sent!r}, not {case['expected_cookie']!r}"
+            misses[case["id"]] = (
+                f"{case['set_cookie']} sent {sent!r}, not {case['expected_cookie']!r}"
+            )
     print(f"http/http-state-cookies: passed {len(cases) - len(misses)} of {len(cases)}")
     for name in sorted(misses):
         print(f"  {name}: {KNOWN_MISSES.get(name, misses[name])}")

@@ -1,7 +1,9 @@
-"""Archives that others wrote: each HTTP message in them goes through our writer and comes out of three readers as it was.
+"""Archives that others wrote: each HTTP message in them goes through our writer and comes out of
+three readers as it was.
 
-The crawler reads no foreign archives, so what these files can show is that real messages of others survive being stored: chunked,
-compressed, cut short, with odd URLs, from ARC as well. And Common Crawl's schema, column by column.
+The crawler reads no foreign archives, so what these files can show is that real messages of others
+survive being stored: chunked, compressed, cut short, with odd URLs, from ARC as well. And Common
+Crawl's schema, column by column.
 """
 
 from __future__ import annotations
@@ -27,7 +29,10 @@ from store_samples import capture, fetched
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "warc"
 IDS = tuple(f"urn:uuid:00000000-0000-4000-8000-00000000000{number}" for number in range(1, 5))
-pytestmark = [pytest.mark.shared_data, pytest.mark.skipif(not DATA.is_dir(), reason="the shared WARC data is not beside the checkout")]
+pytestmark = [
+    pytest.mark.shared_data,
+    pytest.mark.skipif(not DATA.is_dir(), reason="the shared WARC data is not beside the checkout"),
+]
 
 _DAMAGED = "damaged on purpose: warcio refuses it too, and there is no whole HTTP message in it"
 _NO_MESSAGE = "no HTTP message in it: the crawler makes no resource records"
@@ -66,8 +71,12 @@ def messages(path: Path) -> Iterator[Message]:
         with path.open("rb") as file:
             for record in ArchiveIterator(file, no_record_parse=True, arc2warc=True):
                 block = record.raw_stream.read()
-                if record.rec_type in ("response", "request", "revisit") and _HEAD_END.search(block):
-                    yield Message(record.rec_type, record.rec_headers.get_header("WARC-Target-URI"), block)
+                if record.rec_type in ("response", "request", "revisit") and _HEAD_END.search(
+                    block
+                ):
+                    yield Message(
+                        record.rec_type, record.rec_headers.get_header("WARC-Target-URI"), block
+                    )
     except ArchiveLoadFailed:
         return
 
@@ -76,20 +85,37 @@ def survives(message: Message, folder: Path) -> bool:
     """Whether all three readers find what was stored, with digests that agree."""
     head, body = message.parts()
     if message.kind == "request":
-        made = Draft(capture(fetched(url=message.url, request_block=message.block)), *IDS, 1).build()
+        made = Draft(
+            capture(fetched(url=message.url, request_block=message.block)), *IDS, 1
+        ).build()
     elif message.kind == "revisit":
         original = Original(message.url, 1_789_000_000_123_456, IDS[0])
-        made = Draft(capture(fetched(url=message.url, header_block=head, body=body), original=original), *IDS, 1).build()
+        made = Draft(
+            capture(fetched(url=message.url, header_block=head, body=body), original=original),
+            *IDS,
+            1,
+        ).build()
     else:
-        made = Draft(capture(fetched(url=message.url, header_block=head, body=body)), *IDS, 1).build()
+        made = Draft(
+            capture(fetched(url=message.url, header_block=head, body=body)), *IDS, 1
+        ).build()
     packed = b"".join(piece for piece in made.data if isinstance(piece, bytes))
-    expected = message.block if message.kind == "request" else warc.stored_response_head(head) + body
+    expected = (
+        message.block if message.kind == "request" else warc.stored_response_head(head) + body
+    )
     path = folder / "warc" / "crawl-w000-000001-20260101000000.warc.gz"
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(packed)
-    place = (0, made.request_length) if message.kind == "request" else (made.request_length, made.main_length)
+    place = (
+        (0, made.request_length)
+        if message.kind == "request"
+        else (made.request_length, made.main_length)
+    )
     own = read_record(folder, Location(layout.warc_name(layout.stem_of(path)), *place, IDS[1]))
-    return all(found == expected for found in (own.header_block + own.body, *_read_by_others(packed, message.kind, expected)))
+    return all(
+        found == expected
+        for found in (own.header_block + own.body, *_read_by_others(packed, message.kind, expected))
+    )
 
 
 def _read_by_others(packed: bytes, kind: str, expected: bytes) -> Iterator[bytes]:
@@ -105,7 +131,9 @@ def _read_by_others(packed: bytes, kind: str, expected: bytes) -> Iterator[bytes
             yield record.reader.read()
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in DATA.glob("*arc*")) if DATA.is_dir() else [])
+@pytest.mark.parametrize(
+    "name", sorted(path.name for path in DATA.glob("*arc*")) if DATA.is_dir() else []
+)
 def test_http_messages_of_others_survive_being_stored(name: str, tmp_path: Path) -> None:
     found = list(messages(DATA / name))
     missed = sum(not survives(message, tmp_path) for message in found) if found else 1

@@ -1,4 +1,6 @@
-"""Pages, charsets, directives, srcset, refresh and media types against what others recorded or standardised."""
+"""Pages, charsets, directives, srcset, refresh and media types against what others recorded or
+standardised.
+"""
 
 from __future__ import annotations
 
@@ -24,36 +26,55 @@ from lycosa.parse.srcset import srcset_urls
 from lycosa.urls.identity import Canonicalizer, resolve
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "html"
-pytestmark = [pytest.mark.shared_data, pytest.mark.skipif(not DATA.is_dir(), reason="no conformance vectors beside the checkout")]
+pytestmark = [
+    pytest.mark.shared_data,
+    pytest.mark.skipif(not DATA.is_dir(), reason="no conformance vectors beside the checkout"),
+]
 
 PARSER = DocumentParser(ParseSection(language=False), Canonicalizer(CanonicalSection()), "lycosa")
 
 
 def rows(name: str) -> list[Any]:
     text = (DATA / name).read_text()
-    return [json.loads(line) for line in text.splitlines() if line] if name.endswith("l") else json.loads(text)
+    return (
+        [json.loads(line) for line in text.splitlines() if line]
+        if name.endswith("l")
+        else json.loads(text)
+    )
 
 
-def check(name: str, verdicts: Iterable[tuple[str, object, object]], misses: dict[str, str]) -> None:
-    """``verdicts`` are (case, ours, theirs). Every difference must be listed with its reason, and every listed one must still differ."""
+def check(
+    name: str, verdicts: Iterable[tuple[str, object, object]], misses: dict[str, str]
+) -> None:
+    """``verdicts`` are (case, ours, theirs). Every difference must be listed with its reason,
+    and every listed one must still differ.
+    """
     found = list(verdicts)
     differing = {case: (ours, theirs) for case, ours, theirs in found if ours != theirs}
     print(f"{name}: passed {len(found) - len(differing)} of {len(found)}")
     for case in sorted(differing.keys() & misses.keys()):
         print(f"  {case}: {misses[case]}")
     unlisted = {case: values for case, values in differing.items() if case not in misses}
-    assert not unlisted, "\n".join(f"{case}: ours {ours!r}, theirs {theirs!r}" for case, (ours, theirs) in unlisted.items())
+    assert not unlisted, "\n".join(
+        f"{case}: ours {ours!r}, theirs {theirs!r}" for case, (ours, theirs) in unlisted.items()
+    )
     assert not misses.keys() - differing.keys(), "listed misses that pass"
 
 
 def parse(
-    body: bytes | str, url: str = "http://example.com/", headers: Iterable[tuple[str, str]] = (("content-type", "text/html"),)
+    body: bytes | str,
+    url: str = "http://example.com/",
+    headers: Iterable[tuple[str, str]] = (("content-type", "text/html"),),
 ) -> Parsed:
-    return PARSER.parse(Document(url, 200, list(headers), body.encode() if isinstance(body, str) else body))
+    return PARSER.parse(
+        Document(url, 200, list(headers), body.encode() if isinstance(body, str) else body)
+    )
 
 
 def codec(name: str | None) -> str | None:
-    """One name for all spellings of an encoding. The Encoding standard's names are wider than Python's; both sides go through this."""
+    """One name for all spellings of an encoding. The Encoding standard's names are wider than
+    Python's; both sides go through this.
+    """
     if name is None:
         return None
     name = name.lower()
@@ -102,8 +123,13 @@ def test_meta_refresh() -> None:
     def verdicts() -> Iterable[tuple[str, object, object]]:
         for number, row in enumerate(rows("wpt-meta-refresh.json")):
             found = parse_refresh(row["content"])
-            # Tabs and line feeds inside of a URL are dropped by the URL parser, which the vectors include.
-            yield f"{number}", found and [found[0], found[1].translate({9: None, 10: None, 13: None}) or None], row["expected"]
+            # Tabs and line feeds inside of a URL are dropped by the URL parser, which the vectors
+            # include.
+            yield (
+                f"{number}",
+                found and [found[0], found[1].translate({9: None, 10: None, 13: None}) or None],
+                row["expected"],
+            )
 
     check("wpt-meta-refresh.json", verdicts(), {})
 
@@ -126,9 +152,16 @@ def test_media_types(name: str) -> None:
 def test_meta_robots() -> None:
     def verdicts() -> Iterable[tuple[str, object, object]]:
         for number, row in enumerate(rows("meta-robots.jsonl")):
-            headers = [("content-type", "text/html"), *(("x-robots-tag", value) for value in row["headers"].get("X-Robots-Tag", ()))]
+            headers = [
+                ("content-type", "text/html"),
+                *(("x-robots-tag", value) for value in row["headers"].get("X-Robots-Tag", ())),
+            ]
             directives = parse(row["html"], headers=headers).directives
-            yield f"{number}", (directives.noindex, directives.nofollow), (row["noindex"], row["nofollow"])
+            yield (
+                f"{number}",
+                (directives.noindex, directives.nofollow),
+                (row["noindex"], row["nofollow"]),
+            )
 
     check("meta-robots.jsonl", verdicts(), {})
 
@@ -136,7 +169,11 @@ def test_meta_robots() -> None:
 def test_links_of_misnested_markup() -> None:
     def verdicts() -> Iterable[tuple[str, object, object]]:
         for number, row in enumerate(rows("tree-construction-links.jsonl")):
-            wanted = dict.fromkeys(value for tag, name, value in row["links"] if name in ("href", "src") and not value.startswith("#"))
+            wanted = dict.fromkeys(
+                value
+                for tag, name, value in row["links"]
+                if name in ("href", "src") and not value.startswith("#")
+            )
             yield f"{number}", list(read_html(row["html"]).links), list(wanted)
 
     check("tree-construction-links.jsonl", verdicts(), {})
@@ -146,12 +183,16 @@ _FRAGMENTS = "an area's alt is its anchor text here, and URLs that differ in the
 LINK_MISSES = {
     "0 test_urls_type": _FRAGMENTS,
     "1 test_extract_all_links": _FRAGMENTS,
-    "25 test_ignored_extensions": "no file extension is refused here: what a URL is, its media type says",
+    "25 test_ignored_extensions": (
+        "no file extension is refused here: what a URL is, its media type says"
+    ),
 }
 
 
 def test_links_as_scrapy_finds_them() -> None:
-    """Its default extractor: ``a`` and ``area``, no binary file extensions, text with its white space."""
+    """Its default extractor: ``a`` and ``area``, no binary file extensions, text with its white
+    space.
+    """
 
     def verdicts() -> Iterable[tuple[str, object, object]]:
         for number, row in enumerate(rows("scrapy-linkextractor.jsonl")):
@@ -160,19 +201,32 @@ def test_links_as_scrapy_finds_them() -> None:
                 ours = parse(base64.b64decode(row["body_b64"]), row["url"], headers).links
                 canonicalizer = Canonicalizer(CanonicalSection())
                 theirs = [
-                    (canonicalizer.canonical(link["url"]), " ".join(link["text"].split()), link["nofollow"])
+                    (
+                        canonicalizer.canonical(link["url"]),
+                        " ".join(link["text"].split()),
+                        link["nofollow"],
+                    )
                     for link in row["links"]
                     if not link["url"].startswith("ftp:")  # counted as refused here
                 ]
                 yield (
                     f"{number} {row['test'].rpartition('::')[2]}",
-                    [(link.url, link.anchor, link.nofollow) for link in ours if link.kind in (LinkKind.A, LinkKind.AREA)],
+                    [
+                        (link.url, link.anchor, link.nofollow)
+                        for link in ours
+                        if link.kind in (LinkKind.A, LinkKind.AREA)
+                    ],
                     theirs,
                 )
 
     check("scrapy-linkextractor.jsonl, default settings", verdicts(), LINK_MISSES)
-    others = sum(row["init"] != {"args": [], "kw": {}} for row in rows("scrapy-linkextractor.jsonl"))
-    print(f"scrapy-linkextractor.jsonl: {others} other calls ask for options of theirs (allow, tags, ...); here the scope decides")
+    others = sum(
+        row["init"] != {"args": [], "kw": {}} for row in rows("scrapy-linkextractor.jsonl")
+    )
+    print(
+        f"scrapy-linkextractor.jsonl: {others} other calls ask for options of theirs (allow, tags,"
+        " ...); here the scope decides"
+    )
 
 
 def _bytes(value: Any) -> Any:
@@ -181,7 +235,14 @@ def _bytes(value: Any) -> Any:
 
 def _label(value: str | None) -> str | None:
     value = value or ""
-    found = media_type_of([("content-type", value.partition(":")[2] if value.lower().startswith("content-type") else value)])
+    found = media_type_of(
+        [
+            (
+                "content-type",
+                value.partition(":")[2] if value.lower().startswith("content-type") else value,
+            )
+        ]
+    )
     return found.parameters.get("charset") if found else None
 
 
@@ -191,7 +252,9 @@ def _charset_of_type(value: str | None) -> str | None:
 
 
 def _declared(body: bytes | str) -> str | None:
-    """Without a declaration the reader still has an answer; a byte that is no UTF-8 makes it windows-1252, which is then told apart."""
+    """Without a declaration the reader still has an answer; a byte that is no UTF-8 makes it
+    windows-1252, which is then told apart.
+    """
     data = body if isinstance(body, bytes) else body.encode("latin-1", "replace")
     charset = codec(read_html(data + b"<!-- \xff -->").charset)
     return charset if charset != "cp1252" or b"1252" in data or b"8859-1" in data else None
@@ -204,14 +267,22 @@ def _to_unicode(content_type: str | None, body: bytes) -> list[str | None]:
 
 
 def _mark(body: bytes) -> str | None:
-    charset = decode_text(body, None)[1] if body[:2] in (b"\xff\xfe", b"\xfe\xff") or body[:3] == b"\xef\xbb\xbf" else None
+    charset = (
+        decode_text(body, None)[1]
+        if body[:2] in (b"\xff\xfe", b"\xfe\xff") or body[:3] == b"\xef\xbb\xbf"
+        else None
+    )
     return codec({"utf-16be": "utf-16-be", "utf-16le": "utf-16-le"}.get(charset or "", charset))
 
 
 def _refresh(text: bytes | str, base: bytes | str = "", label: str = "utf-8") -> str | None:
     page = read_html(text, label)
     targets = [raw for raw, found in page.links.items() if found.kind is LinkKind.REFRESH]
-    return resolve(with_encoded_query(targets[0], label), _base(text, base, label)) if targets else None
+    return (
+        resolve(with_encoded_query(targets[0], label), _base(text, base, label))
+        if targets
+        else None
+    )
 
 
 def _base(text: bytes | str, base: bytes | str = "", label: str = "utf-8") -> str:
@@ -230,25 +301,45 @@ W3LIB: dict[str, tuple[Callable[..., object], Callable[[Any], object]]] = {
 }
 _UTF_32 = "the Encoding standard has no UTF-32, and browsers read none"
 _MIME = "MIME Sniffing standard 4.4: that is how browsers read this header"
-_PRESCAN = "the prescan takes only <meta charset> and <meta http-equiv=content-type>, anywhere in the first 1,024 bytes"
+_PRESCAN = (
+    "the prescan takes only <meta charset> and <meta http-equiv=content-type>, anywhere in the"
+    " first 1,024 bytes"
+)
 W3LIB_MISSES = {
     **dict.fromkeys((f"{number} read_bom" for number in (2, 3, 119, 122)), _UTF_32),
     **dict.fromkeys(("130 resolve_encoding", "131 http_content_type_encoding"), _UTF_32),
     **dict.fromkeys((f"{number} html_to_unicode" for number in (120, 121, 123, 124, 132)), _UTF_32),
-    **dict.fromkeys((f"{number} http_content_type_encoding" for number in (18, 23, 24, 25, 33)), _MIME),
-    "37 http_content_type_encoding": "of two types in one header the last one counts (Fetch standard, extract a MIME type)",
-    **dict.fromkeys((f"{number} html_body_declared_encoding" for number in (44, 49, 50, 52, 62, 66, 67)), _PRESCAN),
+    **dict.fromkeys(
+        (f"{number} http_content_type_encoding" for number in (18, 23, 24, 25, 33)), _MIME
+    ),
+    "37 http_content_type_encoding": (
+        "of two types in one header the last one counts (Fetch standard, extract a MIME type)"
+    ),
+    **dict.fromkeys(
+        (f"{number} html_body_declared_encoding" for number in (44, 49, 50, 52, 62, 66, 67)),
+        _PRESCAN,
+    ),
     "69 resolve_encoding": "latin-1 with a hyphen is not a label of the Encoding standard",
     "84 html_body_declared_encoding": "nothing is declared; the detector's guess for two bytes",
     "126 resolve_encoding": "utf-16 is a label of UTF-16LE",
     "127 http_content_type_encoding": "utf-16 is a label of UTF-16LE",
     "128 html_to_unicode": "utf-16 is a label of UTF-16LE, and no byte order is guessed",
-    "144 html_to_unicode": "ASCII without a declaration is named windows-1252, the standard's fallback; the text is the same",
+    "144 html_to_unicode": (
+        "ASCII without a declaration is named windows-1252, the standard's fallback; the text is"
+        " the same"
+    ),
     "147 html_to_unicode": "nothing at all is named windows-1252, the standard's fallback",
-    "156 get_base_url": "a base element ends a noscript in the head, so the standard's tree has it outside",
-    "159 get_base_url": "a base element ends a noscript in the head, so the standard's tree has it outside",
+    "156 get_base_url": (
+        "a base element ends a noscript in the head, so the standard's tree has it outside"
+    ),
+    "159 get_base_url": (
+        "a base element ends a noscript in the head, so the standard's tree has it outside"
+    ),
     "170 get_meta_refresh": "a tag that the file's end cuts is not an element",
-    "188 get_meta_refresh": "asked of theirs with an option to look into noscript; such a target says that scripts are off",
+    "188 get_meta_refresh": (
+        "asked of theirs with an option to look into noscript; such a target says that scripts"
+        " are off"
+    ),
     "190 get_meta_refresh": "asked of theirs with an option to look into scripts",
 }
 

@@ -1,6 +1,8 @@
-"""Links, bases and metas of pages are what html5lib and lexbor find in them: real pages, nasty ones, and random tag soup.
+"""Links, bases and metas of pages are what html5lib and lexbor find in them: real pages, nasty
+ones, and random tag soup.
 
-``script/prove links`` does the same with every page of Debian's documentation, a hundred times as many.
+``script/prove links`` does the same with every page of Debian's documentation, a hundred times as
+many.
 """
 
 from __future__ import annotations
@@ -28,8 +30,13 @@ SAMPLE = 120
 SHORT = 100_000  # bytes
 
 _ISINDEX = "html5lib 1.1 makes a form of <isindex>, which the standard dropped in 2016"
-_OLD = "html5lib 1.1 is of 2020: it has no <template>, which here makes another tree of what follows"
-_SELECT = "html5lib 1.1 is of 2020: since then the standard keeps other elements in a <select> instead of dropping their tags"
+_OLD = (
+    "html5lib 1.1 is of 2020: it has no <template>, which here makes another tree of what follows"
+)
+_SELECT = (
+    "html5lib 1.1 is of 2020: since then the standard keeps other elements in a <select> instead of"
+    " dropping their tags"
+)
 NASTY_MISSES: dict[tuple[str, str], str] = {
     ("misnested: isindex", "html5lib"): _ISINDEX,
     ("table: select in a table", "html5lib"): _SELECT,
@@ -39,8 +46,12 @@ NASTY_MISSES: dict[tuple[str, str], str] = {
 SHARED_MISSES = {("tree <isindex nam", "html5lib"): _ISINDEX}
 
 
-def report(name: str, pages: Iterable[tuple[str, str, bytes | str]], misses: dict[tuple[str, str], str]) -> None:
-    """``pages`` are (case, text, what our reader gets). Each difference must be listed with its reason, and each listed one must be one."""
+def report(
+    name: str, pages: Iterable[tuple[str, str, bytes | str]], misses: dict[tuple[str, str], str]
+) -> None:
+    """``pages`` are (case, text, what our reader gets). Each difference must be listed with its
+    reason, and each listed one must be one.
+    """
     found: dict[tuple[str, str], str] = {}
     cases, links = 0, 0
     for case, text, body in pages:
@@ -73,7 +84,14 @@ def test_a_page_says_the_same_as_bytes_and_as_text(name: str) -> None:
 
 
 def test_encodings_decide_what_is_markup() -> None:
-    report("encoded pages", ((name, body.decode(codec, "replace").lstrip("\ufeff"), body) for name, (body, codec) in ENCODED.items()), {})
+    report(
+        "encoded pages",
+        (
+            (name, body.decode(codec, "replace").lstrip("\ufeff"), body)
+            for name, (body, codec) in ENCODED.items()
+        ),
+        {},
+    )
 
 
 def test_documentation_that_others_wrote() -> None:
@@ -82,7 +100,9 @@ def test_documentation_that_others_wrote() -> None:
         pytest.skip("Debian's documentation packages are not installed")
     sample = Random(1).sample(pages, min(SAMPLE, len(pages)))
     bodies = [(path, body) for path in sample if len(body := path.read_bytes()) < SHORT]
-    report("Debian's documentation", ((str(path), _decoded(body), body) for path, body in bodies), {})
+    report(
+        "Debian's documentation", ((str(path), _decoded(body), body) for path, body in bodies), {}
+    )
 
 
 def _shared_pages() -> Iterator[tuple[str, bytes]]:
@@ -90,18 +110,31 @@ def _shared_pages() -> Iterator[tuple[str, bytes]]:
     for line in (DATA / "html" / "tree-construction-links.jsonl").read_text().splitlines():
         html = json.loads(line)["html"]
         yield f"tree {html[:12]}", html.encode()
-    for number, line in enumerate((DATA / "html" / "encoding-sniffing.jsonl").read_text().splitlines()):
+    for number, line in enumerate(
+        (DATA / "html" / "encoding-sniffing.jsonl").read_text().splitlines()
+    ):
         yield f"encoding {number}", base64.b64decode(json.loads(line)["data_b64"])
-    for number, line in enumerate((DATA / "html" / "scrapy-linkextractor.jsonl").read_text().splitlines()):
+    for number, line in enumerate(
+        (DATA / "html" / "scrapy-linkextractor.jsonl").read_text().splitlines()
+    ):
         yield f"scrapy {number}", base64.b64decode(json.loads(line)["body_b64"])
     for number, line in enumerate((DATA / "html" / "meta-robots.jsonl").read_text().splitlines()):
         yield f"robots {number}", json.loads(line)["html"].encode()
-    for number, line in enumerate((DATA / "html" / "w3lib-encoding-base-refresh.jsonl").read_text().splitlines()):
-        yield from ((f"w3lib {number}", body) for body in map(_bytes, json.loads(line)["args"]) if b"<" in body)
+    for number, line in enumerate(
+        (DATA / "html" / "w3lib-encoding-base-refresh.jsonl").read_text().splitlines()
+    ):
+        yield from (
+            (f"w3lib {number}", body)
+            for body in map(_bytes, json.loads(line)["args"])
+            if b"<" in body
+        )
     for path in (DATA / "http" / "compressed").glob("*.gz"):
         yield path.name, _unpacked(path)
     with (DATA / "warc" / "example.warc.gz").open("rb") as file:
-        yield from ((record.rec_headers["WARC-Record-ID"], record.content_stream().read()) for record in ArchiveIterator(file))
+        yield from (
+            (record.rec_headers["WARC-Record-ID"], record.content_stream().read())
+            for record in ArchiveIterator(file)
+        )
 
 
 def _bytes(value: Any) -> bytes:
@@ -118,7 +151,11 @@ def _unpacked(path: Path) -> bytes:
 @pytest.mark.shared_data
 @pytest.mark.skipif(not DATA.is_dir(), reason="no conformance vectors beside the checkout")
 def test_pages_of_the_vectors() -> None:
-    report("pages of all vectors", ((name, _decoded(body), body) for name, body in _shared_pages()), SHARED_MISSES)
+    report(
+        "pages of all vectors",
+        ((name, _decoded(body), body) for name, body in _shared_pages()),
+        SHARED_MISSES,
+    )
 
 
 @settings(deadline=None, max_examples=400)

@@ -1,7 +1,9 @@
-"""HTTP answers and compressed bodies that others wrote: raw answers against what four clients make of them, and codecs.
+"""HTTP answers and compressed bodies that others wrote: raw answers against what four clients make
+of them, and codecs.
 
-The four are curl, urllib3, aiohttp and httpx; what two or more of them agree on is the verdict, and where two say one thing and two
-another, either will do. Their error is ours when we give a reason other than ``NONE`` or decode it with one.
+The four are curl, urllib3, aiohttp and httpx; what two or more of them agree on is the verdict, and
+where two say one thing and two another, either will do. Their error is ours when we give a reason
+other than ``NONE`` or decode it with one.
 """
 
 from __future__ import annotations
@@ -29,8 +31,12 @@ MAX, RATIO = 10_000_000, 1000
 FAILED = "failed"
 
 pytestmark = pytest.mark.shared_data
-needs_compressed = pytest.mark.skipif(not COMPRESSED.is_dir(), reason="the shared HTTP data is not beside the checkout")
-needs_raw = pytest.mark.skipif(not RAW.is_file(), reason="the shared HTTP data is not beside the checkout")
+needs_compressed = pytest.mark.skipif(
+    not COMPRESSED.is_dir(), reason="the shared HTTP data is not beside the checkout"
+)
+needs_raw = pytest.mark.skipif(
+    not RAW.is_file(), reason="the shared HTTP data is not beside the checkout"
+)
 
 # Each with the reason why we differ from the majority, on purpose or because libcurl does.
 KNOWN_MISSES: dict[str, str] = {}
@@ -52,19 +58,47 @@ ENCODINGS = {
 def test_compressed_files() -> None:
     cases = {
         **{f"{name}": (name, encoding, _is_html) for name, encoding in ENCODINGS.items()},
-        **{path.name: (path.name, "br", _is_file(path.with_suffix(".out"))) for path in COMPRESSED.glob("brotli-*.br")},
+        **{
+            path.name: (path.name, "br", _is_file(path.with_suffix(".out")))
+            for path in COMPRESSED.glob("brotli-*.br")
+        },
         **{path.name: (path.name, "zstd", _is_whole) for path in COMPRESSED.glob("zstd-good-*")},
         **{path.name: (path.name, "zstd", _is_broken) for path in COMPRESSED.glob("zstd-bad-*")},
-        **{path.name: (path.name, path.stem.removeprefix("bomb-"), _is_bomb) for path in COMPRESSED.glob("bomb-*")},
-        "feed-sample1.xml.gz": ("feed-sample1.xml.gz", "gzip", _is_file(COMPRESSED / "feed-sample1.xml")),
+        **{
+            path.name: (path.name, path.stem.removeprefix("bomb-"), _is_bomb)
+            for path in COMPRESSED.glob("bomb-*")
+        },
+        "feed-sample1.xml.gz": (
+            "feed-sample1.xml.gz",
+            "gzip",
+            _is_file(COMPRESSED / "feed-sample1.xml"),
+        ),
         "truncated-crc-error.gz": ("truncated-crc-error.gz", "gzip", _ends_with(b"</html")),
-        "truncated-crc-error-short.gz": ("truncated-crc-error-short.gz", "gzip", _ends_with(b"</html>")),
-        "unexpected-eof.gz": ("unexpected-eof.gz", "gzip", _is_latin(COMPRESSED / "unexpected-eof-output.txt")),
-        **{name: (name, "", _is_file(COMPRESSED / name)) for name in ("feed-sample1.xml.bz2", "feed-sample1.zip")},
+        "truncated-crc-error-short.gz": (
+            "truncated-crc-error-short.gz",
+            "gzip",
+            _ends_with(b"</html>"),
+        ),
+        "unexpected-eof.gz": (
+            "unexpected-eof.gz",
+            "gzip",
+            _is_latin(COMPRESSED / "unexpected-eof-output.txt"),
+        ),
+        **{
+            name: (name, "", _is_file(COMPRESSED / name))
+            for name in ("feed-sample1.xml.bz2", "feed-sample1.zip")
+        },
     }
-    misses = [name for name, (file, encoding, holds) in cases.items() if not holds((COMPRESSED / file).read_bytes(), encoding)]
+    misses = [
+        name
+        for name, (file, encoding, holds) in cases.items()
+        if not holds((COMPRESSED / file).read_bytes(), encoding)
+    ]
     print(f"http/compressed: passed {len(cases) - len(misses)} of {len(cases)}")
-    print(f"http/compressed: {len(cases)} bodies to decode, {len(list(COMPRESSED.iterdir())) - len(cases)} files say what they decode to")
+    print(
+        f"http/compressed: {len(cases)} bodies to decode,"
+        f" {len(list(COMPRESSED.iterdir())) - len(cases)} files say what they decode to"
+    )
     assert misses == []
 
 
@@ -78,7 +112,12 @@ def _is_whole(body: bytes, encoding: str) -> bool:
 
 def _is_html(body: bytes, encoding: str) -> bool:
     text, reason = _decoded(body, encoding)
-    return reason is Reason.NONE and text.startswith(b"<!DOCTYPE HTML>") and text.endswith(b"</html>\n") and len(text) in (74837, 74840)
+    return (
+        reason is Reason.NONE
+        and text.startswith(b"<!DOCTYPE HTML>")
+        and text.endswith(b"</html>\n")
+        and len(text) in (74837, 74840)
+    )
 
 
 def _is_broken(body: bytes, encoding: str) -> bool:
@@ -107,7 +146,9 @@ def _is_latin(path: Path) -> Any:
 
     def holds(body: bytes, encoding: str) -> bool:
         text, reason = _decoded(body, encoding)
-        return reason is Reason.DECODE_FAILED and text.decode("latin-1").encode() == path.read_bytes()
+        return (
+            reason is Reason.DECODE_FAILED and text.decode("latin-1").encode() == path.read_bytes()
+        )
 
     return holds
 
@@ -136,7 +177,10 @@ async def test_raw_answers(tmp_path: Path) -> None:
         votes = Counter(_verdict(case[client]) for client in CLIENTS).most_common()
         accepted = [verdict for verdict, count in votes if count == votes[0][1]]
         if _ours(answer) not in accepted:
-            misses[case["id"]] = f"{case['name']}: {_ours(answer)} ({answer.reason.label}: {answer.detail}), majority {accepted}"
+            misses[case["id"]] = (
+                f"{case['name']}: {_ours(answer)} ({answer.reason.label}: {answer.detail}),"
+                f" majority {accepted}"
+            )
     print(f"http/raw-responses-sample: passed {len(cases) - len(misses)} of {len(cases)}")
     for name in sorted(misses):
         print(f"  {name}: {KNOWN_MISSES.get(name, misses[name])}")

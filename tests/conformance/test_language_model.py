@@ -11,8 +11,14 @@ from lycosa.parse.language_model import LanguageModel
 from lycosa.parse.language_tables import load_tables
 
 SENTENCES = (
-    "The quick brown fox jumps over the lazy dog, and nobody in the village was surprised to see it.",
-    "Der Hund lief über die Straße, während die Kinder auf dem Hof spielten und die Glocken läuteten.",
+    (
+        "The quick brown fox jumps over the lazy dog, and nobody in the village was surprised to"
+        " see it."
+    ),
+    (
+        "Der Hund lief über die Straße, während die Kinder auf dem Hof spielten und die Glocken"
+        " läuteten."
+    ),
     "Le conseil municipal a décidé hier soir de fermer l'école pendant les travaux de rénovation.",
     "В лесу родилась ёлочка, в лесу она росла, зимой и летом стройная, зелёная была.",
     "昨日の会議では、新しい計画について多くの意見が出されました。",
@@ -39,15 +45,23 @@ def model() -> LanguageModel:
 
 
 @pytest.mark.parametrize("text", SENTENCES)
-def test_says_what_the_library_says(text: str, identifier: LanguageIdentifier, model: LanguageModel) -> None:
+def test_says_what_the_library_says(
+    text: str, identifier: LanguageIdentifier, model: LanguageModel
+) -> None:
     code, certainty = model.classify(text)
     expected, expected_certainty = identifier.classify(text)
     assert (code, certainty) == (expected, pytest.approx(expected_certainty, abs=1e-4))
 
 
 @settings(deadline=None)
-@given(text=st.lists(st.sampled_from(SENTENCES), max_size=3).map(" ".join), cut=st.integers(0, 60), more=st.text(max_size=20))
-def test_says_it_of_any_text(text: str, cut: int, more: str, identifier: LanguageIdentifier, model: LanguageModel) -> None:
+@given(
+    text=st.lists(st.sampled_from(SENTENCES), max_size=3).map(" ".join),
+    cut=st.integers(0, 60),
+    more=st.text(max_size=20),
+)
+def test_says_it_of_any_text(
+    text: str, cut: int, more: str, identifier: LanguageIdentifier, model: LanguageModel
+) -> None:
     text = text[cut : cut + 300] + more
     code, certainty = model.classify(text)
     expected, expected_certainty = identifier.classify(text.encode("utf-8", "replace").decode())

@@ -1,7 +1,9 @@
-"""The fingerprint against pairs of pages that people graded: the most alike come within three bits, the least alike do not.
+"""The fingerprint against pairs of pages that people graded: the most alike come within three bits,
+the least alike do not.
 
-The grades go from 3 to 0.5. A pair of grade 2 may be found or not; 17 pairs have no grade. ``python -m bench.near_duplicates``
-compares features and methods on the same pairs (docs/decisions/near-duplicates.md).
+The grades go from 3 to 0.5. A pair of grade 2 may be found or not; 17 pairs have no grade. ``python
+-m bench.near_duplicates`` compares features and methods on the same pairs
+(docs/decisions/near-duplicates.md).
 """
 
 from __future__ import annotations
@@ -15,15 +17,32 @@ import pytest
 
 from lycosa.parse.fingerprint import distance, simhash
 
-FILE = Path(__file__).parents[2].parent / "shared" / "data" / "neardup" / "judged-pairs-120.jsonl.gz"
-pytestmark = [pytest.mark.shared_data, pytest.mark.skipif(not FILE.is_file(), reason="no judged pairs beside the checkout")]
+FILE = (
+    Path(__file__).parents[2].parent / "shared" / "data" / "neardup" / "judged-pairs-120.jsonl.gz"
+)
+pytestmark = [
+    pytest.mark.shared_data,
+    pytest.mark.skipif(not FILE.is_file(), reason="no judged pairs beside the checkout"),
+]
 
 KNOWN_MISSES = {
-    "1abe8f37": "most alike, but 6 bits apart: a thread of a forum, asked for twice, with 24 other numbers and names of states",
-    "03240d02": "found with grade 1: the article is the same, only the times in the list of other blogs beside it are others",
-    "4029b813": "found with grade 1: the article is the same, the list of other blogs beside it has moved on",
+    "1abe8f37": (
+        "most alike, but 6 bits apart: a thread of a forum, asked for twice, with 24 other numbers"
+        " and names of states"
+    ),
+    "03240d02": (
+        "found with grade 1: the article is the same, only the times in the list of other blogs"
+        " beside it are others"
+    ),
+    "4029b813": (
+        "found with grade 1: the article is the same, the list of other blogs beside it has"
+        " moved on"
+    ),
     "48614826": "found with grade 0.5, though the two texts are the same, word for word",
-    "6ee9072d": "found with grade 0.5: 4,400 words, of which the list of latest articles beside them has moved on",
+    "6ee9072d": (
+        "found with grade 0.5: 4,400 words, of which the list of latest articles beside them has"
+        " moved on"
+    ),
 }
 
 
@@ -38,10 +57,15 @@ def test_the_most_alike_pages_are_within_three_bits_and_the_least_alike_are_not(
             misses.add(pair["id"].partition("-")[0])
     judged = sum(len(near[grade]) for grade in ("3", "1", "0.5"))
     print(f"judged-pairs-120.jsonl.gz: passed {judged - len(misses)} of {judged}")
-    for reason, count in Counter(KNOWN_MISSES[name] for name in sorted(misses & KNOWN_MISSES.keys())).items():
+    for reason, count in Counter(
+        KNOWN_MISSES[name] for name in sorted(misses & KNOWN_MISSES.keys())
+    ).items():
         print(f"  {count} missed: {reason}")
     for grade, hits in sorted(near.items()):
-        print(f"judged-pairs-120.jsonl.gz, grade {grade}: {sum(hits)} of {len(hits)} pairs within 3 bits")
+        print(
+            f"judged-pairs-120.jsonl.gz, grade {grade}: {sum(hits)} of {len(hits)} pairs within 3"
+            " bits"
+        )
     assert misses == KNOWN_MISSES.keys()
     assert sum(near["3"]) / len(near["3"]) >= 0.9
     assert sum(near["0.5"]) / len(near["0.5"]) <= 0.05

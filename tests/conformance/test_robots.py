@@ -1,7 +1,7 @@
 """Robots verdicts against vectors recorded from other parsers and against thousands of real files.
 
-Google's reference matcher is the bar; RFC 9309 wins where it and Google differ. Every miss is listed with its reason, by row
-number, and a listed row that begins to pass fails the test as well.
+Google's reference matcher is the bar; RFC 9309 wins where it and Google differ. Every miss is
+listed with its reason, by row number, and a listed row that begins to pass fails the test as well.
 """
 
 from __future__ import annotations
@@ -25,26 +25,56 @@ DATA = Path(__file__).parents[2].parent / "shared" / "data" / "robots"
 
 pytestmark = [
     pytest.mark.shared_data,
-    pytest.mark.skipif(not DATA.is_dir(), reason="the conformance vectors are not beside the checkout"),
+    pytest.mark.skipif(
+        not DATA.is_dir(), reason="the conformance vectors are not beside the checkout"
+    ),
 ]
 
 Row = dict[str, Any]
 Misses = dict[str, set[int]]
 
-_DECODED = "RFC 9309 2.2.2: percent-encoded unreserved characters are decoded on both sides; Google decodes nothing"
-_ENCODED = "RFC 9309 2.2.2: octets outside ASCII are percent-encoded on both sides; Google wants the caller to have done it to the URL"
+_DECODED = (
+    "RFC 9309 2.2.2: percent-encoded unreserved characters are decoded on both sides; Google"
+    " decodes nothing"
+)
+_ENCODED = (
+    "RFC 9309 2.2.2: octets outside ASCII are percent-encoded on both sides; Google wants the"
+    " caller to have done it to the URL"
+)
 _ROBOTS_TXT = "RFC 9309 2.2.2: /robots.txt is implicitly allowed"
-_WHOLE_TOKEN = "RFC 9309 2.2.1: a user-agent line has one product token; several names on it are one name with remarks"
-_FIRST_TOKEN = "RFC 9309 2.2.1: the token is read from the start of the value, not found inside it; Google agrees"
-_NO_TOKEN = "RFC 9309 2.2.1: a product token has only letters, hyphen and underscore; Google reads up to the first other character"
-_UNION = "asked with several agents: here one product token, whose group is the first that one of them has"
-_OPEN_RUN = "RFC 9309 2.2.4: an unknown line between two user-agent lines does not end the group; Google agrees"
+_WHOLE_TOKEN = (
+    "RFC 9309 2.2.1: a user-agent line has one product token; several names on it are one name with"
+    " remarks"
+)
+_FIRST_TOKEN = (
+    "RFC 9309 2.2.1: the token is read from the start of the value, not found inside it; Google"
+    " agrees"
+)
+_NO_TOKEN = (
+    "RFC 9309 2.2.1: a product token has only letters, hyphen and underscore; Google reads up to"
+    " the first other character"
+)
+_UNION = (
+    "asked with several agents: here one product token, whose group is the first that one of"
+    " them has"
+)
+_OPEN_RUN = (
+    "RFC 9309 2.2.4: an unknown line between two user-agent lines does not end the group; Google"
+    " agrees"
+)
 _TYPO = "only the misspellings that Google accepts are accepted"
 _LONG_DELAY = "a long Crawl-delay is capped, not read as a ban (settings)"
 _MARKUP = "markup before the name of a line makes it another name; Google agrees"
-_DOLLAR = "RFC 9309 2.2.3: a dollar sign at the end is the end of the URL, never also the character; Google agrees"
-_ABSOLUTE = "RFC 9309 2.2.2: a rule is a path; one with scheme and host matches nothing; Google agrees"
-_OTHER_RECORD = "Request-rate and Visit-time are in no standard; Crawl-delay is the only rate that is read"
+_DOLLAR = (
+    "RFC 9309 2.2.3: a dollar sign at the end is the end of the URL, never also the character;"
+    " Google agrees"
+)
+_ABSOLUTE = (
+    "RFC 9309 2.2.2: a rule is a path; one with scheme and host matches nothing; Google agrees"
+)
+_OTHER_RECORD = (
+    "Request-rate and Visit-time are in no standard; Crawl-delay is the only rate that is read"
+)
 _THREE_WORDS = "a blank stands for a forgotten colon only between two words; Google agrees"
 _BARE_SITEMAP = "a URL without Sitemap: before it is not a sitemap line"
 
@@ -81,16 +111,24 @@ def _body(row: Row) -> bytes:
 
 
 _LETTERS = str.maketrans("0123456789", "ABCDEFGHIJ")
-_AGENT_LINE = re.compile(rb"((?:^|[\r\n])[ \t]*user[- ]?agent[ \t]*:?[ \t]*)([^\s#]+)", re.IGNORECASE)
+_AGENT_LINE = re.compile(
+    rb"((?:^|[\r\n])[ \t]*user[- ]?agent[ \t]*:?[ \t]*)([^\s#]+)", re.IGNORECASE
+)
 
 
 def _asked_as(body: bytes, agent: str) -> tuple[bytes, str]:
-    """File and product token for an agent of a vector: its version is cut off; digits, which no product token may have,
-    become letters in both."""
+    """File and product token for an agent of a vector: its version is cut off; digits, which no
+    product token may have, become letters in both.
+    """
     product = agent.split("/")[0]
     if any(character.isdigit() for character in product):
         product = product.translate(_LETTERS)
-        body = _AGENT_LINE.sub(lambda found: found[1] + found[2].decode("utf-8", "replace").translate(_LETTERS).encode(), body)
+        body = _AGENT_LINE.sub(
+            lambda found: (
+                found[1] + found[2].decode("utf-8", "replace").translate(_LETTERS).encode()
+            ),
+            body,
+        )
     return body, product
 
 
@@ -113,10 +151,17 @@ def _compare(name: str, total: int, missed: set[int], known: Misses) -> None:
     assert listed - missed == set(), f"listed rows of {name} pass now"
 
 
-@pytest.mark.parametrize(("name", "known"), [("google-robots_test.jsonl", GOOGLE_TEST), ("google-spec-test.jsonl", GOOGLE_SPEC)])
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [("google-robots_test.jsonl", GOOGLE_TEST), ("google-spec-test.jsonl", GOOGLE_SPEC)],
+)
 def test_agrees_with_googles_matcher(name: str, known: Misses) -> None:
     rows = _rows(name)
-    missed = {n for n, row in enumerate(rows) if judge_for(_body(row), row["agent"], row["url"]).allowed != row["allowed"]}
+    missed = {
+        n
+        for n, row in enumerate(rows)
+        if judge_for(_body(row), row["agent"], row["url"]).allowed != row["allowed"]
+    }
     _compare(name, len(rows), missed, known)
 
 
@@ -124,18 +169,25 @@ def _crawler_commons_misses(rows: list[Row]) -> set[int]:
     return {
         number
         for number, row in enumerate(rows)
-        if Matcher(_rules_for_any(_body(row), row["agents"])).judge(target_of(row["url"])).allowed != row["allowed"]
+        if Matcher(_rules_for_any(_body(row), row["agents"])).judge(target_of(row["url"])).allowed
+        != row["allowed"]
     }
 
 
 def test_agrees_with_crawler_commons() -> None:
     rows = _rows("crawler-commons-allow.jsonl")
-    _compare("crawler-commons-allow.jsonl", len(rows), _crawler_commons_misses(rows), CRAWLER_COMMONS)
+    _compare(
+        "crawler-commons-allow.jsonl", len(rows), _crawler_commons_misses(rows), CRAWLER_COMMONS
+    )
 
 
 def test_agrees_wherever_all_three_parsers_agree() -> None:
     rows = _rows("crawler-commons-allow.jsonl")
-    common = {number for number, row in enumerate(rows) if row["allowed"] == row["google"] == row["protego"]}
+    common = {
+        number
+        for number, row in enumerate(rows)
+        if row["allowed"] == row["google"] == row["protego"]
+    }
     missed: set[int] = set()
     for number in common:
         body, product = _asked_as(_body(rows[number]), rows[number]["agents"][0])
@@ -168,8 +220,14 @@ def _protego_answer(row: Row) -> bool | float | None:
 
 def test_agrees_with_protego() -> None:
     rows = _rows("protego-tests.jsonl")
-    answered = {number for number, row in enumerate(rows) if row["fn"] in ("can_fetch", "crawl_delay")}
-    missed = {number for number, row in enumerate(rows) if number not in answered or _protego_answer(row) != row["ret"]}
+    answered = {
+        number for number, row in enumerate(rows) if row["fn"] in ("can_fetch", "crawl_delay")
+    }
+    missed = {
+        number
+        for number, row in enumerate(rows)
+        if number not in answered or _protego_answer(row) != row["ret"]
+    }
     _compare("protego-tests.jsonl", len(rows), missed, PROTEGO)
 
 
@@ -184,15 +242,23 @@ def test_every_real_file_is_read_and_compiled_within_50_ms_of_processor_time() -
             if content is None:
                 continue
             body = content.read()
-            # The best of several: one reading may fall into a garbage collection, or a machine that is busy with others.
+            # The best of several: one reading may fall into a garbage collection, or a machine that
+            # is busy with others.
             spent = _processor_time(body)
             for _ in range(_MORE_READINGS):
                 if spent < _QUICK_S:
                     break
                 spent = min(spent, _processor_time(body))
-            slowest, count, quick = max(slowest, (spent, member.name)), count + 1, quick + (spent < 0.050)
+            slowest, count, quick = (
+                max(slowest, (spent, member.name)),
+                count + 1,
+                quick + (spent < 0.050),
+            )
     print(f"real-robots-txt.tgz: passed {quick} of {count}")
-    print(f"real-robots-txt.tgz: each within 50 ms of processor time, slowest {slowest[0] * 1000:.1f} ms: {slowest[1]}")
+    print(
+        f"real-robots-txt.tgz: each within 50 ms of processor time, slowest {slowest[0] * 1000:.1f}"
+        f" ms: {slowest[1]}"
+    )
     assert count == 4231
     assert slowest[0] < 0.050
 

@@ -1,4 +1,6 @@
-"""Published vectors for URL resolution, host names and public suffixes, each with its rate and its known misses."""
+"""Published vectors for URL resolution, host names and public suffixes, each with its rate and
+its known misses.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +23,29 @@ CANONICALIZER = Canonicalizer(CanonicalSection())
 KNOWN_MISSES: dict[str, dict[str, str]] = {
     "wpt/urltestdata.json": dict.fromkeys(
         ["'http://./' on None", "'http://../' on None", "'http://foo.09..' on None"],
-        "resolved as the standard says, but refused afterwards: without the dot of an absolute name the host would end in an empty label",
+        "resolved as the standard says, but refused afterwards: without the dot of an absolute name"
+        " the host would end in an empty label",
     ),
     "wpt/toascii.json": {},
-    "wpt/IdnaTestV2.json": {"": "an empty name cannot be put into a URL: https:///x names the host x"},
-    "wpt/percent-encoding.json": {
-        "'\\ue5e5' in gb18030": "Python's encoder maps this one private-use character; the standard's has no place for it",
-        "'\\x0eA' in iso-2022-jp": "a shift control in ASCII text goes out as %0E; it would have to become a replacement character",
+    "wpt/IdnaTestV2.json": {
+        "": "an empty name cannot be put into a URL: https:///x names the host x"
     },
-    "rfc3986-5.4.json": {"http:g": "RFC 3986 section 5.4.2 lets backward-compatible parsers read it as g; the WHATWG standard does"},
+    "wpt/percent-encoding.json": {
+        "'\\ue5e5' in gb18030": (
+            "Python's encoder maps this one private-use character; the standard's has no place"
+            " for it"
+        ),
+        "'\\x0eA' in iso-2022-jp": (
+            "a shift control in ASCII text goes out as %0E; it would have to become a replacement"
+            " character"
+        ),
+    },
+    "rfc3986-5.4.json": {
+        "http:g": (
+            "RFC 3986 section 5.4.2 lets backward-compatible parsers read it as g; the WHATWG"
+            " standard does"
+        )
+    },
     "test_psl.txt": {},
 }
 
@@ -38,7 +54,11 @@ def load(name: str) -> Any:
     path = DATA / name
     if not path.exists():
         pytest.skip(f"{name}: the conformance vectors are not beside the checkout")
-    return json.loads(path.read_text(encoding="utf-8")) if path.suffix == ".json" else path.read_text(encoding="utf-8")
+    return (
+        json.loads(path.read_text(encoding="utf-8"))
+        if path.suffix == ".json"
+        else path.read_text(encoding="utf-8")
+    )
 
 
 def report(name: str, results: Iterable[tuple[str, bool]]) -> None:
@@ -51,7 +71,10 @@ def report(name: str, results: Iterable[tuple[str, bool]]) -> None:
     print(f"{name}: passed {total - len(missed)} of {total}")
     for case in sorted(missed & known.keys()):
         print(f"  miss {case!r}: {known[case]}")
-    assert missed == known.keys(), f"unlisted misses {sorted(missed - known.keys())}, listed but passing {sorted(known.keys() - missed)}"
+    assert missed == known.keys(), (
+        f"unlisted misses {sorted(missed - known.keys())}, listed but passing"
+        f" {sorted(known.keys() - missed)}"
+    )
 
 
 def attempt(function: Callable[..., str], *arguments: str | None) -> str | None:
@@ -72,15 +95,24 @@ def test_references_resolve_as_the_whatwg_vectors_say() -> None:
         crawlable = case["protocol"] in ("http:", "https:")
         return resolve(raw, base) == case["href"] and (canonical is not None) == crawlable
 
-    report("wpt/urltestdata.json", ((f"{case['input']!r} on {case['base']!r}", judge(case)) for case in cases))
+    report(
+        "wpt/urltestdata.json",
+        ((f"{case['input']!r} on {case['base']!r}", judge(case)) for case in cases),
+    )
 
 
 def test_canonical_forms_of_the_whatwg_vectors_agree_with_their_parts() -> None:
-    """What the vectors call host, path and query is what the canonical form keeps, but for its documented steps."""
+    """What the vectors call host, path and query is what the canonical form keeps, but for its
+    documented steps.
+    """
     bare = Canonicalizer(CanonicalSection(drop_session_ids=False, drop_tracking=False))
     checked = 0
     for case in load("wpt/urltestdata.json"):
-        if not isinstance(case, dict) or case.get("failure") or case["protocol"] not in ("http:", "https:"):
+        if (
+            not isinstance(case, dict)
+            or case.get("failure")
+            or case["protocol"] not in ("http:", "https:")
+        ):
             continue
         if f"{case['input']!r} on {case['base']!r}" in KNOWN_MISSES["wpt/urltestdata.json"]:
             continue
@@ -116,7 +148,11 @@ def test_the_unicode_idna_vectors_become_ascii() -> None:
 def test_canonical_names_are_stable_on_every_idna_vector() -> None:
     for name in ("wpt/toascii.json", "wpt/IdnaTestV2.json"):
         for case in load(name):
-            url = attempt(CANONICALIZER.canonical, f"https://{case['input']}/x") if isinstance(case, dict) else None
+            url = (
+                attempt(CANONICALIZER.canonical, f"https://{case['input']}/x")
+                if isinstance(case, dict)
+                else None
+            )
             assert url is None or CANONICALIZER.canonical(url) == url
 
 
@@ -125,7 +161,10 @@ def test_text_beyond_ascii_is_encoded_in_the_charset_of_the_page() -> None:
 
     def judge(text: str, charset: str, expected: str) -> bool:
         # The canonical form has decoded what is unreserved; a tilde is all there is of that here.
-        return bare.canonical(f"https://example.org/?{text}#", None, charset) == f"https://example.org/?{expected}"
+        return (
+            bare.canonical(f"https://example.org/?{text}#", None, charset)
+            == f"https://example.org/?{expected}"
+        )
 
     cases = [case for case in load("wpt/percent-encoding.json") if isinstance(case, dict)]
     report(
@@ -143,22 +182,36 @@ def test_the_reference_examples_of_rfc_3986() -> None:
     base = data["base"]
 
     def same(ref: str, expected: str) -> bool:
-        # The standard's syntax-based normalisation (section 6.2.3) gives an empty path of http its slash.
+        # The standard's syntax-based normalisation (section 6.2.3) gives an empty path of http its
+        # slash.
         return resolve(ref, base) == re.sub(r"^(http://[^/?#]+)(?=$|[?#])", r"\1/", expected)
 
-    report("rfc3986-5.4.json", ((case["ref"], same(case["ref"], case["expected"])) for case in data["cases"]))
+    report(
+        "rfc3986-5.4.json",
+        ((case["ref"], same(case["ref"], case["expected"])) for case in data["cases"]),
+    )
 
 
 def test_registrable_domains_of_the_public_suffix_list() -> None:
     sites = Sites()
-    lines = re.findall(r"^checkPublicSuffix\((null|'[^']*'), (null|'[^']*')\);", load("test_psl.txt"), re.MULTILINE)
+    lines = re.findall(
+        r"^checkPublicSuffix\((null|'[^']*'), (null|'[^']*')\);", load("test_psl.txt"), re.MULTILINE
+    )
 
     def judge(host: str, expected: str | None) -> bool:
         url = attempt(CANONICALIZER.canonical, f"http://{host}/")
         name = url.split("/")[2] if url else host
-        wanted = name if expected is None else CANONICALIZER.canonical(f"http://{expected}/").split("/")[2]
+        wanted = (
+            name
+            if expected is None
+            else CANONICALIZER.canonical(f"http://{expected}/").split("/")[2]
+        )
         return sites.site_of(name) == wanted
 
-    cases = [(host.strip("'"), None if site == "null" else site.strip("'")) for host, site in lines if host != "null"]
+    cases = [
+        (host.strip("'"), None if site == "null" else site.strip("'"))
+        for host, site in lines
+        if host != "null"
+    ]
     report("test_psl.txt", ((host, judge(host, site)) for host, site in cases))
     print(f"test_psl.txt: {len(lines) - len(cases)} case asks about no name at all")

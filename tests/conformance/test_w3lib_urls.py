@@ -1,6 +1,8 @@
-"""The calls that w3lib's own tests make of its URL functions: the safe or canonical form of a URL that they give is the same URL to us.
+"""The calls that w3lib's own tests make of its URL functions: the safe or canonical form of a URL
+that they give is the same URL to us.
 
-Two forms are compared, not two texts: w3lib makes URLs for requests and for fingerprints, we make them for a table of URLs.
+Two forms are compared, not two texts: w3lib makes URLs for requests and for fingerprints, we make
+them for a table of URLs.
 """
 
 from __future__ import annotations
@@ -18,16 +20,38 @@ from lycosa.urls.identity import Canonicalizer, InvalidUrl
 
 FILE = Path(__file__).parents[2].parent / "shared" / "data" / "urls" / "w3lib-url-calls.jsonl"
 BASE = "http://base.example/a/b"  # for what is relative
-pytestmark = [pytest.mark.shared_data, pytest.mark.skipif(not FILE.is_file(), reason="the conformance vectors are not beside the checkout")]
+pytestmark = [
+    pytest.mark.shared_data,
+    pytest.mark.skipif(
+        not FILE.is_file(), reason="the conformance vectors are not beside the checkout"
+    ),
+]
 
 SAFE = Canonicalizer(CanonicalSection(drop_session_ids=False, drop_tracking=False))
-SORTED = Canonicalizer(CanonicalSection(drop_session_ids=False, drop_tracking=False, sort_query=True))
+SORTED = Canonicalizer(
+    CanonicalSection(drop_session_ids=False, drop_tracking=False, sort_query=True)
+)
 
-_BRACKETS = "the WHATWG standard leaves brackets and backslashes in paths and queries as they are; w3lib encodes them, as RFC 3986 has it"
-_PATH = "a path is UTF-8 by the WHATWG standard, whatever the charset of the page; theirs was asked to take another"
-_QUERY = "which parameters are the same is left to the server: none is sorted by its value, dropped or respelled"
-_BEYOND = "what a charset does not have stands in a query as a number reference, as forms send it (WHATWG); theirs goes back to UTF-8"
-_CLEANER = "url_query_cleaner drops what its caller names; here settings drop parameters of sessions and tracking"
+_BRACKETS = (
+    "the WHATWG standard leaves brackets and backslashes in paths and queries as they are; w3lib"
+    " encodes them, as RFC 3986 has it"
+)
+_PATH = (
+    "a path is UTF-8 by the WHATWG standard, whatever the charset of the page; theirs was asked to"
+    " take another"
+)
+_QUERY = (
+    "which parameters are the same is left to the server: none is sorted by its value, dropped or"
+    " respelled"
+)
+_BEYOND = (
+    "what a charset does not have stands in a query as a number reference, as forms send it"
+    " (WHATWG); theirs goes back to UTF-8"
+)
+_CLEANER = (
+    "url_query_cleaner drops what its caller names; here settings drop parameters of sessions and"
+    " tracking"
+)
 _PARTS = "asked with the parts that a parser of theirs made, not with a URL"
 # By the number of the call among those that are asked, from 0.
 KNOWN_MISSES = {
@@ -45,7 +69,9 @@ KNOWN_MISSES = {
 def answers(call: dict[str, Any]) -> tuple[object, object]:
     """Ours and theirs for one call; a refusal is ``None``."""
     url, *further = call["args"]
-    charset = call["kw"].get("encoding") or next((value for value in further[:1] if isinstance(value, str)), "utf-8")
+    charset = call["kw"].get("encoding") or next(
+        (value for value in further[:1] if isinstance(value, str)), "utf-8"
+    )
     if isinstance(url, dict) and "b64" in url:
         url = base64.b64decode(url["b64"]).decode(charset, "surrogateescape")
     canonicalizer = SORTED if call["fn"].endswith("canonicalize_url") else SAFE

@@ -1,4 +1,6 @@
-"""What any implementation of the ``Addresses`` port promises: delay and concurrency per address, over all workers that share it."""
+"""What any implementation of the ``Addresses`` port promises: delay and concurrency per address,
+over all workers that share it.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,11 @@ def join(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Join]:
 
     def make(section: PolitenessSection = SECTION) -> Addresses:
         is_machine = request.param == "machine"
-        table = MachineAddresses(AddressTable(tmp_path / "addresses", section, 1024)) if is_machine else node.join(section)
+        table = (
+            MachineAddresses(AddressTable(tmp_path / "addresses", section, 1024))
+            if is_machine
+            else node.join(section)
+        )
         joined.append(table)
         return table
 
@@ -85,7 +91,11 @@ async def test_each_worker_holds_its_own_settings_against_what_all_did(join: Joi
 
 async def test_closing_gives_back_all_slots_and_keeps_the_delay(join: Join) -> None:
     one, other = join(SECTION), join(SECTION)
-    assert [await one.take(A, 100.0), await one.take(A, 100.5), await one.take(B, 100.5)] == [0, 0, 0]
+    assert [await one.take(A, 100.0), await one.take(A, 100.5), await one.take(B, 100.5)] == [
+        0,
+        0,
+        0,
+    ]
     one.close()
     assert await other.take(A, 100.9) == pytest.approx(0.1)
     assert [await other.take(A, 101.0), await other.take(A, 101.5)] == [0, 0]
@@ -121,9 +131,18 @@ async def test_a_server_that_may_have_read_late_is_given_up_to_half_a_delay(join
     assert await worker.take(A, 100.5) == pytest.approx(0.25)
 
 
-@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.tuples(st.booleans(), st.integers(0, 1), st.integers(0, 5), st.floats(0, 0.4)), max_size=60))
-async def test_no_history_of_two_workers_presses_an_address(join: Join, steps: list[tuple[bool, int, int, float]]) -> None:
+@settings(
+    deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.lists(
+        st.tuples(st.booleans(), st.integers(0, 1), st.integers(0, 5), st.floats(0, 0.4)),
+        max_size=60,
+    )
+)
+async def test_no_history_of_two_workers_presses_an_address(
+    join: Join, steps: list[tuple[bool, int, int, float]]
+) -> None:
     workers = join(SECTION), join(SECTION)
     base = now = TIME["now"] + 10.0  # the machine's table is one over all examples
     started: dict[str, float] = {}

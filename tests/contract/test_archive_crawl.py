@@ -1,7 +1,9 @@
-"""A crawl of real sockets, and its WARC files held against what went over them: every request, header block and body, byte for byte.
+"""A crawl of real sockets, and its WARC files held against what went over them: every request,
+header block and body, byte for byte.
 
-Every URL is asked three times, the last time by a second run, so that revisits refer to another file, too. There are responses in every
-framing and content coding, revisits of both profiles, and bodies that were cut.
+Every URL is asked three times, the last time by a second run, so that revisits refer to another
+file, too. There are responses in every framing and content coding, revisits of both profiles, and
+bodies that were cut.
 """
 
 from __future__ import annotations
@@ -23,7 +25,13 @@ from warcio.archiveiterator import ArchiveIterator
 
 from archive_site import BODY_LIMIT, ArchiveSite, Exchange, archive_site
 from lycosa import Crawl
-from lycosa.config.sections import Config, FetchSection, LimitSection, PolitenessSection, RefetchSection
+from lycosa.config.sections import (
+    Config,
+    FetchSection,
+    LimitSection,
+    PolitenessSection,
+    RefetchSection,
+)
 from proofs.outputs import Outputs
 
 QUICK = PolitenessSection(delay_s=0, address_delay_s=0, adaptive_factor=0)
@@ -64,7 +72,9 @@ class Archive:
     def _read(self, path: Path) -> None:
         request = b""
         with path.open("rb") as whole, path.open("rb") as parsed:
-            for raw, record in zip(ArchiveIterator(whole, no_record_parse=True), ArchiveIterator(parsed), strict=True):
+            for raw, record in zip(
+                ArchiveIterator(whole, no_record_parse=True), ArchiveIterator(parsed), strict=True
+            ):
                 block = raw.raw_stream.read()
                 if record.rec_type == "request":
                     request = block
@@ -76,19 +86,26 @@ class Archive:
     def pairs(self) -> list[tuple[Record, Exchange]]:
         """Each record with the exchange that it is about."""
         assert self.records.keys() == self.site.exchanges.keys()
-        return [pair for url, records in self.records.items() for pair in zip(records, self.site.exchanges[url], strict=True)]
+        return [
+            pair
+            for url, records in self.records.items()
+            for pair in zip(records, self.site.exchanges[url], strict=True)
+        ]
 
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Archive:
     folder = tmp_path_factory.mktemp("archive") / "crawl"
     with archive_site("127.0.0.1") as site:
-        urls = len(site.answers) + 1  # and the target of a redirect, but no robots.txt, which is no page
+        # and the target of a redirect, but no robots.txt, which is no page
+        urls = len(site.answers) + 1
         for asked in (2, 3):
             config = Config(
                 politeness=QUICK,
                 refetch=OFTEN,
-                fetch=FetchSection(allow_addresses=("127.0.0.0/8",), body_bytes=BODY_LIMIT, spool_bytes=100_000),
+                fetch=FetchSection(
+                    allow_addresses=("127.0.0.0/8",), body_bytes=BODY_LIMIT, spool_bytes=100_000
+                ),
                 limits=LimitSection(max_pages=asked * urls),
             )
             Crawl(site.seeds, folder, config).run()
@@ -96,30 +113,47 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Archive:
 
 
 def test_every_exchange_is_a_record(archive: Archive) -> None:
-    kinds = [(record.kind, str(record.fields["WARC-Profile"] or "").removeprefix(REVISIT)) for record, _ in archive.pairs()]
+    kinds = [
+        (record.kind, str(record.fields["WARC-Profile"] or "").removeprefix(REVISIT))
+        for record, _ in archive.pairs()
+    ]
     assert len(archive.outputs.warcs) == 2, "a run that ends cleanly closes its segment"
-    assert set(kinds) == {("response", ""), ("revisit", "identical-payload-digest"), ("revisit", "server-not-modified")}
+    assert set(kinds) == {
+        ("response", ""),
+        ("revisit", "identical-payload-digest"),
+        ("revisit", "server-not-modified"),
+    }
     assert min(map(kinds.count, set(kinds))) > 20
     assert archive.outputs.disagreements() == []
 
 
 def test_requests_are_stored_as_they_were_sent(archive: Archive) -> None:
-    assert [record.request for record, _ in archive.pairs()] == [exchange.request for _, exchange in archive.pairs()]
+    assert [record.request for record, _ in archive.pairs()] == [
+        exchange.request for _, exchange in archive.pairs()
+    ]
 
 
-def test_header_blocks_are_stored_as_they_were_received_but_for_the_transfer_coding(archive: Archive) -> None:
+def test_header_blocks_are_stored_as_they_were_received_but_for_the_transfer_coding(
+    archive: Archive,
+) -> None:
     for record, exchange in archive.pairs():
-        expected = exchange.head.replace(b"\r\nTransfer-Encoding:", b"\r\nX-Crawler-Transfer-Encoding:")
+        expected = exchange.head.replace(
+            b"\r\nTransfer-Encoding:", b"\r\nX-Crawler-Transfer-Encoding:"
+        )
         if expected != exchange.head:  # it overrides the length
             expected = re.sub(rb"(?i)\r\n(content-length:)", rb"\r\nX-Crawler-\1", expected)
         assert record.head == expected
 
 
-def test_bodies_are_stored_as_they_were_received_without_the_transfer_coding(archive: Archive) -> None:
+def test_bodies_are_stored_as_they_were_received_without_the_transfer_coding(
+    archive: Archive,
+) -> None:
     for record, exchange in archive.pairs():
         if record.kind == "response":
             assert record.body == exchange.payload[:BODY_LIMIT]
-            assert record.fields["WARC-Truncated"] == ("length" if len(exchange.payload) > BODY_LIMIT else None)
+            assert record.fields["WARC-Truncated"] == (
+                "length" if len(exchange.payload) > BODY_LIMIT else None
+            )
         else:
             assert record.body == b""
 
@@ -130,11 +164,17 @@ def test_digests_are_those_of_what_was_received(archive: Archive) -> None:
         unchanged = record.fields["WARC-Profile"] == f"{REVISIT}server-not-modified"
         payload = archive.site.answers[target_of(record)].payload if unchanged else exchange.payload
         expected = sha1(payload[:BODY_LIMIT])
-        assert record.fields["WARC-Payload-Digest"] == (None if unchanged and not payload else expected)
+        assert record.fields["WARC-Payload-Digest"] == (
+            None if unchanged and not payload else expected
+        )
 
 
 def test_a_revisit_refers_to_a_response_with_its_very_body(archive: Archive) -> None:
-    responses = {record.fields["WARC-Record-ID"]: record for record, _ in archive.pairs() if record.kind == "response"}
+    responses = {
+        record.fields["WARC-Record-ID"]: record
+        for record, _ in archive.pairs()
+        if record.kind == "response"
+    }
     for record, _ in archive.pairs():
         if record.kind == "revisit":
             original = responses[record.fields["WARC-Refers-To"]]
@@ -155,7 +195,10 @@ def test_the_file_is_gzip_to_every_program_and_each_record_is_a_member(archive: 
             assert member.eof
             data = member.unused_data
         assert b"".join(members) == whole
-        assert all(member.startswith(b"WARC/1.1\r\n") and member.endswith(b"\r\n\r\n") for member in members)
+        assert all(
+            member.startswith(b"WARC/1.1\r\n") and member.endswith(b"\r\n\r\n")
+            for member in members
+        )
 
 
 def test_any_record_can_be_read_by_itself_at_its_place_in_the_index(archive: Archive) -> None:
@@ -165,7 +208,9 @@ def test_any_record_can_be_read_by_itself_at_its_place_in_the_index(archive: Arc
         with (archive.outputs.folder / row["warc_filename"]).open("rb") as file:
             file.seek(row["warc_record_offset"])
             packed = io.BytesIO(file.read(row["warc_record_length"]))
-            assert [theirs.raw_stream.read() for theirs in ArchiveIterator(packed, no_record_parse=True)] == [record.block]
+            assert [
+                theirs.raw_stream.read() for theirs in ArchiveIterator(packed, no_record_parse=True)
+            ] == [record.block]
             file.seek(row["warc_record_offset"])
             fast = next(iter(FastIterator(file, parse_http=False)))
             assert fast.verify_block_digest()

@@ -1,4 +1,6 @@
-"""What every exchange promises: each parcel takes effect once, in order, whatever is lost, repeated, restarted or killed in between."""
+"""What every exchange promises: each parcel takes effect once, in order, whatever is lost,
+repeated, restarted or killed in between.
+"""
 
 from __future__ import annotations
 
@@ -66,13 +68,18 @@ async def delivered(exchange: Delivering, parcel: Parcel) -> None:
 
 
 class Partition:
-    """A partition with a table, both ends of the exchange, and commits that happen when the test says so."""
+    """A partition with a table, both ends of the exchange, and commits that happen when the test
+    says so.
+    """
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.store = MemoryKeyValue()
         self.table = Overlay(self.store)
-        self.inbox, self.outbox = Inbox(self.table, self.store), Outbox(number, self.table, self.store)
+        self.inbox, self.outbox = (
+            Inbox(self.table, self.store),
+            Outbox(number, self.table, self.store),
+        )
         self._commit = asyncio.Event()
         self.effects: list[str] = []
 
@@ -92,7 +99,9 @@ class Partition:
 
 @pytest.fixture
 def sockets() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="ly") as folder:  # short: a socket's address has at most 100 bytes
+    with tempfile.TemporaryDirectory(
+        prefix="ly"
+    ) as folder:  # short: a socket's address has at most 100 bytes
         yield Path(folder)
 
 
@@ -110,7 +119,12 @@ async def pair(request: pytest.FixtureRequest, sockets: Path) -> AsyncIterator[P
         yield Pair(exchange, exchange.register)
         await exchange.close()
         return
-    ends = [SocketExchange(sockets / f"w{end}", lambda partition: sockets / f"w{partition}", "crawl-1", 1.0, 8) for end in (0, 1)]
+    ends = [
+        SocketExchange(
+            sockets / f"w{end}", lambda partition: sockets / f"w{partition}", "crawl-1", 1.0, 8
+        )
+        for end in (0, 1)
+    ]
     for end in ends:
         await end.open()
     yield Pair(ends[0], ends[1].register)
@@ -131,14 +145,18 @@ async def test_delivery_ends_when_the_receiver_has_committed_and_not_before(pair
 async def test_parcels_arrive_in_the_order_in_which_they_were_given(pair: Pair) -> None:
     receiver = Partition(1)
     pair.register(1, receiver.receive)
-    deliveries = [asyncio.create_task(pair.sending.deliver(parcel(number))) for number in range(1, 9)]
+    deliveries = [
+        asyncio.create_task(pair.sending.deliver(parcel(number))) for number in range(1, 9)
+    ]
     await reached(lambda: len(receiver.effects) == 8)
     receiver.commit()
     await asyncio.gather(*deliveries)
     assert receiver.effects == [f"http://a.test/{number}" for number in range(1, 9)]
 
 
-async def test_a_repeated_parcel_changes_nothing_and_is_acknowledged_when_committed(pair: Pair) -> None:
+async def test_a_repeated_parcel_changes_nothing_and_is_acknowledged_when_committed(
+    pair: Pair,
+) -> None:
     receiver = Partition(1)
     pair.register(1, receiver.receive)
     first, again = (asyncio.create_task(pair.sending.deliver(parcel(1))) for _ in range(2))
@@ -158,13 +176,21 @@ async def test_a_parcel_beyond_a_gap_is_refused(pair: Pair) -> None:
     assert receiver.effects == []
 
 
-async def test_a_parcel_whose_forerunners_were_acknowledged_and_are_lost_is_told_from_one_that_is_early(pair: Pair) -> None:
+async def test_a_parcel_whose_forerunners_were_acknowledged_and_are_lost_is_told_from_one_that_is_early(
+    pair: Pair,
+) -> None:
     receiver = Partition(1)
     pair.register(1, receiver.receive)
     early = parcel(4)
     with pytest.raises(ParcelRefused, match="parcel 4 from partition 0 came after 0"):
         await pair.sending.deliver(early)
-    with pytest.raises(ParcelRefused, match="has taken 0 parcels from partition 0, of which 3 were acknowledged: commits of the receiving"):
+    with pytest.raises(
+        ParcelRefused,
+        match=(
+            "has taken 0 parcels from partition 0, of which 3 were acknowledged: commits of the"
+            " receiving"
+        ),
+    ):
         await pair.sending.deliver(msgspec.structs.replace(early, acknowledged=3))
     assert receiver.effects == []
 
@@ -174,17 +200,31 @@ async def test_what_an_outbox_sends_names_the_last_parcel_that_was_acknowledged(
     for number in range(5):
         source.outbox.enqueue(1, [found(number)])
     source.commit()
-    assert [(each.sequence, each.acknowledged) for each in source.outbox.pending(1, 2)] == [(1, 0), (2, 0)]
+    assert [(each.sequence, each.acknowledged) for each in source.outbox.pending(1, 2)] == [
+        (1, 0),
+        (2, 0),
+    ]
     source.outbox.acknowledged(1, 2)
-    assert [(each.sequence, each.acknowledged) for each in source.outbox.pending(1, 2)] == [(3, 2), (4, 2)]
+    assert [(each.sequence, each.acknowledged) for each in source.outbox.pending(1, 2)] == [
+        (3, 2),
+        (4, 2),
+    ]
     source.commit()
     again = Outbox(0, source.table, source.store)  # after a restart the rows say it
-    assert [(each.sequence, each.acknowledged) for each in again.pending(1, 9)] == [(3, 2), (4, 2), (5, 2)]
+    assert [(each.sequence, each.acknowledged) for each in again.pending(1, 9)] == [
+        (3, 2),
+        (4, 2),
+        (5, 2),
+    ]
     assert not target.inbox.is_new(0, 0)
 
 
-def trouble(answer: Callable[[Parcel], Awaitable[None]], seconds: float) -> tuple[list[Stalled], list[BaseException]]:
-    """What a sender says after so long of having a parcel answered like this, and what ended it; in virtual time."""
+def trouble(
+    answer: Callable[[Parcel], Awaitable[None]], seconds: float
+) -> tuple[list[Stalled], list[BaseException]]:
+    """What a sender says after so long of having a parcel answered like this, and what ended it;
+    in virtual time.
+    """
 
     async def main() -> tuple[list[Stalled], list[BaseException]]:
         source, failures = Partition(3), list[BaseException]()
@@ -226,7 +266,12 @@ def test_a_worker_that_cannot_be_reached_is_waited_for_and_it_is_said() -> None:
     stalled, failures = trouble(unreachable, 5000.0)
     assert failures == []
     [each] = stalled
-    assert (each.source, each.destination, each.sequence, each.why) == (3, 6, 1, "no acknowledgement from w1 within 30 s")
+    assert (each.source, each.destination, each.sequence, each.why) == (
+        3,
+        6,
+        1,
+        "no acknowledgement from w1 within 30 s",
+    )
     assert 4900.0 < each.seconds < 5000.0
 
 
@@ -240,7 +285,9 @@ def test_a_parcel_that_is_refused_for_ten_minutes_is_a_failure_that_names_it() -
     assert stalled == []
     [error] = failures
     assert isinstance(error, ParcelsStuck)
-    assert "parcel 1 from partition 3 was refused by partition 6 for 60" in str(error) and "has no owner here" in str(error)
+    assert "parcel 1 from partition 3 was refused by partition 6 for 60" in str(
+        error
+    ) and "has no owner here" in str(error)
 
 
 async def test_a_partition_without_owner_is_an_error(pair: Pair) -> None:
@@ -248,7 +295,9 @@ async def test_a_partition_without_owner_is_an_error(pair: Pair) -> None:
         await pair.sending.deliver(parcel(1))
 
 
-async def test_an_error_of_the_receiver_reaches_the_sender_and_later_parcels_pass(pair: Pair) -> None:
+async def test_an_error_of_the_receiver_reaches_the_sender_and_later_parcels_pass(
+    pair: Pair,
+) -> None:
     taken: list[int] = []
 
     async def receive(parcel: Parcel) -> None:
@@ -263,7 +312,9 @@ async def test_an_error_of_the_receiver_reaches_the_sender_and_later_parcels_pas
     assert taken == [2]
 
 
-async def test_a_receiver_that_does_not_commit_runs_into_the_deadline_and_is_not_cancelled(pair: Pair) -> None:
+async def test_a_receiver_that_does_not_commit_runs_into_the_deadline_and_is_not_cancelled(
+    pair: Pair,
+) -> None:
     receiver = Partition(1)
     ended: list[bool] = []
 
@@ -326,7 +377,12 @@ async def test_parcels_that_are_not_committed_are_not_sent(pair: Pair) -> None:
 
 
 async def test_sockets_keep_at_most_a_window_unanswered(sockets: Path) -> None:
-    ends = [SocketExchange(sockets / f"w{end}", lambda partition: sockets / f"w{partition}", "c", 5.0, 4) for end in (0, 1)]
+    ends = [
+        SocketExchange(
+            sockets / f"w{end}", lambda partition: sockets / f"w{partition}", "c", 5.0, 4
+        )
+        for end in (0, 1)
+    ]
     for end in ends:
         await end.open()
     receiver = Partition(1)
@@ -344,7 +400,9 @@ async def test_sockets_keep_at_most_a_window_unanswered(sockets: Path) -> None:
         await end.close()
 
 
-async def test_sockets_reach_a_worker_that_starts_later_and_one_that_starts_again(sockets: Path) -> None:
+async def test_sockets_reach_a_worker_that_starts_later_and_one_that_starts_again(
+    sockets: Path,
+) -> None:
     sending = SocketExchange(sockets / "w0", lambda partition: sockets / f"w{partition}", "c", 10.0)
     receiver = Partition(1)
     for number in (1, 2):
@@ -362,7 +420,15 @@ async def test_sockets_reach_a_worker_that_starts_later_and_one_that_starts_agai
 
 
 async def test_sockets_hear_nobody_from_another_run(sockets: Path) -> None:
-    ends = [SocketExchange(sockets / f"w{end}", lambda partition: sockets / f"w{partition}", f"crawl run {end}", 1.0) for end in (0, 1)]
+    ends = [
+        SocketExchange(
+            sockets / f"w{end}",
+            lambda partition: sockets / f"w{partition}",
+            f"crawl run {end}",
+            1.0,
+        )
+        for end in (0, 1)
+    ]
     await ends[1].open()
     receiver = Partition(1)
     ends[1].register(1, receiver.receive)
@@ -375,10 +441,20 @@ async def test_sockets_hear_nobody_from_another_run(sockets: Path) -> None:
 
 @pytest.mark.parametrize(
     "rubbish",
-    [b"GET / HTTP/1.1\r\n\r\n", encode_frame(b"\x93\x01"), encode_frame(b"\x92\x00\xa1c") + encode_frame(b"\xc0"), b"\xff\xff\xff\xff"],
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        encode_frame(b"\x93\x01"),
+        encode_frame(b"\x92\x00\xa1c") + encode_frame(b"\xc0"),
+        b"\xff\xff\xff\xff",
+    ],
 )
-async def test_a_visitor_who_does_not_speak_the_language_is_closed_and_harms_nobody(sockets: Path, rubbish: bytes) -> None:
-    ends = [SocketExchange(sockets / f"w{end}", lambda partition: sockets / f"w{partition}", "c", 5.0) for end in (0, 1)]
+async def test_a_visitor_who_does_not_speak_the_language_is_closed_and_harms_nobody(
+    sockets: Path, rubbish: bytes
+) -> None:
+    ends = [
+        SocketExchange(sockets / f"w{end}", lambda partition: sockets / f"w{partition}", "c", 5.0)
+        for end in (0, 1)
+    ]
     await ends[1].open()
     reader, writer = await asyncio.open_unix_connection(sockets / "w1")
     writer.write(rubbish)
@@ -408,7 +484,12 @@ def test_long_lists_are_divided_into_parcels_and_numbered_per_destination() -> N
     partition.outbox.enqueue(4, [])
     assert partition.outbox.pending(1, 10) == []
     partition.commit()
-    assert [(sent.sequence, len(sent.discovered)) for sent in partition.outbox.pending(1, 10)] == [(1, 500), (2, 500), (3, 200), (4, 1)]
+    assert [(sent.sequence, len(sent.discovered)) for sent in partition.outbox.pending(1, 10)] == [
+        (1, 500),
+        (2, 500),
+        (3, 200),
+        (4, 1),
+    ]
     assert [sent.sequence for sent in partition.outbox.pending(1, 2, after=1)] == [2, 3]
     assert partition.outbox.pending(2, 10) == [Parcel(3, 2, 1, [found(5)])]
     assert partition.outbox.destinations() == [1, 2]
@@ -417,17 +498,35 @@ def test_long_lists_are_divided_into_parcels_and_numbered_per_destination() -> N
 @settings(deadline=None, max_examples=80)
 @given(
     st.lists(
-        st.sampled_from(["enqueue", "commit_source", "commit_target", "send", "send_late", "crash_source", "crash_target", "acknowledge"]),
+        st.sampled_from(
+            [
+                "enqueue",
+                "commit_source",
+                "commit_target",
+                "send",
+                "send_late",
+                "crash_source",
+                "crash_target",
+                "acknowledge",
+            ]
+        ),
         max_size=60,
     )
 )
 def test_whatever_crashes_each_committed_parcel_takes_effect_once(steps: list[str]) -> None:
-    """The rows alone, without an exchange: the target's committed effects are a prefix of the source's committed parcels."""
+    """The rows alone, without an exchange: the target's committed effects are a prefix of the
+    source's committed parcels.
+    """
     ends = [Ends(), Ends()]
     source, target = ends
     number = 0
     unanswered: list[int] = []
-    for step in [*steps, "commit_source", "crash_source", *["send", "commit_target", "acknowledge", "commit_source"] * 60]:
+    for step in [
+        *steps,
+        "commit_source",
+        "crash_source",
+        *["send", "commit_target", "acknowledge", "commit_source"] * 60,
+    ]:
         if step == "enqueue":
             number += 1
             source.outbox.enqueue(1, [found(number)])
@@ -437,11 +536,17 @@ def test_whatever_crashes_each_committed_parcel_takes_effect_once(steps: list[st
                 try:
                     if target.inbox.is_new(0, sent.sequence):
                         target.inbox.accept(0, sent.sequence)
-                        target.table.put(b"U%06d" % int(sent.discovered[0].url[14:]), target.count())
+                        target.table.put(
+                            b"U%06d" % int(sent.discovered[0].url[14:]), target.count()
+                        )
                 except ParcelGap:
                     break
         elif step == "acknowledge":
-            unanswered = [sent.sequence for sent in source.outbox.pending(1, 3) if target.inbox.is_committed(0, sent.sequence)]
+            unanswered = [
+                sent.sequence
+                for sent in source.outbox.pending(1, 3)
+                if target.inbox.is_committed(0, sent.sequence)
+            ]
             for sequence in unanswered:
                 source.outbox.acknowledged(1, sequence)
         elif step.startswith("commit"):
@@ -476,8 +581,8 @@ class Ends:
         return b"%06d" % self._effects
 
 
-# A worker with one partition, whose table is rebuilt from its commit log at the start. Its effects are counters per URL, so that a
-# parcel that took effect twice would show.
+# A worker with one partition, whose table is rebuilt from its commit log at the start. Its effects
+# are counters per URL, so that a parcel that took effect twice would show.
 WORKER = """
 import asyncio, sys
 from pathlib import Path
@@ -519,7 +624,9 @@ asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[2])))
 """
 
 
-async def test_two_processes_lose_nothing_and_repeat_nothing_when_the_receiver_is_killed(tmp_path: Path, sockets: Path) -> None:
+async def test_two_processes_lose_nothing_and_repeat_nothing_when_the_receiver_is_killed(
+    tmp_path: Path, sockets: Path
+) -> None:
     chance, source, parcels = random.Random(3), Partition(0), 400
     sending = SocketExchange(sockets / "w0", lambda partition: sockets / "w1", "c", 20.0)
     sender = Sender(source.outbox, sending, lambda delay_s: asyncio.sleep(delay_s / 10), window=6)
@@ -558,7 +665,11 @@ def replayed(folder: Path) -> dict[str, int]:
     log = CommitLog(folder, 1)
     table = dict(pair for record in log.records() for pair in writes(record))
     log.close()
-    return {key[1:].decode(): int.from_bytes(value or b"") for key, value in table.items() if key.startswith(b"U")}
+    return {
+        key[1:].decode(): int.from_bytes(value or b"")
+        for key, value in table.items()
+        if key.startswith(b"U")
+    }
 
 
 def writes(record: Commit) -> list[tuple[bytes, bytes | None]]:

@@ -1,5 +1,7 @@
-"""What every ``Post`` promises, by whatever it hands over: each parcel takes effect once and in order, and a row goes only when its
-parcel and all before it are durable. The suite is shown to find the mistakes that would break this."""
+"""What every ``Post`` promises, by whatever it hands over: each parcel takes effect once and in
+order, and a row goes only when its parcel and all before it are durable. The suite is shown to find
+the mistakes that would break this.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,16 @@ from lycosa.kv.memory import MemoryKeyValue
 from lycosa.kv.overlay import Overlay
 from lycosa.model.errand import Asker, Errand
 from lycosa.synthetic import run_virtual
-from post_histories import DESTINATION, KINDS, PARTIES, Target, Wrap, found, random_steps, run_history
+from post_histories import (
+    DESTINATION,
+    KINDS,
+    PARTIES,
+    Target,
+    Wrap,
+    found,
+    random_steps,
+    run_history,
+)
 
 STEPS = st.one_of(
     st.tuples(st.sampled_from(["enqueue", "commit"]), st.sampled_from(PARTIES)),
@@ -43,7 +54,10 @@ STEPS = st.one_of(
 
 
 def parcels(first: int, last: int, acknowledged: int = 0) -> list[Parcel]:
-    return [Parcel(0, DESTINATION, number, [found(0, number)], [], acknowledged) for number in range(first, last + 1)]
+    return [
+        Parcel(0, DESTINATION, number, [found(0, number)], [], acknowledged)
+        for number in range(first, last + 1)
+    ]
 
 
 def urls(last: int) -> list[str]:
@@ -115,15 +129,20 @@ async def test_parcels_that_are_posted_again_change_nothing_and_count(way: Way) 
     assert target.effects() == urls(5)
 
 
-async def test_a_parcel_beyond_the_next_one_is_not_taken_and_comes_again_behind_the_missing_one(way: Way) -> None:
+async def test_a_parcel_beyond_the_next_one_is_not_taken_and_comes_again_behind_the_missing_one(
+    way: Way,
+) -> None:
     target = way.attach(MemoryKeyValue())
     early = await way.posted(target, parcels(2, 2), 0)
-    assert early.count == 0 or isinstance(way.post, TopicPost)  # a topic holds it; its reader steps over it
+    # a topic holds it; its reader steps over it
+    assert early.count == 0 or isinstance(way.post, TopicPost)
     assert await way.posted(target, parcels(1, 2), 2) == Handover(2)
     assert target.effects() == urls(2)
 
 
-async def test_a_receiver_that_starts_again_from_its_last_commit_takes_what_it_lost_and_nothing_twice(way: Way) -> None:
+async def test_a_receiver_that_starts_again_from_its_last_commit_takes_what_it_lost_and_nothing_twice(
+    way: Way,
+) -> None:
     target = way.attach(MemoryKeyValue())
     await way.posted(target, parcels(1, 2), 2)
     posting = asyncio.create_task(way.post.post(parcels(3, 4)))
@@ -139,7 +158,9 @@ async def test_a_receiver_that_starts_again_from_its_last_commit_takes_what_it_l
     assert again.effects() == urls(4)
 
 
-async def test_parcels_whose_forerunners_were_handed_over_and_are_lost_are_told_from_early_ones(way: Way) -> None:
+async def test_parcels_whose_forerunners_were_handed_over_and_are_lost_are_told_from_early_ones(
+    way: Way,
+) -> None:
     target = way.attach(MemoryKeyValue())
     handed = await way.posted(target, parcels(4, 4, acknowledged=3), 0)
     if target.reading is not None:
@@ -150,18 +171,22 @@ async def test_parcels_whose_forerunners_were_handed_over_and_are_lost_are_told_
     assert target.effects() == []
 
 
-# -- the rule of a sender -----------------------------------------------------------------------------------------------
+# -- the rule of a sender
 
 
 @settings(deadline=None, max_examples=150)
 @given(st.lists(STEPS, max_size=60))
-def test_whatever_fails_and_whoever_is_replaced_each_parcel_in_a_topic_takes_effect_once(steps: list[tuple[str, int]]) -> None:
+def test_whatever_fails_and_whoever_is_replaced_each_parcel_in_a_topic_takes_effect_once(
+    steps: list[tuple[str, int]],
+) -> None:
     run_history("topic", steps)
 
 
 @settings(deadline=None, max_examples=60)
 @given(st.lists(STEPS, max_size=60))
-def test_whatever_fails_each_parcel_that_is_delivered_takes_effect_once(steps: list[tuple[str, int]]) -> None:
+def test_whatever_fails_each_parcel_that_is_delivered_takes_effect_once(
+    steps: list[tuple[str, int]],
+) -> None:
     run_history("in_process", steps)
 
 
@@ -187,12 +212,21 @@ class Early:
 
 
 class Beyond(Early):
-    """Deletes row n when n + 1 was acknowledged: each parcel is posted alone, and the last that counts is taken for all before it."""
+    """Deletes row n when n + 1 was acknowledged: each parcel is posted alone, and the last that
+    counts is taken for all before it.
+    """
 
     async def post(self, parcels: Sequence[Parcel]) -> Handover:
         handed = await asyncio.gather(*(self._post.post([parcel]) for parcel in parcels))
         count = max((number for number, each in enumerate(handed, 1) if each.count), default=0)
-        return Handover(count, None if count == len(parcels) else next(each.failure for each in handed if each.failure))
+        return Handover(
+            count,
+            (
+                None
+                if count == len(parcels)
+                else next(each.failure for each in handed if each.failure)
+            ),
+        )
 
 
 class Forgetful(Early):
@@ -209,11 +243,17 @@ class Forgetful(Early):
                 handed = await self._post.post([parcel])
                 failure = failure or handed.failure
                 self._known |= {parcel.sequence} if handed.count else set()
-        count = next((number for number, each in enumerate(parcels) if each.sequence not in self._known), len(parcels))
+        count = next(
+            (number for number, each in enumerate(parcels) if each.sequence not in self._known),
+            len(parcels),
+        )
         return Handover(count, failure)
 
 
-@pytest.mark.parametrize(("kind", "wrap"), [("topic", Early), ("in_process", Early), ("topic", Beyond), ("topic", Forgetful)])
+@pytest.mark.parametrize(
+    ("kind", "wrap"),
+    [("topic", Early), ("in_process", Early), ("topic", Beyond), ("topic", Forgetful)],
+)
 def test_the_mistakes_of_a_post_are_found(kind: str, wrap: Wrap) -> None:
     finds = 0
     for seed in range(30):
@@ -225,7 +265,9 @@ def test_the_mistakes_of_a_post_are_found(kind: str, wrap: Wrap) -> None:
 
 
 def posted(answers: Sequence[int | None]) -> Handover:
-    """What becomes of as many parcels as there are answers: the position of each, ``None`` when it was lost."""
+    """What becomes of as many parcels as there are answers: the position of each, ``None`` when
+    it was lost.
+    """
 
     async def append(parcel: Parcel) -> int:
         position = answers[parcel.sequence - 1]
@@ -241,7 +283,9 @@ def test_a_parcel_counts_when_it_and_all_before_it_are_acknowledged_in_that_orde
     assert posted([3, 4, 9]) == Handover(3)
     assert posted([None, 4, 9]).count == 0
     assert posted([3, None, 9]).count == 1
-    assert posted([4, 3, 9]).count == 1 and "parcel 2 lies in front of the one before it" in str(posted([4, 3, 9]).failure)
+    assert posted([4, 3, 9]).count == 1 and "parcel 2 lies in front of the one before it" in str(
+        posted([4, 3, 9]).failure
+    )
 
 
 def test_a_topic_that_does_not_answer_is_told_of_and_posted_to_again() -> None:
@@ -254,7 +298,11 @@ def test_a_topic_that_does_not_answer_is_told_of_and_posted_to_again() -> None:
         return handed, round(asyncio.get_running_loop().time(), 3)
 
     handed, time = run_virtual(main())
-    assert (handed.count, str(handed.failure), time) == (0, "no acknowledgement within 30.0 s", 30.0)
+    assert (handed.count, str(handed.failure), time) == (
+        0,
+        "no acknowledgement within 30.0 s",
+        30.0,
+    )
 
 
 async def test_closing_ends_what_is_under_way_and_counts_nothing() -> None:
@@ -265,7 +313,7 @@ async def test_closing_ends_what_is_under_way_and_counts_nothing() -> None:
     assert (await posting).count == 0
 
 
-# -- the topic ----------------------------------------------------------------------------------------------------------
+# -- the topic
 
 
 async def test_a_topic_is_read_from_a_position_and_waits_for_what_is_behind_its_end() -> None:
@@ -275,10 +323,17 @@ async def test_a_topic_is_read_from_a_position_and_waits_for_what_is_behind_its_
     await asyncio.sleep(0)
     assert not waiting.done() and topics.end(DESTINATION) == 0
     assert [await topics.append(parcel) for parcel in parcels(1, 3)] == [1, 2, 3]
-    assert [(position, parcel.sequence) for position, parcel in await waiting] == [(1, 1), (2, 2), (3, 3)]
+    assert [(position, parcel.sequence) for position, parcel in await waiting] == [
+        (1, 1),
+        (2, 2),
+        (3, 3),
+    ]
     assert [position for position, _ in await inbound.read(2)] == [3]
     topics.trim(DESTINATION, 2)
-    assert ([position for position, _ in await inbound.read(2)], topics.end(DESTINATION)) == ([3], 3)
+    assert ([position for position, _ in await inbound.read(2)], topics.end(DESTINATION)) == (
+        [3],
+        3,
+    )
 
 
 @pytest.mark.parametrize("after", [1, 4])
@@ -287,14 +342,18 @@ async def test_a_position_that_a_topic_does_not_hold_is_an_error(after: int) -> 
     for parcel in parcels(1, 3):
         await topics.append(parcel)
     topics.trim(DESTINATION, 2)
-    with pytest.raises(PositionLost, match=f"up to position {after}, and the topic holds positions 3 to 3"):
+    with pytest.raises(
+        PositionLost, match=f"up to position {after}, and the topic holds positions 3 to 3"
+    ):
         await topics.inbound(DESTINATION).read(after)
 
 
-# -- late on purpose ----------------------------------------------------------------------------------------------------
+# -- late on purpose
 
 
-def sent_at(lateness: Lateness | None, *commits: tuple[float, int], errand: bool = False) -> list[tuple[float, int]]:
+def sent_at(
+    lateness: Lateness | None, *commits: tuple[float, int], errand: bool = False
+) -> list[tuple[float, int]]:
     """When, and with how many URLs, posts leave; ``commits`` are times and URLs."""
 
     async def main() -> list[tuple[float, int]]:
@@ -304,7 +363,9 @@ def sent_at(lateness: Lateness | None, *commits: tuple[float, int], errand: bool
 
         class Noting:
             async def post(self, parcels: Sequence[Parcel]) -> Handover:
-                posts.append((round(loop.time(), 3), sum(len(parcel.discovered) for parcel in parcels)))
+                posts.append(
+                    (round(loop.time(), 3), sum(len(parcel.discovered) for parcel in parcels))
+                )
                 return Handover(len(parcels))
 
             async def close(self) -> None:
@@ -315,7 +376,10 @@ def sent_at(lateness: Lateness | None, *commits: tuple[float, int], errand: bool
             await asyncio.sleep(time - loop.time())
             outbox.enqueue(DESTINATION, [found(0, each) for each in range(number)])
             if errand:
-                outbox.enqueue_errands(DESTINATION, [Errand("http://a.test/robots.txt", (Asker(0, b"hosthost", False, 1),))])
+                outbox.enqueue_errands(
+                    DESTINATION,
+                    [Errand("http://a.test/robots.txt", (Asker(0, b"hosthost", False, 1),))],
+                )
             store.write(table.freeze())
             table.settle()
             sender.send([DESTINATION])

@@ -1,4 +1,6 @@
-"""What every exchange promises about questions, and about rows of content-seen among its parcels."""
+"""What every exchange promises about questions, and about rows of content-seen among its
+parcels.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ async def takes_nothing(parcel: Parcel) -> None:
 class Ends:
     """The asking end, and how to register a partition at the answering one."""
 
-    def __init__(self, asking: InProcessExchange | SocketExchange, register: Callable[..., None]) -> None:
+    def __init__(
+        self, asking: InProcessExchange | SocketExchange, register: Callable[..., None]
+    ) -> None:
         self.asking, self.register = asking, register
 
 
@@ -54,7 +58,15 @@ async def ends(request: pytest.FixtureRequest) -> AsyncIterator[Ends]:
     with tempfile.TemporaryDirectory(prefix="ly") as folder:
         sockets = Path(folder)
         both = [
-            SocketExchange(sockets / f"w{end}", lambda partition: sockets / f"w{partition % 2}", "c", 1.0, 8, answer_s=5.0, call_s=1.0)
+            SocketExchange(
+                sockets / f"w{end}",
+                lambda partition: sockets / f"w{partition % 2}",
+                "c",
+                1.0,
+                8,
+                answer_s=5.0,
+                call_s=1.0,
+            )
             for end in (0, 1)
         ]
         for end in both:
@@ -69,7 +81,12 @@ async def test_a_question_is_answered_with_what_each_partition_holds(ends: Ends)
     for number, table in tables.items():
         ends.register(number, takes_nothing, table.get)
     keys: list[Key] = [(1, b"Ca"), (1, b"Cb"), (3, b"Cb"), (3, b"Cempty"), (3, b"Cnone")]
-    assert await ends.asking.ask(keys[:1] + keys[2:]) == {b"Ca": b"1", b"Cb": b"3", b"Cempty": b"", b"Cnone": None}
+    assert await ends.asking.ask(keys[:1] + keys[2:]) == {
+        b"Ca": b"1",
+        b"Cb": b"3",
+        b"Cempty": b"",
+        b"Cnone": None,
+    }
     assert await ends.asking.ask([(1, b"Cb")]) == {b"Cb": None}
     assert await ends.asking.ask([]) == {}
 
@@ -82,7 +99,10 @@ async def test_a_partition_that_nobody_answers_for_is_left_out(ends: Ends) -> No
 
 async def test_questions_overtake_parcels_that_wait_for_their_commit(ends: Ends) -> None:
     ends.register(1, takes_nothing, {b"C": b"1"}.get)
-    parcels = [asyncio.create_task(ends.asking.deliver(Parcel(0, 1, number, []))) for number in range(1, 30)]
+    parcels = [
+        asyncio.create_task(ends.asking.deliver(Parcel(0, 1, number, [])))
+        for number in range(1, 30)
+    ]
     await asyncio.sleep(0)
     began = time.monotonic()
     for _ in range(20):
@@ -102,7 +122,12 @@ async def test_many_questions_at_once_each_get_their_own_answer(ends: Ends) -> N
 
 async def test_nobody_there_is_no_answer_within_the_time_given() -> None:
     with tempfile.TemporaryDirectory(prefix="ly") as folder:
-        asking = SocketExchange(Path(folder) / "w0", lambda partition: Path(folder) / f"w{partition}", "c", answer_s=0.05)
+        asking = SocketExchange(
+            Path(folder) / "w0",
+            lambda partition: Path(folder) / f"w{partition}",
+            "c",
+            answer_s=0.05,
+        )
         await asking.open()
         began = time.monotonic()
         assert await asking.ask([(1, b"C"), (2, b"D")]) == {}
@@ -129,12 +154,16 @@ async def test_three_workers_are_asked_at_the_same_time() -> None:
         for number, end in enumerate(all_ends):
             await end.open()
             end.register(number, takes_nothing, lambda key, number=number: key + b"%d" % number)  # type: ignore[misc]
-        assert await all_ends[0].ask([(n, b"C%d" % n) for n in range(3)]) == {b"C0": b"C00", b"C1": b"C11", b"C2": b"C22"}
+        assert await all_ends[0].ask([(n, b"C%d" % n) for n in range(3)]) == {
+            b"C0": b"C00",
+            b"C1": b"C11",
+            b"C2": b"C22",
+        }
         for end in all_ends:
             await end.close()
 
 
-# -- calls --------------------------------------------------------------------------------------------------------------
+# -- calls
 
 
 async def reversed_body(body: bytes) -> bytes:
@@ -160,12 +189,18 @@ async def test_a_call_gets_the_owners_reply_when_its_effect_is_committed(ends: E
     assert await call == b"done seeds"
 
 
-async def test_many_calls_at_once_each_get_their_own_reply_beside_parcels_and_questions(ends: Ends) -> None:
+async def test_many_calls_at_once_each_get_their_own_reply_beside_parcels_and_questions(
+    ends: Ends,
+) -> None:
     ends.register(1, takes_nothing, lambda key: key, reversed_body)
     ends.register(3, takes_nothing, lambda key: key, reversed_body)
-    parcels = [asyncio.create_task(ends.asking.post([Parcel(0, 1, number, [])])) for number in range(1, 9)]
+    parcels = [
+        asyncio.create_task(ends.asking.post([Parcel(0, 1, number, [])])) for number in range(1, 9)
+    ]
     bodies = [b"%d" % number for number in range(100, 300)]
-    calls = asyncio.gather(*(ends.asking.call(1 + 2 * (number % 2), body) for number, body in enumerate(bodies)))
+    calls = asyncio.gather(
+        *(ends.asking.call(1 + 2 * (number % 2), body) for number, body in enumerate(bodies))
+    )
     assert await ends.asking.ask([(1, b"C")]) == {b"C": b"C"}
     assert await calls == [body[::-1] for body in bodies]
     for task in parcels:
@@ -187,7 +222,9 @@ async def test_an_error_of_the_owner_is_its_answer_and_nobody_there_is_none(ends
         await ends.asking.call(1, b"x")
 
 
-async def test_a_call_that_is_not_answered_in_time_is_an_error_and_repeating_it_gets_the_answer(ends: Ends) -> None:
+async def test_a_call_that_is_not_answered_in_time_is_an_error_and_repeating_it_gets_the_answer(
+    ends: Ends,
+) -> None:
     committed = asyncio.Event()
     ended: list[bytes] = []
 
@@ -219,7 +256,7 @@ async def test_a_new_owner_answers_instead_of_the_old_one(ends: Ends) -> None:
         await waiting
 
 
-# -- rows of content-seen -------------------------------------------------------------------------------------------
+# -- rows of content-seen
 
 
 class Side:
@@ -228,7 +265,10 @@ class Side:
     def __init__(self, number: int) -> None:
         self.store = MemoryKeyValue()
         self.table = Overlay(self.store)
-        self.outbox, self.inbox = Outbox(number, self.table, self.store), Inbox(self.table, self.store)
+        self.outbox, self.inbox = (
+            Outbox(number, self.table, self.store),
+            Inbox(self.table, self.store),
+        )
         self.urls: list[str] = []
 
     async def receive(self, parcel: Parcel) -> None:
@@ -244,7 +284,9 @@ class Side:
         self.table.settle()
 
 
-async def test_rows_and_urls_go_through_one_outbox_in_order_and_take_effect_once(ends: Ends) -> None:
+async def test_rows_and_urls_go_through_one_outbox_in_order_and_take_effect_once(
+    ends: Ends,
+) -> None:
     chance, source, target = random.Random(1), Side(0), Side(1)
     ends.register(1, target.receive, target.store.get)
 
@@ -262,7 +304,9 @@ async def test_rows_and_urls_go_through_one_outbox_in_order_and_take_effect_once
     sender = Sender(source.outbox, Lossy(), lambda _: asyncio.sleep(0))
     for number in range(30):
         source.outbox.enqueue_contents(1, [(b"C%d.%d" % (number, each), b"v") for each in range(3)])
-        source.outbox.enqueue(1, [Discovered(f"http://a.test/{number}", b"h" * 8, number.to_bytes(8), LinkKind.A, 1)])
+        source.outbox.enqueue(
+            1, [Discovered(f"http://a.test/{number}", b"h" * 8, number.to_bytes(8), LinkKind.A, 1)]
+        )
         source.commit()
         sender.send([1])
     async with asyncio.timeout(20):
@@ -279,7 +323,10 @@ def test_rows_are_divided_into_parcels_and_an_empty_list_is_none() -> None:
     side.outbox.enqueue_contents(4, [])
     side.outbox.enqueue_contents(4, [(b"C%d" % number, b"v") for number in range(1201)])
     side.commit()
-    assert [(parcel.sequence, len(parcel.contents), parcel.discovered) for parcel in side.outbox.pending(4, 9)] == [
+    assert [
+        (parcel.sequence, len(parcel.contents), parcel.discovered)
+        for parcel in side.outbox.pending(4, 9)
+    ] == [
         (1, 500, []),
         (2, 500, []),
         (3, 201, []),
@@ -301,17 +348,23 @@ asyncio.run(main())
 """
 
 
-async def test_another_process_answers_and_one_that_is_killed_and_started_again_does_so_again() -> None:
+async def test_another_process_answers_and_one_that_is_killed_and_started_again_does_so_again() -> (
+    None
+):
     with tempfile.TemporaryDirectory(prefix="ly") as folder:
         route = lambda partition: Path(folder) / f"w{partition}"  # noqa: E731
         asking = SocketExchange(route(0), route, "c", answer_s=0.5)
         await asking.open()
         for _ in range(2):
-            process = subprocess.Popen([sys.executable, "-c", _ANSWERING, str(route(1))], stdout=subprocess.PIPE)  # noqa: ASYNC220
+            process = subprocess.Popen(  # noqa: ASYNC220  a short start
+                [sys.executable, "-c", _ANSWERING, str(route(1))], stdout=subprocess.PIPE
+            )
             try:
                 assert process.stdout is not None and process.stdout.readline() == b"open\n"
                 async with asyncio.timeout(20):
-                    while (found := await asking.ask([(1, b"C")])) == {}:  # a connection that broke is made anew after a moment
+                    while (
+                        found := await asking.ask([(1, b"C")])
+                    ) == {}:  # a connection that broke is made anew after a moment
                         pass
                 assert found == {b"C": b"CC"}
                 process.send_signal(signal.SIGKILL)

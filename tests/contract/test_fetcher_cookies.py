@@ -1,4 +1,6 @@
-"""Cookies over real sockets: nobody's without a jar, a site's own with one, bounded, and never those of another site."""
+"""Cookies over real sockets: nobody's without a jar, a site's own with one, bounded, and never
+those of another site.
+"""
 
 from __future__ import annotations
 
@@ -29,18 +31,35 @@ class Site:
     def __init__(self, server: RawServer, folder: Path, max_bytes: int = 1_000_000) -> None:
         self.server = server
         self.jars = CookieJars(Sites().site_of, max_bytes)
-        self.fetcher = CurlFetcher(FetchSection(), "lycosa/0.1", "", Guard(["127.0.0.0/8"]), SystemClock(), folder, self.jars)
+        self.fetcher = CurlFetcher(
+            FetchSection(),
+            "lycosa/0.1",
+            "",
+            Guard(["127.0.0.0/8"]),
+            SystemClock(),
+            folder,
+            self.jars,
+        )
 
     async def get(self, host: str, path: str = "/", kind: FetchKind = FetchKind.PAGE) -> str:
         """What the Cookie header of the request said; it is in the stored request too."""
         url = f"http://{host}:{self.server.port}{path}"
-        fetched = await asyncio.wait_for(self.fetcher.fetch(FetchRequest(url, "127.0.0.1", kind)), 5)
+        fetched = await asyncio.wait_for(
+            self.fetcher.fetch(FetchRequest(url, "127.0.0.1", kind)), 5
+        )
         assert fetched.request_block == self.server.requests[-1]
         return _cookie(fetched.request_block)
 
 
 def _cookie(request: bytes) -> str:
-    return next((line[8:] for line in request.decode("latin-1").split("\r\n") if line.startswith("Cookie: ")), "")
+    return next(
+        (
+            line[8:]
+            for line in request.decode("latin-1").split("\r\n")
+            if line.startswith("Cookie: ")
+        ),
+        "",
+    )
 
 
 async def site(world: World, tmp_path: Path, talk: Talk, max_bytes: int = 1_000_000) -> Site:
@@ -56,7 +75,9 @@ async def test_without_a_jar_no_cookie_is_kept(world: World) -> None:
 
 
 async def test_cookies_go_back_to_the_site_that_set_them(world: World, tmp_path: Path) -> None:
-    own = await site(world, tmp_path, saying(setting("a=1", "b=2; Domain=example.org; HttpOnly"), *[_EMPTY] * 4))
+    own = await site(
+        world, tmp_path, saying(setting("a=1", "b=2; Domain=example.org; HttpOnly"), *[_EMPTY] * 4)
+    )
     assert await own.get("www.example.org") == ""
     assert await own.get("www.example.org") == "a=1; b=2"
     assert await own.get("shop.example.org") == "b=2"
@@ -65,7 +86,9 @@ async def test_cookies_go_back_to_the_site_that_set_them(world: World, tmp_path:
     await own.fetcher.close()
 
 
-async def test_robots_txt_is_asked_for_without_cookies_and_sets_none(world: World, tmp_path: Path) -> None:
+async def test_robots_txt_is_asked_for_without_cookies_and_sets_none(
+    world: World, tmp_path: Path
+) -> None:
     own = await site(world, tmp_path, saying(setting("a=1"), setting("b=2"), _EMPTY))
     await own.get("www.example.org")
     assert await own.get("www.example.org", "/robots.txt", FetchKind.ROBOTS) == ""
@@ -91,7 +114,9 @@ async def test_robots_txt_is_asked_for_without_cookies_and_sets_none(world: Worl
         ("www.example.org", "a=" + "x" * 5000),
     ],
 )
-async def test_a_cookie_that_does_not_belong_is_not_sent(world: World, tmp_path: Path, host: str, cookie: str) -> None:
+async def test_a_cookie_that_does_not_belong_is_not_sent(
+    world: World, tmp_path: Path, host: str, cookie: str
+) -> None:
     own = await site(world, tmp_path, saying(setting(cookie), _EMPTY, _EMPTY))
     await own.get(host)
     assert await own.get(host) == ""
@@ -107,10 +132,14 @@ async def test_a_cookie_is_replaced_in_its_place_and_deleted(world: World, tmp_p
     await own.fetcher.close()
 
 
-async def test_two_hosts_of_a_site_at_once_both_leave_their_cookies(world: World, tmp_path: Path) -> None:
+async def test_two_hosts_of_a_site_at_once_both_leave_their_cookies(
+    world: World, tmp_path: Path
+) -> None:
     both = asyncio.Barrier(2)
 
-    async def talk(server: RawServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def talk(
+        server: RawServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         request = await server.read_request(reader)
         name = request.split(b"Host: ")[1].split(b".")[0].decode()
         await both.wait()
@@ -126,7 +155,9 @@ async def test_two_hosts_of_a_site_at_once_both_leave_their_cookies(world: World
 
 async def test_a_jar_is_bounded(world: World, tmp_path: Path) -> None:
     rounds = [setting(*(f"n{40 * turn + i}=1" for i in range(40))) for turn in range(5)]
-    large = [setting(*(f"big{10 * turn + i}=" + "x" * 4000 for i in range(10))) for turn in range(4)]
+    large = [
+        setting(*(f"big{10 * turn + i}=" + "x" * 4000 for i in range(10))) for turn in range(4)
+    ]
     own = await site(world, tmp_path, saying(*rounds, *large))
     for _ in rounds:
         await own.get("www.example.org")
@@ -137,7 +168,9 @@ async def test_a_jar_is_bounded(world: World, tmp_path: Path) -> None:
     await own.fetcher.close()
 
 
-async def test_all_jars_together_are_bounded_and_the_site_asked_longest_ago_goes_first(world: World, tmp_path: Path) -> None:
+async def test_all_jars_together_are_bounded_and_the_site_asked_longest_ago_goes_first(
+    world: World, tmp_path: Path
+) -> None:
     own = await site(world, tmp_path, always(setting("a=" + "x" * 900)), max_bytes=4000)
     for number in (0, 1, 2, 0, 3, 4):
         await own.get(f"www.example{number}.org")

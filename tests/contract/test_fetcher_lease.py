@@ -1,4 +1,5 @@
-"""No request leaves without the lease: libcurl asks before each one, on new connections and kept ones, over TLS and HTTP/2.
+"""No request leaves without the lease: libcurl asks before each one, on new connections and kept
+ones, over TLS and HTTP/2.
 
 What the servers received is the judge.
 """
@@ -46,7 +47,11 @@ async def _serve(world: World, protocol: str) -> RawServer:
 async def test_a_request_is_broken_off_before_it_leaves_on_a_new_connection_and_on_a_kept_one(
     world: World, ca_file: str, protocol: str
 ) -> None:
-    server, fetcher, is_held = await _serve(world, protocol), world.fetcher(ca_file=ca_file), [False]
+    server, fetcher, is_held = (
+        await _serve(world, protocol),
+        world.fetcher(ca_file=ca_file),
+        [False],
+    )
     fetcher.may_send = lambda: is_held[0]
     scheme = "http" if protocol == "http" else "https"
     fetched = await fetcher.fetch(to(server, "/1", scheme=scheme, limits=LIMITS))
@@ -101,7 +106,15 @@ def listening() -> Iterator[socket.socket]:
 def test_a_process_that_was_stopped_while_it_connected_sends_nothing_when_its_lease_has_run_out(
     listening: socket.socket, ca_file: str, tmp_path: Path, lease_s: float
 ) -> None:
-    command = [sys.executable, "-c", PROGRAM, str(listening.getsockname()[1]), ca_file, str(lease_s), str(tmp_path / "spool")]
+    command = [
+        sys.executable,
+        "-c",
+        PROGRAM,
+        str(listening.getsockname()[1]),
+        ca_file,
+        str(lease_s),
+        str(tmp_path / "spool"),
+    ]
     clock = SystemClock()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         connection, _ = listening.accept()
@@ -109,10 +122,13 @@ def test_a_process_that_was_stopped_while_it_connected_sends_nothing_when_its_le
         process.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, process.pid, os.WSTOPPED)
         until = clock.monotonic() + 1.0
-        while clock.monotonic() < until:  # the other side of the lease is a process of its own: only time ends it
+        # the other side of the lease is a process of its own: only time ends it
+        while clock.monotonic() < until:
             os.sched_yield()
         process.send_signal(signal.SIGCONT)
-        received = _received(connection, server_tls(AUTHORITY.issue_cert("www.example.org"), ("http/1.1",)))
+        received = _received(
+            connection, server_tls(AUTHORITY.issue_cert("www.example.org"), ("http/1.1",))
+        )
         assert process.stdout is not None
         outcome = process.stdout.read().strip()
     if lease_s > 10:

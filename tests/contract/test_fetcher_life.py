@@ -27,7 +27,9 @@ async def test_a_large_body_is_spooled(world: World) -> None:
 async def test_open_transfers_share_a_budget_of_memory(world: World) -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Length: 900001\r\n\r\n"
 
-    async def talk(server: RawServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def talk(
+        server: RawServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         await server.read_request(reader)
         writer.write(head + b"x" * 900_000)
         await finish.wait()
@@ -36,7 +38,9 @@ async def test_open_transfers_share_a_budget_of_memory(world: World) -> None:
     finish = asyncio.Event()
     server = await world.serve(talk)
     fetcher = world.fetcher(open_bytes=1_000_000)
-    requests = (FetchRequest(f"http://h{number}.example:{server.port}/", "127.0.0.1") for number in range(5))
+    requests = (
+        FetchRequest(f"http://h{number}.example:{server.port}/", "127.0.0.1") for number in range(5)
+    )
     tasks = [asyncio.ensure_future(fetcher.fetch(request)) for request in requests]
     async with asyncio.timeout(5):
         while fetcher.snapshot().spooled < 4:
@@ -51,10 +55,17 @@ async def test_open_transfers_share_a_budget_of_memory(world: World) -> None:
 
 async def test_a_spool_that_cannot_be_written_is_our_failure(world: World) -> None:
     (world.folder / "spool").write_text("in the way")
-    server = await world.serve(always(b"HTTP/1.1 200 OK\r\nContent-Length: 3000\r\n\r\n" + b"x" * 3000))
+    server = await world.serve(
+        always(b"HTTP/1.1 200 OK\r\nContent-Length: 3000\r\n\r\n" + b"x" * 3000)
+    )
     fetcher = world.fetcher()
     fetched = await fetcher.fetch(to(server, limits=Limits(spool_bytes=1024)))
-    assert (fetched.reason, fetched.status, fetched.spool, fetched.body) == (Reason.INTERNAL, 0, "", b"")
+    assert (fetched.reason, fetched.status, fetched.spool, fetched.body) == (
+        Reason.INTERNAL,
+        0,
+        "",
+        b"",
+    )
     assert "spool" in fetched.detail
     assert (await fetcher.fetch(to(server))).status == 200
 
@@ -62,7 +73,9 @@ async def test_a_spool_that_cannot_be_written_is_our_failure(world: World) -> No
 async def test_cancelling_ends_the_transfer_and_deletes_the_spool(world: World) -> None:
     server = await world.serve(flooding(b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 10_000))
     fetcher = world.fetcher()
-    task = asyncio.ensure_future(fetcher.fetch(to(server, limits=Limits(spool_bytes=50_000, body_bytes=1 << 40))))
+    task = asyncio.ensure_future(
+        fetcher.fetch(to(server, limits=Limits(spool_bytes=50_000, body_bytes=1 << 40)))
+    )
     async with asyncio.timeout(5):
         while not world.spooled():  # noqa: ASYNC110  a folder sends no events
             await asyncio.sleep(0)
@@ -71,7 +84,11 @@ async def test_cancelling_ends_the_transfer_and_deletes_the_spool(world: World) 
             await task
         await server.closed_by_client.wait()
     assert world.spooled() == []
-    assert (fetcher.snapshot().open_transfers, fetcher.snapshot().open_bytes, fetcher.snapshot().spooled) == (0, 0, 0)
+    assert (
+        fetcher.snapshot().open_transfers,
+        fetcher.snapshot().open_bytes,
+        fetcher.snapshot().spooled,
+    ) == (0, 0, 0)
     other = await world.serve(always(OK))
     assert (await fetcher.fetch(to(other))).status == 200
 
@@ -79,7 +96,10 @@ async def test_cancelling_ends_the_transfer_and_deletes_the_spool(world: World) 
 async def test_cancelling_many_leaves_nothing_open(world: World) -> None:
     server = await world.serve(saying(b"", keep_open=True))
     fetcher = world.fetcher()
-    requests = [FetchRequest(f"http://h{number}.example:{server.port}/", "127.0.0.1") for number in range(50)]
+    requests = [
+        FetchRequest(f"http://h{number}.example:{server.port}/", "127.0.0.1")
+        for number in range(50)
+    ]
     tasks = [asyncio.ensure_future(fetcher.fetch(request)) for request in requests]
     async with asyncio.timeout(5):
         for _ in tasks:
@@ -105,8 +125,12 @@ async def test_closing_ends_open_transfers(world: World) -> None:
     assert "open_transfers=0" in repr(fetcher)
 
 
-async def _answer_by_path(server: RawServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """The last digit of the path chooses between a page, a page in a spool, a cut page, silence, and a reset."""
+async def _answer_by_path(
+    server: RawServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """The last digit of the path chooses between a page, a page in a spool, a cut page, silence,
+    and a reset.
+    """
     while True:
         request = await server.read_request(reader)
         kind = int(request.split(b" ", 2)[1][-1:])
@@ -131,7 +155,13 @@ async def _soak(world: World) -> None:
 
     async def one(number: int) -> None:
         task = asyncio.ensure_future(
-            fetcher.fetch(FetchRequest(f"http://h{number % 97}.example:{server.port}/{number}", "127.0.0.1", limits=limits))
+            fetcher.fetch(
+                FetchRequest(
+                    f"http://h{number % 97}.example:{server.port}/{number}",
+                    "127.0.0.1",
+                    limits=limits,
+                )
+            )
         )
         if number % 11 == 0:
             await asyncio.sleep(0)
@@ -161,19 +191,30 @@ def _open_files() -> list[Path]:
 
 
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
-def test_a_thousand_good_and_bad_exchanges_leave_nothing_behind(tmp_path: Path, run: Callable[..., None]) -> None:
+def test_a_thousand_good_and_bad_exchanges_leave_nothing_behind(
+    tmp_path: Path, run: Callable[..., None]
+) -> None:
     before = len(_open_files())
     run(_soak(World(tmp_path)))
     assert len(_open_files()) <= before + 3
 
 
-@pytest.mark.parametrize("name", ["length too long", "length 0 body", "pipelined extra", "204 body", "204 chunked", "304 body"])
+@pytest.mark.parametrize(
+    "name",
+    ["length too long", "length 0 body", "pipelined extra", "204 body", "204 chunked", "304 body"],
+)
 async def test_what_is_left_of_an_answer_is_not_the_next_one(world: World, name: str) -> None:
-    async def talk(server: RawServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def talk(
+        server: RawServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         while True:
             request = await server.read_request(reader)
             path = request.split(b" ", 2)[1]
-            writer.write(ANSWERS[name][0] if path == b"/first" else b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(path), path))
+            writer.write(
+                ANSWERS[name][0]
+                if path == b"/first"
+                else b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(path), path)
+            )
             await writer.drain()
 
     server, fetcher = await world.serve(talk), world.fetcher()

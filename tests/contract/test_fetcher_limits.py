@@ -1,4 +1,6 @@
-"""The fetcher's guard and limits, and what it makes of broken answers, over real sockets on loopback."""
+"""The fetcher's guard and limits, and what it makes of broken answers, over real sockets on
+loopback.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ async def test_a_forbidden_address_is_not_connected_to(world: World) -> None:
 
 
 class ConnectedGuard(Guard):
-    """Lets the pinned address pass and refuses the connected one, as when something in between rewrites addresses."""
+    """Lets the pinned address pass and refuses the connected one, as when something in between
+    rewrites addresses.
+    """
 
     def __init__(self) -> None:
         super().__init__([])
@@ -47,7 +51,10 @@ class BrokenGuard(ConnectedGuard):
         return None
 
 
-@pytest.mark.parametrize(("guard", "reason"), [(ConnectedGuard, Reason.ADDRESS_FORBIDDEN), (BrokenGuard, Reason.INTERNAL)])
+@pytest.mark.parametrize(
+    ("guard", "reason"),
+    [(ConnectedGuard, Reason.ADDRESS_FORBIDDEN), (BrokenGuard, Reason.INTERNAL)],
+)
 async def test_the_connected_address_is_vetoed_before_the_request_is_sent(
     world: World, tmp_path: Path, guard: type[ConnectedGuard], reason: Reason
 ) -> None:
@@ -72,21 +79,35 @@ async def test_the_connected_address_is_vetoed_before_the_request_is_sent(
 async def test_a_long_body_is_cut_and_kept(world: World) -> None:
     limits = Limits(body_bytes=100_000)
     fetched = await world.get(flooding(b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 30_000), limits)
-    assert (fetched.reason, fetched.truncated, fetched.body_bytes) == (Reason.BODY_TRUNCATED, "length", 100_000)
+    assert (fetched.reason, fetched.truncated, fetched.body_bytes) == (
+        Reason.BODY_TRUNCATED,
+        "length",
+        100_000,
+    )
     assert fetched.body == b"x" * 100_000
 
 
 async def test_a_body_that_comes_byte_by_byte_is_cut_and_kept(world: World) -> None:
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-    fetched = await world.get(flooding(head, b"1\r\nx\r\n" * 5000), Limits(total_s=5, spool_bytes=40_000))
-    assert (fetched.reason, fetched.truncated, fetched.detail) == (Reason.BODY_TRUNCATED, "length", "a few bytes at a time")
+    fetched = await world.get(
+        flooding(head, b"1\r\nx\r\n" * 5000), Limits(total_s=5, spool_bytes=40_000)
+    )
+    assert (fetched.reason, fetched.truncated, fetched.detail) == (
+        Reason.BODY_TRUNCATED,
+        "length",
+        "a few bytes at a time",
+    )
     assert FREE_CHUNKS <= fetched.body_bytes <= FREE_CHUNKS * 1.1
     assert [path.stat().st_size for path in world.spooled()] == [fetched.body_bytes]
 
 
 async def test_a_body_in_many_small_chunks_is_whole(world: World) -> None:
-    words = b"".join(b"%x\r\n%s\r\n" % (len(word), word) for word in [b"three", b"or", b"four"] * 5000)
-    fetched = await world.get(saying(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + words + b"0\r\n\r\n"))
+    words = b"".join(
+        b"%x\r\n%s\r\n" % (len(word), word) for word in [b"three", b"or", b"four"] * 5000
+    )
+    fetched = await world.get(
+        saying(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + words + b"0\r\n\r\n")
+    )
     assert (fetched.reason, fetched.body) == (Reason.NONE, b"threeorfour" * 5000)
 
 
@@ -108,7 +129,11 @@ async def test_a_status_line_that_drips_runs_into_the_first_byte_limit(world: Wo
 
 async def test_a_body_that_drips_runs_into_the_total_limit_and_is_kept(world: World) -> None:
     fetched = await world.get(dripping(b"HTTP/1.1 200 OK\r\n\r\n", b"x"))
-    assert (fetched.reason, fetched.truncated, fetched.status) == (Reason.TOTAL_TIMEOUT, "time", 200)
+    assert (fetched.reason, fetched.truncated, fetched.status) == (
+        Reason.TOTAL_TIMEOUT,
+        "time",
+        200,
+    )
     assert 5 <= fetched.body_bytes == len(fetched.body)
     assert 0.6 <= fetched.duration_s < 1.0
 
@@ -141,7 +166,13 @@ async def test_a_body_above_the_minimum_speed_is_left_alone(world: World) -> Non
         (b"", b"HTTP/1.1 100 Continue\r\nX: y\r\n\r\n" * 100),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"X: y\r\n" * 1000),
     ],
-    ids=["long lines", "many lines", "one endless line", "endless interim answers", "endless trailers"],
+    ids=[
+        "long lines",
+        "many lines",
+        "one endless line",
+        "endless interim answers",
+        "endless trailers",
+    ],
 )
 async def test_endless_headers_are_cut_off(world: World, head: bytes, flood: bytes) -> None:
     fetched = await world.get(flooding(head, flood), Limits(total_s=4))
@@ -150,15 +181,31 @@ async def test_endless_headers_are_cut_off(world: World, head: bytes, flood: byt
 
 
 async def test_many_headers_within_the_limit_are_kept(world: World) -> None:
-    head = b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 900 + b"X-Long: " + b"x" * 90_000 + b"\r\nContent-Length: 0\r\n\r\n"
+    head = (
+        b"HTTP/1.1 200 OK\r\n"
+        + b"X: y\r\n" * 900
+        + b"X-Long: "
+        + b"x" * 90_000
+        + b"\r\nContent-Length: 0\r\n\r\n"
+    )
     fetched = await world.get(saying(head))
     assert (fetched.reason, fetched.header_block) == (Reason.NONE, head)
 
 
-@pytest.mark.parametrize(("limits", "lines"), [(Limits(header_count=10), 11), (Limits(header_bytes=100), 20)])
-async def test_headers_beyond_the_limits_are_refused(world: World, limits: Limits, lines: int) -> None:
-    fetched = await world.get(saying(b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * lines + b"\r\n"), limits)
-    assert (fetched.reason, fetched.status, fetched.header_block) == (Reason.HEADERS_TOO_LARGE, 0, b"")
+@pytest.mark.parametrize(
+    ("limits", "lines"), [(Limits(header_count=10), 11), (Limits(header_bytes=100), 20)]
+)
+async def test_headers_beyond_the_limits_are_refused(
+    world: World, limits: Limits, lines: int
+) -> None:
+    fetched = await world.get(
+        saying(b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * lines + b"\r\n"), limits
+    )
+    assert (fetched.reason, fetched.status, fetched.header_block) == (
+        Reason.HEADERS_TOO_LARGE,
+        0,
+        b"",
+    )
     whole = await world.get(saying(b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 10 + b"\r\n"), limits)
     assert whole.reason is Reason.NONE
 
@@ -186,7 +233,12 @@ async def test_headers_beyond_the_limits_are_refused(world: World, limits: Limit
 )
 async def test_what_is_not_http_is_no_response(world: World, answer: bytes, reason: Reason) -> None:
     fetched = await world.get(saying(answer))
-    assert (fetched.reason, fetched.status, fetched.header_block, fetched.body) == (reason, 0, b"", b"")
+    assert (fetched.reason, fetched.status, fetched.header_block, fetched.body) == (
+        reason,
+        0,
+        b"",
+        b"",
+    )
     assert fetched.detail
 
 
@@ -201,7 +253,9 @@ async def test_what_is_not_http_is_no_response(world: World, answer: bytes, reas
         (b"Transfer-Encoding: chunked", b"", b""),
     ],
 )
-async def test_a_body_that_breaks_off_is_kept(world: World, framing: bytes, body: bytes, kept: bytes) -> None:
+async def test_a_body_that_breaks_off_is_kept(
+    world: World, framing: bytes, body: bytes, kept: bytes
+) -> None:
     head = b"HTTP/1.1 200 OK\r\n" + framing + b"\r\n\r\n"
     fetched = await world.get(saying(head + body))
     assert (fetched.reason, fetched.truncated) == (Reason.CONNECTION_LOST, "disconnect")
@@ -209,7 +263,11 @@ async def test_a_body_that_breaks_off_is_kept(world: World, framing: bytes, body
 
 
 @pytest.mark.parametrize(
-    "framing", [b"Content-Length: 00000000000000000000005", b"Content-Length: 99999999999999999999\r\nTransfer-Encoding: chunked"]
+    "framing",
+    [
+        b"Content-Length: 00000000000000000000005",
+        b"Content-Length: 99999999999999999999\r\nTransfer-Encoding: chunked",
+    ],
 )
 async def test_a_length_that_only_looks_great_is_none(world: World, framing: bytes) -> None:
     body = b"5\r\nhello\r\n0\r\n\r\n" if b"chunked" in framing else b"hello"
@@ -218,12 +276,20 @@ async def test_a_length_that_only_looks_great_is_none(world: World, framing: byt
 
 
 async def test_broken_chunks_are_malformed_and_what_came_before_is_kept(world: World) -> None:
-    fetched = await world.get(saying(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nzz\r\n"))
-    assert (fetched.reason, fetched.body, fetched.truncated) == (Reason.MALFORMED_RESPONSE, b"abc", "disconnect")
+    fetched = await world.get(
+        saying(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nzz\r\n")
+    )
+    assert (fetched.reason, fetched.body, fetched.truncated) == (
+        Reason.MALFORMED_RESPONSE,
+        b"abc",
+        "disconnect",
+    )
 
 
 async def test_a_reset_before_the_answer_is_a_lost_connection(world: World) -> None:
-    async def reset(server: RawServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def reset(
+        server: RawServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         await server.read_request(reader)
         writer.transport.abort()
 

@@ -1,4 +1,6 @@
-"""One fetch is one request on the wire, judged by what the server received: libcurl repeats some requests by itself, and may not."""
+"""One fetch is one request on the wire, judged by what the server received: libcurl repeats some
+requests by itself, and may not.
+"""
 
 from __future__ import annotations
 
@@ -24,18 +26,28 @@ def ca_file(tmp_path: Path) -> str:
     return str(path)
 
 
-async def _http2(world: World, ca_file: str, shed: Shed) -> tuple[RawServer, Callable[[str], object]]:
-    server = await world.serve(shedding(shed), tls=server_tls(AUTHORITY.issue_cert("www.example.org"), ("h2", "http/1.1")))
+async def _http2(
+    world: World, ca_file: str, shed: Shed
+) -> tuple[RawServer, Callable[[str], object]]:
+    server = await world.serve(
+        shedding(shed), tls=server_tls(AUTHORITY.issue_cert("www.example.org"), ("h2", "http/1.1"))
+    )
     fetcher = world.fetcher(ca_file=ca_file)
 
     async def get(path: str) -> Fetched:
-        return await asyncio.wait_for(fetcher.fetch(to(server, path, scheme="https", limits=LIMITS)), 5)
+        return await asyncio.wait_for(
+            fetcher.fetch(to(server, path, scheme="https", limits=LIMITS)), 5
+        )
 
     return server, get
 
 
-@pytest.mark.parametrize("shed", [Shed.RST_REFUSED, Shed.GOAWAY_UNPROCESSED, Shed.RST_CALM, Shed.CLOSE])
-async def test_an_http2_server_that_sheds_load_gets_one_request_for_each_fetch(world: World, ca_file: str, shed: Shed) -> None:
+@pytest.mark.parametrize(
+    "shed", [Shed.RST_REFUSED, Shed.GOAWAY_UNPROCESSED, Shed.RST_CALM, Shed.CLOSE]
+)
+async def test_an_http2_server_that_sheds_load_gets_one_request_for_each_fetch(
+    world: World, ca_file: str, shed: Shed
+) -> None:
     server, get = await _http2(world, ca_file, shed)
     for number in range(1, 4):
         fetched = await get("/shed")
@@ -46,8 +58,12 @@ async def test_an_http2_server_that_sheds_load_gets_one_request_for_each_fetch(w
         assert fetched.reason is Reason.REQUEST_REFUSED
 
 
-@pytest.mark.parametrize("shed", [Shed.RST_REFUSED, Shed.GOAWAY_UNPROCESSED, Shed.RST_CALM, Shed.CLOSE])
-async def test_a_kept_http2_connection_that_sheds_load_gets_one_request_for_each_fetch(world: World, ca_file: str, shed: Shed) -> None:
+@pytest.mark.parametrize(
+    "shed", [Shed.RST_REFUSED, Shed.GOAWAY_UNPROCESSED, Shed.RST_CALM, Shed.CLOSE]
+)
+async def test_a_kept_http2_connection_that_sheds_load_gets_one_request_for_each_fetch(
+    world: World, ca_file: str, shed: Shed
+) -> None:
     server, get = await _http2(world, ca_file, shed)
     assert (await get("/good")).status == 200
     assert (await get("/shed")).status == 0
@@ -56,7 +72,9 @@ async def test_a_kept_http2_connection_that_sheds_load_gets_one_request_for_each
     assert server.requests == [b"/good", b"/shed", b"/good"]
 
 
-async def test_a_server_that_wants_http1_is_asked_again_only_by_the_next_fetch(world: World, ca_file: str) -> None:
+async def test_a_server_that_wants_http1_is_asked_again_only_by_the_next_fetch(
+    world: World, ca_file: str
+) -> None:
     server, get = await _http2(world, ca_file, Shed.HTTP_1_1_REQUIRED)
     fetched = await get("/shed")
     assert (fetched.reason, fetched.status) == (Reason.REQUEST_UNANSWERED, 0)
@@ -66,7 +84,9 @@ async def test_a_server_that_wants_http1_is_asked_again_only_by_the_next_fetch(w
     assert len(server.requests) == 2
 
 
-async def _closing_on_each_second(server: RawServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _closing_on_each_second(
+    server: RawServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
     await server.read_request(reader)
     writer.write(OK)
     await writer.drain()
@@ -80,7 +100,9 @@ async def test_a_server_that_closes_kept_connections_gets_each_request_once(worl
     for number in range(1, 9):
         answers.append(await fetcher.fetch(to(server, f"/{number}")))
         assert len(server.requests) == number
-    assert [each.reason for each in answers] == [Reason.NONE, Reason.REQUEST_UNANSWERED] + 6 * [Reason.NONE]
+    assert [each.reason for each in answers] == [Reason.NONE, Reason.REQUEST_UNANSWERED] + 6 * [
+        Reason.NONE
+    ]
     assert server.connections == 7  # none is kept once one has failed so
 
 
@@ -95,7 +117,10 @@ async def test_a_handle_that_was_stopped_often_works_as_before(world: World, ca_
 
 async def test_http1_is_kept_to_the_origin_that_wants_it(world: World, ca_file: str) -> None:
     tls = server_tls(AUTHORITY.issue_cert("www.example.org"), ("h2", "http/1.1"))
-    picky, other = await world.serve(shedding(Shed.HTTP_1_1_REQUIRED), tls=tls), await world.serve(shedding(Shed.CLOSE), tls=tls)
+    picky, other = (
+        await world.serve(shedding(Shed.HTTP_1_1_REQUIRED), tls=tls),
+        await world.serve(shedding(Shed.CLOSE), tls=tls),
+    )
     fetcher = world.fetcher(ca_file=ca_file)  # one after another, so on one handle
     protocols = [
         (await fetcher.fetch(to(server, path, scheme="https", limits=LIMITS))).protocol
@@ -105,7 +130,9 @@ async def test_http1_is_kept_to_the_origin_that_wants_it(world: World, ca_file: 
 
 
 async def test_no_connection_is_used_near_the_end_of_its_announced_time(world: World) -> None:
-    server = await world.serve(always(OK.replace(b"OK\r\n", b"OK\r\nKeep-Alive: timeout=1, max=100\r\n")))
+    server = await world.serve(
+        always(OK.replace(b"OK\r\n", b"OK\r\nKeep-Alive: timeout=1, max=100\r\n"))
+    )
     fetcher = world.fetcher()
     for number in range(1, 4):
         assert (await fetcher.fetch(to(server))).status == 200
@@ -113,7 +140,9 @@ async def test_no_connection_is_used_near_the_end_of_its_announced_time(world: W
 
 
 async def test_a_first_connection_that_dies_is_no_reason_to_ask_twice(world: World) -> None:
-    async def talk(server: RawServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def talk(
+        server: RawServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         await server.read_request(reader)
 
     server = await world.serve(talk)

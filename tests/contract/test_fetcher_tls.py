@@ -27,16 +27,33 @@ async def test_a_good_certificate_is_accepted_by_name(world: World, ca_file: str
     fetcher = world.fetcher(ca_file=ca_file)
     for _ in range(2):
         fetched = await fetcher.fetch(to(server, scheme="https"))
-        assert (fetched.reason, fetched.status, fetched.tls, fetched.protocol) == (Reason.NONE, 200, "TLSv1.3", "http/1.1")
+        assert (fetched.reason, fetched.status, fetched.tls, fetched.protocol) == (
+            Reason.NONE,
+            200,
+            "TLSv1.3",
+            "http/1.1",
+        )
     assert server.connections == 1
 
 
-async def test_the_request_block_is_what_the_server_received_over_tls(world: World, ca_file: str) -> None:
-    """On a new connection and on a kept one, with validators, with a target that nothing may respell."""
+async def test_the_request_block_is_what_the_server_received_over_tls(
+    world: World, ca_file: str
+) -> None:
+    """On a new connection and on a kept one, with validators, with a target that nothing may
+    respell.
+    """
     server = await world.serve(always(OK), tls=server_tls(AUTHORITY.issue_cert("www.example.org")))
     fetcher = world.fetcher(ca_file=ca_file, contact="bot@example.org")
     for path in ("/", "/a/../b%2f%7e?x=[1]|{2}", "/caf%C3%A9?q"):
-        fetched = await fetcher.fetch(to(server, path, scheme="https", etag='W/"1"', last_modified="Mon, 01 Jan 2024 00:00:00 GMT"))
+        fetched = await fetcher.fetch(
+            to(
+                server,
+                path,
+                scheme="https",
+                etag='W/"1"',
+                last_modified="Mon, 01 Jan 2024 00:00:00 GMT",
+            )
+        )
         assert fetched.request_block == server.requests[-1]
         assert fetched.request_block.startswith(f"GET {path} HTTP/1.1\r\n".encode())
     assert (len(server.requests), server.connections) == (3, 1)
@@ -47,7 +64,12 @@ def expired() -> trustme.LeafCert:
 
 
 @pytest.mark.parametrize(
-    "issue", [lambda: AUTHORITY.issue_cert("other.example"), expired, lambda: trustme.CA().issue_cert("www.example.org")]
+    "issue",
+    [
+        lambda: AUTHORITY.issue_cert("other.example"),
+        expired,
+        lambda: trustme.CA().issue_cert("www.example.org"),
+    ],
 )
 async def test_a_bad_certificate_is_refused_and_accepted_when_told_so(
     world: World, ca_file: str, issue: Callable[[], trustme.LeafCert]
@@ -79,7 +101,9 @@ async def test_a_handshake_that_stalls_is_a_connect_timeout(world: World) -> Non
 async def test_tls_sessions_are_resumed(world: World, ca_file: str) -> None:
     resumed: list[bool] = []
 
-    async def talk(server: RawServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def talk(
+        server: RawServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         resumed.append(writer.get_extra_info("ssl_object").session_reused)
         await saying(OK.replace(b"OK\r\n", b"OK\r\nConnection: close\r\n"))(server, reader, writer)
 
@@ -95,7 +119,9 @@ def test_a_missing_ca_file_is_told_at_once(world: World) -> None:
         world.fetcher(ca_file="/nowhere/ca.pem")
 
 
-async def speak_http2(server: RawServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def speak_http2(
+    server: RawServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
     config = pytest.importorskip("h2.config").H2Configuration(client_side=False)
     connection = pytest.importorskip("h2.connection").H2Connection(config)
     request_received = pytest.importorskip("h2.events").RequestReceived
@@ -105,24 +131,36 @@ async def speak_http2(server: RawServer, reader: asyncio.StreamReader, writer: a
         for event in connection.receive_data(data):
             if isinstance(event, request_received):
                 server.requests.append(dict(event.headers)[b":path"])
-                connection.send_headers(event.stream_id, [(":status", "200"), ("content-type", "text/plain"), ("x-a", "caf\xe9")])
+                connection.send_headers(
+                    event.stream_id,
+                    [(":status", "200"), ("content-type", "text/plain"), ("x-a", "caf\xe9")],
+                )
                 connection.send_data(event.stream_id, b"hello", end_stream=True)
         writer.write(connection.data_to_send())
 
 
 async def test_http2_is_spoken_where_offered(world: World, ca_file: str) -> None:
     pytest.importorskip("h2")
-    server = await world.serve(speak_http2, tls=server_tls(AUTHORITY.issue_cert("www.example.org"), ("h2", "http/1.1")))
+    server = await world.serve(
+        speak_http2, tls=server_tls(AUTHORITY.issue_cert("www.example.org"), ("h2", "http/1.1"))
+    )
     fetcher = world.fetcher(ca_file=ca_file)
     for path in ("/a/../b", "/c"):
         fetched = await fetcher.fetch(to(server, path, scheme="https"))
-        assert (fetched.status, fetched.protocol, fetched.body, fetched.reason) == (200, "h2", b"hello", Reason.NONE)
+        assert (fetched.status, fetched.protocol, fetched.body, fetched.reason) == (
+            200,
+            "h2",
+            b"hello",
+            Reason.NONE,
+        )
         assert fetched.header_block.startswith(b"HTTP/2 200 \r\ncontent-type: text/plain\r\n")
         assert fetched.request_block.startswith(f"GET {path} HTTP/2\r\n".encode())
     assert (server.connections, server.requests) == (1, [b"/a/../b", b"/c"])
 
 
 async def test_http2_is_not_spoken_when_it_is_off(world: World, ca_file: str) -> None:
-    server = await world.serve(always(OK), tls=server_tls(AUTHORITY.issue_cert("www.example.org"), ("h2", "http/1.1")))
+    server = await world.serve(
+        always(OK), tls=server_tls(AUTHORITY.issue_cert("www.example.org"), ("h2", "http/1.1"))
+    )
     fetched = await world.fetcher(ca_file=ca_file, http2=False).fetch(to(server, scheme="https"))
     assert (fetched.status, fetched.protocol) == (200, "http/1.1")

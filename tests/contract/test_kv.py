@@ -15,7 +15,10 @@ from lycosa.kv.memory import MemoryStores
 from lycosa.kv.port import KeyValue, Opener, StoreDamaged, StoreError, StoreLocked
 from lycosa.kv.rocks import RocksKeyValue, SharedCache, rocks_opener
 
-OPENERS: dict[str, Callable[[], Opener]] = {"rocks": lambda: rocks_opener(16 << 20, 4 << 20), "memory": MemoryStores}
+OPENERS: dict[str, Callable[[], Opener]] = {
+    "rocks": lambda: rocks_opener(16 << 20, 4 << 20),
+    "memory": MemoryStores,
+}
 
 
 @pytest.fixture(params=sorted(OPENERS))
@@ -37,7 +40,17 @@ def test_an_absent_key_has_no_value(store: KeyValue) -> None:
 
 
 def test_a_batch_is_read_back_and_its_later_entry_wins(store: KeyValue) -> None:
-    store.write([(b"a", b"1"), (b"b", b"2"), (b"a", b"3"), (b"c", b"4"), (b"c", None), (b"d", b""), (b"", b"empty")])
+    store.write(
+        [
+            (b"a", b"1"),
+            (b"b", b"2"),
+            (b"a", b"3"),
+            (b"c", b"4"),
+            (b"c", None),
+            (b"d", b""),
+            (b"", b"empty"),
+        ]
+    )
     assert store.get_many([b"a", b"b", b"c", b"d", b""]) == [b"3", b"2", None, b"", b"empty"]
 
 
@@ -99,7 +112,9 @@ def test_folders_are_separate_stores(opener: Opener, tmp_path: Path) -> None:
     two.close()
 
 
-def test_an_open_store_cannot_be_opened_again_but_a_closed_one_can(opener: Opener, tmp_path: Path) -> None:
+def test_an_open_store_cannot_be_opened_again_but_a_closed_one_can(
+    opener: Opener, tmp_path: Path
+) -> None:
     store = opener(tmp_path / "kv")
     with pytest.raises(StoreLocked):
         opener(tmp_path / "kv")
@@ -130,7 +145,12 @@ def test_rocks_scan_says_when_its_store_was_closed(tmp_path: Path) -> None:
 def test_a_closed_store_says_so(opener: Opener, tmp_path: Path) -> None:
     store = opener(tmp_path / "kv")
     store.close()
-    for use in (lambda: store.get(b"k"), lambda: store.write([(b"k", b"v")]), lambda: list(store.scan(b"", b"z")), store.flush):
+    for use in (
+        lambda: store.get(b"k"),
+        lambda: store.write([(b"k", b"v")]),
+        lambda: list(store.scan(b"", b"z")),
+        store.flush,
+    ):
         with pytest.raises(StoreError):
             use()
 
@@ -141,12 +161,16 @@ WRITES = st.lists(st.tuples(KEYS, st.one_of(st.none(), st.binary(max_size=4))), 
 
 
 @pytest.mark.parametrize("name", sorted(OPENERS))
-def test_any_history_of_writes_reads_like_a_dictionary(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_any_history_of_writes_reads_like_a_dictionary(
+    name: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     opener = OPENERS[name]()
 
     @settings(deadline=None, max_examples=40)
     @given(batches=st.lists(WRITES, max_size=6), start=KEYS, end=KEYS, limit=st.integers(0, 5))
-    def run(batches: list[list[tuple[bytes, bytes | None]]], start: bytes, end: bytes, limit: int) -> None:
+    def run(
+        batches: list[list[tuple[bytes, bytes | None]]], start: bytes, end: bytes, limit: int
+    ) -> None:
         folder = tmp_path_factory.mktemp("kv")
         store, expected = opener(folder), dict[bytes, bytes]()
         for number, batch in enumerate(batches):
@@ -181,11 +205,16 @@ def test_memory_loses_exactly_what_was_not_flushed_in_a_crash(tmp_path: Path) ->
 def test_rocks_is_locked_against_other_processes(tmp_path: Path) -> None:
     store = RocksKeyValue(tmp_path / "kv")
     code = (
-        "import sys; from pathlib import Path; from lycosa.kv.port import StoreLocked; from lycosa.kv.rocks import RocksKeyValue\n"
-        "try: RocksKeyValue(Path(sys.argv[1]))\n"
-        "except StoreLocked as error: sys.exit(f'locked: {error}')"
+        "import sys; from pathlib import Path; from lycosa.kv.port import StoreLocked; from"
+        " lycosa.kv.rocks import RocksKeyValue\ntry: RocksKeyValue(Path(sys.argv[1]))\nexcept"
+        " StoreLocked as error: sys.exit(f'locked: {error}')"
     )
-    other = subprocess.run([sys.executable, "-c", code, str(tmp_path / "kv")], capture_output=True, text=True, check=False)
+    other = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "kv")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert other.returncode == 1
     assert other.stderr.startswith("locked: ")
     store.close()
@@ -225,7 +254,8 @@ def test_rocks_stores_share_one_bounded_cache(tmp_path: Path) -> None:
         for first in range(0, 40_000, 1000):
             store.write([(b"%08d" % n, b"v" * 60) for n in range(first, first + 1000)])
         assert sum(1 for _ in store.scan(b"", b"\xff")) == 40_000
-        # While a memtable is on its way to disk it still counts, so the bound is looked at after the flush.
+        # While a memtable is on its way to disk it still counts, so the bound is looked at after
+        # the flush.
         store.flush()
         assert shared.snapshot()["cache"] <= 9 << 20
         assert shared.snapshot()["memtables"] <= 3 << 20

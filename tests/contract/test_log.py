@@ -1,7 +1,9 @@
-"""What every commit log must do; each test runs on the files of a folder and on the changelog in memory.
+"""What every commit log must do; each test runs on the files of a folder and on the changelog in
+memory.
 
-What only a log with several owners has (fencing, commits of an older term) is tested on the one in memory, with a machine of owners at the
-end: what was acknowledged to an owner is read by the next one, in order, once.
+What only a log with several owners has (fencing, commits of an older term) is tested on the one in
+memory, with a machine of owners at the end: what was acknowledged to an owner is read by the next
+one, in order, once.
 """
 
 from __future__ import annotations
@@ -16,7 +18,19 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precondition, rule
 
-from lycosa.commit import NOTHING, Commit, CommitLog, Fenced, FileLog, Log, LogDamaged, Mark, MemoryChangelog, MemoryLog, PartitionBatch
+from lycosa.commit import (
+    NOTHING,
+    Commit,
+    CommitLog,
+    Fenced,
+    FileLog,
+    Log,
+    LogDamaged,
+    Mark,
+    MemoryChangelog,
+    MemoryLog,
+    PartitionBatch,
+)
 
 CRAWL = "2f0cf3d2"
 
@@ -24,7 +38,15 @@ CRAWL = "2f0cf3d2"
 def commit(term: int, sequence: int, crawl: str = CRAWL, note: bytes = b"") -> Commit:
     batch = PartitionBatch(0, {b"k%d" % sequence: b"v%d" % term, b"note": note, b"gone": None})
     lengths = {"warc/a.warc.gz.open": sequence * 100}
-    return Commit(term=term, sequence=sequence, wall=1e9 + sequence, lengths=lengths, batches=[batch], crawl=crawl, shard=0)
+    return Commit(
+        term=term,
+        sequence=sequence,
+        wall=1e9 + sequence,
+        lengths=lengths,
+        batches=[batch],
+        crawl=crawl,
+        shard=0,
+    )
 
 
 class Place(Protocol):
@@ -64,12 +86,20 @@ class Topic:
 
     def lose(self, sequence: int) -> None:
         entries = self.changelog._entries
-        kept = [each for each in entries if not each.payload or msgspec.msgpack.decode(each.payload, type=Commit).sequence != sequence]
+        kept = [
+            each
+            for each in entries
+            if not each.payload
+            or msgspec.msgpack.decode(each.payload, type=Commit).sequence != sequence
+        ]
         assert len(kept) == len(entries) - 1
         self.changelog._entries = kept
 
 
-PLACES: dict[str, Callable[[Path], Place]] = {"files": lambda folder: Files(folder / "log"), "memory": lambda folder: Topic()}
+PLACES: dict[str, Callable[[Path], Place]] = {
+    "files": lambda folder: Files(folder / "log"),
+    "memory": lambda folder: Topic(),
+}
 
 
 @pytest.fixture(params=sorted(PLACES))
@@ -90,7 +120,9 @@ def sequences(log: Log) -> list[int]:
     return [each.sequence for each in log.read()]
 
 
-def test_the_first_claim_of_an_empty_log_finds_nothing_and_begins_the_first_term(place: Place) -> None:
+def test_the_first_claim_of_an_empty_log_finds_nothing_and_begins_the_first_term(
+    place: Place,
+) -> None:
     log = place.owner()
     claim = log.claim()
     assert (claim.term, list(claim.last), claim.reach, claim.latest) == (1, [], NOTHING, None)
@@ -104,7 +136,9 @@ def test_commits_are_read_as_they_were_appended_and_in_their_order(place: Place)
     log.close()
 
 
-def test_a_claim_gives_the_next_term_the_last_commit_and_how_far_the_log_reaches_back(place: Place) -> None:
+def test_a_claim_gives_the_next_term_the_last_commit_and_how_far_the_log_reaches_back(
+    place: Place,
+) -> None:
     owned(place, 3).close()
     log = place.owner()
     claim = log.claim()
@@ -270,7 +304,11 @@ def test_commits_of_an_older_term_behind_a_newer_claim_are_ignored(topic: Topic)
     owner.append(commit(2, 4, note=b"owner's"))
     topic.changelog.append(producer, commit(1, 5, note=b"late"))
     owner.append(commit(2, 5, note=b"owner's"))
-    assert list(owner.read()) == [*(commit(1, n) for n in (1, 2, 3)), commit(2, 4, note=b"owner's"), commit(2, 5, note=b"owner's")]
+    assert list(owner.read()) == [
+        *(commit(1, n) for n in (1, 2, 3)),
+        commit(2, 4, note=b"owner's"),
+        commit(2, 5, note=b"owner's"),
+    ]
 
 
 def test_a_commit_of_a_term_that_no_claim_began_is_damage(topic: Topic) -> None:
@@ -298,7 +336,9 @@ class _Owner:
 
 
 class Owners(RuleBasedStateMachine):
-    """Owners claim, append, lose answers, take snapshots and wake up late; the last claim owns the log."""
+    """Owners claim, append, lose answers, take snapshots and wake up late; the last claim owns
+    the log.
+    """
 
     owners = Bundle("owners")
 
@@ -330,7 +370,9 @@ class Owners(RuleBasedStateMachine):
         return self.current
 
     def kept_from(self) -> int:
-        """How many commits may be gone: those up to the trim before the last one, and never the last commit."""
+        """How many commits may be gone: those up to the trim before the last one, and never the
+        last commit.
+        """
         return min(self.trims[0], len(self.told) - 1)
 
     @rule(owner=owners)

@@ -1,4 +1,6 @@
-"""Short forms of the proofs against a real nginx: completeness, politeness, readers, bad input. Long forms: ``script/prove``."""
+"""Short forms of the proofs against a real nginx: completeness, politeness, readers, bad input.
+Long forms: ``script/prove``.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,10 @@ from proofs.politeness import judge_hits
 
 needs_nginx = pytest.mark.skipif(nginx_program() is None, reason="nginx is not installed")
 needs_wget2 = pytest.mark.skipif(shutil.which("wget2") is None, reason="wget2 is not installed")
-linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="all of 127.0.0.0/8 is loopback on Linux alone; uses /proc")
+linux = pytest.mark.skipif(
+    not sys.platform.startswith("linux"),
+    reason="all of 127.0.0.0/8 is loopback on Linux alone; uses /proc",
+)
 
 
 @pytest.mark.service
@@ -51,7 +56,9 @@ def hit(start: float, end: float, host: str = "a.test", address: str = "127.0.0.
 
 
 def test_the_judge_of_politeness_sees_pauses_starts_and_requests_at_once() -> None:
-    pressed = judge_hits([hit(1.0, 1.5), hit(2.0, 2.1), hit(1.1, 1.2, "b.test"), hit(9.0, 9.1, "b.test")])
+    pressed = judge_hits(
+        [hit(1.0, 1.5), hit(2.0, 2.1), hit(1.1, 1.2, "b.test"), hit(9.0, 9.1, "b.test")]
+    )
     assert pressed.least_gap_s == pytest.approx(0.5)
     assert pressed.least_start_s == pytest.approx(0.1)
     assert pressed.most_at_once == 2

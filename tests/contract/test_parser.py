@@ -34,7 +34,11 @@ def page(url: str = "http://example.org/a/p", body: bytes = PAGE) -> Document:
 
 @pytest.fixture(params=["inline", "child"])
 async def parser(request: pytest.FixtureRequest) -> AsyncIterator[Parser]:
-    made: Parser = InlineParser(config()) if request.param == "inline" else ChildParser(config(), SystemClock())
+    made: Parser = (
+        InlineParser(config())
+        if request.param == "inline"
+        else ChildParser(config(), SystemClock())
+    )
     yield made
     await made.close()
 
@@ -42,7 +46,12 @@ async def parser(request: pytest.FixtureRequest) -> AsyncIterator[Parser]:
 async def test_a_page_comes_back_as_what_it_says(parser: Parser) -> None:
     parsed = await parser.parse(page())
     assert parsed.reason is Reason.NONE
-    assert (parsed.media_type, parsed.charset, parsed.title, parsed.language) == ("text/html", "utf-8", "Wolves & spiders", "en")
+    assert (parsed.media_type, parsed.charset, parsed.title, parsed.language) == (
+        "text/html",
+        "utf-8",
+        "Wolves & spiders",
+        "en",
+    )
     assert parsed.canonical == "http://example.org/wolf"
     assert parsed.text == "Spiders hunt at night. The next mail"
     assert parsed.directives.noarchive and not parsed.directives.noindex
@@ -58,23 +67,37 @@ async def test_a_page_comes_back_as_what_it_says(parser: Parser) -> None:
 async def test_documents_at_once_get_their_own_answers(parser: Parser) -> None:
     documents = [page(f"http://example.org/{number}/p", b"<a href=x>y</a>") for number in range(30)]
     answers = await asyncio.gather(*map(parser.parse, documents))
-    assert [answer.links[0].url for answer in answers] == [f"http://example.org/{number}/x" for number in range(30)]
+    assert [answer.links[0].url for answer in answers] == [
+        f"http://example.org/{number}/x" for number in range(30)
+    ]
 
 
 async def test_bytes_that_are_no_document_give_a_reason(parser: Parser) -> None:
-    parsed = await parser.parse(Document("http://example.org/p.pdf", 200, [("content-type", "application/pdf")], b"%PDF-1.7"))
-    assert (parsed.reason, parsed.media_type, parsed.links) == (Reason.CONTENT_TYPE, "application/pdf", [])
+    parsed = await parser.parse(
+        Document(
+            "http://example.org/p.pdf", 200, [("content-type", "application/pdf")], b"%PDF-1.7"
+        )
+    )
+    assert (parsed.reason, parsed.media_type, parsed.links) == (
+        Reason.CONTENT_TYPE,
+        "application/pdf",
+        [],
+    )
 
 
 async def test_a_spooled_body_is_read_from_its_file(parser: Parser, tmp_path: Path) -> None:
     spool = tmp_path / "body"
     spool.write_bytes(PAGE)
-    parsed = await parser.parse(Document("http://example.org/", 200, [("content-type", "text/html")], b"", str(spool)))
+    parsed = await parser.parse(
+        Document("http://example.org/", 200, [("content-type", "text/html")], b"", str(spool))
+    )
     assert parsed.title == "Wolves & spiders"
 
 
 async def test_a_spool_that_is_gone_is_an_internal_reason(parser: Parser, tmp_path: Path) -> None:
-    parsed = await parser.parse(Document("http://example.org/", 200, [], b"", str(tmp_path / "none")))
+    parsed = await parser.parse(
+        Document("http://example.org/", 200, [], b"", str(tmp_path / "none"))
+    )
     assert parsed.reason is Reason.INTERNAL
 
 
@@ -85,7 +108,11 @@ async def test_large_bodies_pass(parser: Parser) -> None:
 
 
 async def test_text_that_is_no_unicode_is_an_internal_reason_at_most(parser: Parser) -> None:
-    parsed = await parser.parse(Document("http://example.org/", 200, [("content-type", "text/html"), ("x", "\ud800")], b"<p>x"))
+    parsed = await parser.parse(
+        Document(
+            "http://example.org/", 200, [("content-type", "text/html"), ("x", "\ud800")], b"<p>x"
+        )
+    )
     assert parsed.reason in (Reason.NONE, Reason.INTERNAL)
     assert (await parser.parse(page())).reason is Reason.NONE
 
@@ -97,11 +124,17 @@ async def test_closing_twice_is_harmless(parser: Parser) -> None:
 
 
 async def test_a_page_that_can_crash_the_html_parser_is_recorded_and_the_next_one_is_read() -> None:
-    """turbohtml 1.15.4 crashes when a table ends at its greatest depth, 512 elements, with a link open around it."""
+    """turbohtml 1.15.4 crashes when a table ends at its greatest depth, 512 elements, with a
+    link open around it.
+    """
     deep = b"<x>" * 506 + b"<a><table><td><table><td></table><noscript><a>"
     parser = ChildParser(config(), SystemClock())
     try:
-        assert (await parser.parse(page(body=deep))).reason in (Reason.PARSE_KILLED, Reason.NONE)  # a crash is no promise
+        # a crash is no promise
+        assert (await parser.parse(page(body=deep))).reason in (
+            Reason.PARSE_KILLED,
+            Reason.NONE,
+        )
         assert (await parser.parse(page())).reason is Reason.NONE
     finally:
         await parser.close()

@@ -29,7 +29,9 @@ class Crawl:
     """A crawl folder with one partition in use, as an owner leaves it: log first, table second."""
 
     def __init__(self, folder: Path, partitions: int = 1) -> None:
-        identity = manifests.Identity(partitions=partitions, bands=8, canonical={}, canonical_version=1, suffixes="")
+        identity = manifests.Identity(
+            partitions=partitions, bands=8, canonical={}, canonical_version=1, suffixes=""
+        )
         manifests.create(folder, identity, "test", 1.0)
         self.folder = folder
         self.log = CommitLog(folder / "log", 0, file_bytes=100)
@@ -38,7 +40,12 @@ class Crawl:
 
     def commit(self, writes: list[tuple[bytes, bytes | None]], apply: bool = True) -> None:
         batch = PartitionBatch(self.number, writes)
-        record = Commit(term=1, sequence=self.log.next_sequence, wall=1000.0 + self.log.next_sequence, batches=[batch])
+        record = Commit(
+            term=1,
+            sequence=self.log.next_sequence,
+            wall=1000.0 + self.log.next_sequence,
+            batches=[batch],
+        )
         self.log.append(record)
         if apply:
             self.table.write(marked(batch, record.mark, 0))
@@ -61,7 +68,11 @@ def crawl(tmp_path: Path) -> Iterator[Crawl]:
 
 
 def content(folder: Path) -> dict[str, tuple[int, bytes]]:
-    return {str(path): (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path): (path.stat().st_mtime_ns, path.read_bytes())
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 def pairs(folder: Path) -> dict[bytes, bytes]:
@@ -69,7 +80,9 @@ def pairs(folder: Path) -> dict[bytes, bytes]:
     found = []
     for keep_bytes in (0, 1 << 20):
         with read_folder(folder, keep_bytes).view(0) as view:
-            found.append({key: value for key, value in view.scan(b"\0", b"\xff") if key[:1] != b"M"})
+            found.append(
+                {key: value for key, value in view.scan(b"\0", b"\xff") if key[:1] != b"M"}
+            )
     assert found[0] == found[1]
     return found[0]
 
@@ -140,7 +153,9 @@ def test_a_url_is_found_with_its_host(tmp_path: Path) -> None:
     url = f"https://{HOST}/a?b"
     record = UrlRecord(UrlState.QUEUED, True, "/a?b", 1, 100, LinkKind.A, 7)
     visit = VisitRecord(HOST, HostState.PARKED)
-    crawl.commit([(url_key(hash8(HOST), hash8(url)), encode(record)), (host_key(hash8(HOST)), encode(visit))])
+    crawl.commit(
+        [(url_key(hash8(HOST), hash8(url)), encode(record)), (host_key(hash8(HOST)), encode(visit))]
+    )
     reader = read_folder(tmp_path)
     found = reader.find(url)
     assert found is not None
@@ -162,7 +177,9 @@ class _Table:
         return self._pairs.get(key)
 
     def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        return iter(sorted((key, value) for key, value in self._pairs.items() if start <= key < end))
+        return iter(
+            sorted((key, value) for key, value in self._pairs.items() if start <= key < end)
+        )
 
     def close(self) -> None:
         """Nothing is held."""
@@ -178,7 +195,9 @@ def test_a_merged_scan_is_what_one_dictionary_would_give(
 ) -> None:
     view = MergedTable(_Table(below), dict(writes))
     expected = {**below, **dict(writes)}
-    assert list(view.scan(start, end)) == sorted((k, v) for k, v in expected.items() if v is not None and start <= k < end)
+    assert list(view.scan(start, end)) == sorted(
+        (k, v) for k, v in expected.items() if v is not None and start <= k < end
+    )
 
 
 def test_table_files_that_nothing_names_are_damage_and_no_empty_table(crawl: Crawl) -> None:

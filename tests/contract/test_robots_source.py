@@ -1,4 +1,6 @@
-"""robots.txt asked of a real server on loopback: what it sends, where it redirects, and what is not allowed."""
+"""robots.txt asked of a real server on loopback: what it sends, where it redirects, and what is
+not allowed.
+"""
 
 from __future__ import annotations
 
@@ -62,8 +64,14 @@ def server() -> Iterator[ThreadingHTTPServer]:
     thread.join()
 
 
-def ask(server: ThreadingHTTPServer, name: str, settings: list[str] = OPEN) -> tuple[RobotsRecord, str]:
-    return of_server(f"http://{name}.test:{server.server_port}/private/x", "lycosa", load(None, {}, settings).config)
+def ask(
+    server: ThreadingHTTPServer, name: str, settings: list[str] = OPEN
+) -> tuple[RobotsRecord, str]:
+    return of_server(
+        f"http://{name}.test:{server.server_port}/private/x",
+        "lycosa",
+        load(None, {}, settings).config,
+    )
 
 
 @pytest.mark.parametrize("name", ["plain", "moved", "zipped"])
@@ -74,11 +82,18 @@ def test_the_file_that_is_sent_decides(server: ThreadingHTTPServer, name: str) -
     assert source.endswith("/robots.txt, fetched now with status 200")
 
 
-@pytest.mark.parametrize(("name", "verdict"), [("none", "allowed"), ("broken", "waits"), ("loop", "allowed")])
-def test_an_answer_without_a_file_means_what_the_standard_says(server: ThreadingHTTPServer, name: str, verdict: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "verdict"), [("none", "allowed"), ("broken", "waits"), ("loop", "allowed")]
+)
+def test_an_answer_without_a_file_means_what_the_standard_says(
+    server: ThreadingHTTPServer, name: str, verdict: str
+) -> None:
     record, source = ask(server, name)
     now = record.fetched or record.first_failure
-    assert check_robots(f"http://{name}.test/private/x", "lycosa", record, source, now).verdict == verdict
+    assert (
+        check_robots(f"http://{name}.test/private/x", "lycosa", record, source, now).verdict
+        == verdict
+    )
 
 
 def test_the_server_is_told_who_asks(server: ThreadingHTTPServer) -> None:
@@ -101,5 +116,7 @@ def test_a_name_without_address_is_told() -> None:
         of_server(
             "http://name.localhost.invalid/",
             "lycosa",
-            load(None, {}, [*OPEN, "dns.servers=127.0.0.1:1", "dns.timeout_s=0.1", "dns.tries=1"]).config,
+            load(
+                None, {}, [*OPEN, "dns.servers=127.0.0.1:1", "dns.timeout_s=0.1", "dns.tries=1"]
+            ).config,
         )

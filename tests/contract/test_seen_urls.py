@@ -1,4 +1,6 @@
-"""What every URL-seen must do; each test runs on the sorted file, and on Bloom filters with a table that confirms."""
+"""What every URL-seen must do; each test runs on the sorted file, and on Bloom filters with a
+table that confirms.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,14 @@ def test_hashes_are_url8_in_byte_order() -> None:
 
 def test_only_the_first_occurrence_is_unseen(opener: Open, tmp_path: Path) -> None:
     seen = opener(tmp_path / "f", set())
-    assert seen.unseen(_hashes([5, 7, 5, 0, 2**64 - 1, 7])).tolist() == [True, True, False, True, True, False]
+    assert seen.unseen(_hashes([5, 7, 5, 0, 2**64 - 1, 7])).tolist() == [
+        True,
+        True,
+        False,
+        True,
+        True,
+        False,
+    ]
     assert seen.unseen(_hashes([7, 8, 0])).tolist() == [False, True, False]
     assert len(seen.unseen(_hashes([]))) == 0
 
@@ -130,7 +139,9 @@ def test_sealing_new_hashes_under_an_old_number_is_refused(opener: Open, tmp_pat
 
 
 @pytest.mark.parametrize("place", [0, 9, 20, 60, 70, -1])
-def test_a_damaged_file_is_not_believed_and_can_be_rebuilt(opener: Open, tmp_path: Path, place: int) -> None:
+def test_a_damaged_file_is_not_believed_and_can_be_rebuilt(
+    opener: Open, tmp_path: Path, place: int
+) -> None:
     table: set[int] = set()
     seen = opener(tmp_path / "f", table)
     _commit(seen, table, 1, range(50))
@@ -171,12 +182,18 @@ def test_a_temporary_file_of_a_crash_is_ignored(opener: Open, tmp_path: Path) ->
 
 
 def test_large_and_small_batches_answer_alike(opener: Open, tmp_path: Path) -> None:
-    values = np.random.default_rng(1).integers(0, 40_000, 60_000, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    values = np.random.default_rng(1).integers(0, 40_000, 60_000, dtype=np.uint64) * np.uint64(
+        0x9E3779B97F4A7C15
+    )
     table: set[int] = set()
     seen = opener(tmp_path / "f", table)
     expected = np.zeros(len(values), dtype=np.bool_)
     expected[np.unique(values, return_index=True)[1]] = True
-    masks = [seen.unseen(values[:50]), seen.unseen(values[50:20_000]), seen.unseen(values[20_000:20_100])]
+    masks = [
+        seen.unseen(values[:50]),
+        seen.unseen(values[50:20_000]),
+        seen.unseen(values[20_000:20_100]),
+    ]
     seen.seal(1)
     table.update(values[:20_100].tolist())
     seen.save(1)
@@ -191,8 +208,13 @@ def test_saving_in_another_thread_does_not_disturb_look_ups(opener: Open, tmp_pa
         saver = threading.Thread(target=seen.save, args=(commit - 1,))
         saver.start()
         for _ in range(5):
-            values = chance.integers(0, 1 << 12, 60, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-            expected = [value not in known and value not in values[:place].tolist() for place, value in enumerate(values.tolist())]
+            values = chance.integers(0, 1 << 12, 60, dtype=np.uint64) * np.uint64(
+                0x9E3779B97F4A7C15
+            )
+            expected = [
+                value not in known and value not in values[:place].tolist()
+                for place, value in enumerate(values.tolist())
+            ]
             known.update(values.tolist())
             assert seen.unseen(values).tolist() == expected
         saver.join()
@@ -212,16 +234,31 @@ def test_much_unsaved_asks_to_be_saved(opener: Open, tmp_path: Path) -> None:
     seen.save(1)
     assert not seen.should_save
     snapshot = seen.snapshot()
-    assert (snapshot.count, snapshot.unsaved, snapshot.asked, snapshot.unseen) == (40_000, 0, 40_000, 40_000)
+    assert (snapshot.count, snapshot.unsaved, snapshot.asked, snapshot.unseen) == (
+        40_000,
+        0,
+        40_000,
+        40_000,
+    )
     assert snapshot.disk_bytes == (tmp_path / "f").stat().st_size
 
 
-VALUES = st.lists(st.one_of(st.integers(0, 30), st.integers(0, 2**64 - 1), st.integers(0, 30).map(lambda n: n << 58)), max_size=30)
-STEPS = st.lists(st.tuples(st.sampled_from(["unseen", "commit", "save", "lag", "crash", "rebuild"]), VALUES), max_size=25)
+VALUES = st.lists(
+    st.one_of(
+        st.integers(0, 30), st.integers(0, 2**64 - 1), st.integers(0, 30).map(lambda n: n << 58)
+    ),
+    max_size=30,
+)
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["unseen", "commit", "save", "lag", "crash", "rebuild"]), VALUES),
+    max_size=25,
+)
 
 
 @pytest.mark.parametrize("name", sorted(OPENERS))
-def test_any_history_with_crashes_answers_like_a_set(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_any_history_with_crashes_answers_like_a_set(
+    name: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     @settings(deadline=None, max_examples=120)
     @given(steps=STEPS)
     def run(steps: list[tuple[str, list[int]]]) -> None:
@@ -231,7 +268,9 @@ def test_any_history_with_crashes_answers_like_a_set(name: str, tmp_path_factory
 
 
 class _History:
-    """A worker in small: a commit log, a table one commit behind it, and the set that URL-seen must equal."""
+    """A worker in small: a commit log, a table one commit behind it, and the set that URL-seen
+    must equal.
+    """
 
     def __init__(self, opener: Open, path: Path) -> None:
         self.opener, self.path = opener, path
@@ -248,7 +287,10 @@ class _History:
             assert self.seen.stamp <= len(self.log)
 
     def unseen(self, values: list[int]) -> None:
-        expected = [value not in self.known and value not in values[:place] for place, value in enumerate(values)]
+        expected = [
+            value not in self.known and value not in values[:place]
+            for place, value in enumerate(values)
+        ]
         assert self.seen.unseen(_hashes(values)).tolist() == expected
         self.known.update(values)
         self.pending += values

@@ -1,4 +1,5 @@
-"""What every store of segments must do; each test runs on the files of a folder and on objects in memory.
+"""What every store of segments must do; each test runs on the files of a folder and on objects in
+memory.
 
 What only the one in memory has, names that no two owners share, is tested at the end.
 """
@@ -17,7 +18,15 @@ from hypothesis import strategies as st
 
 from lycosa.config.sections import StoreSection
 from lycosa.model.capture import Location
-from lycosa.store import FoundSegments, RecordError, SegmentFiles, Segments, SegmentStore, StoreDamaged, layout
+from lycosa.store import (
+    FoundSegments,
+    RecordError,
+    SegmentFiles,
+    Segments,
+    SegmentStore,
+    StoreDamaged,
+    layout,
+)
 from lycosa.store.memory_segments import MemorySegments
 from lycosa.store.pending import PendingWrite
 from lycosa.urls.surt import surt
@@ -36,7 +45,9 @@ class Place(Protocol):
         ...
 
     def lose(self, name: str, length: int) -> None:
-        """What a segment holds from there on, as far as it was committed, is gone; ``name`` is that of an open file."""
+        """What a segment holds from there on, as far as it was committed, is gone; ``name`` is
+        that of an open file.
+        """
         ...
 
 
@@ -49,7 +60,9 @@ class Files:
 
     def content(self) -> dict[str, bytes]:
         """Without what the folder notes of closed files."""
-        paths = [path for path in self._folder.rglob("*") if path.is_file() and path.parent.name != "log"]
+        paths = [
+            path for path in self._folder.rglob("*") if path.is_file() and path.parent.name != "log"
+        ]
         return {str(path.relative_to(self._folder)): path.read_bytes() for path in paths}
 
     def lose(self, name: str, length: int) -> None:
@@ -72,7 +85,9 @@ class Objects:
 
     def lose(self, name: str, length: int) -> None:
         kind, segment = name.partition("/")[0], layout.stem_of(name)
-        for key in [key for key in self.objects if key.startswith(f"parts/00000/{segment}/{kind}/")]:
+        for key in [
+            key for key in self.objects if key.startswith(f"parts/00000/{segment}/{kind}/")
+        ]:
             offset = int(key.rpartition("/")[2])
             if offset < length:
                 self.objects[key] = self.objects[key][: length - offset]
@@ -92,11 +107,15 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
 class Owner:
     """An owner of segments, from its recovery on. ``named`` is what its last commit names."""
 
-    def __init__(self, place: Place, named: dict[str, int], term: int, section: StoreSection = SECTION) -> None:
+    def __init__(
+        self, place: Place, named: dict[str, int], term: int, section: StoreSection = SECTION
+    ) -> None:
         self.segments = place.owner()
         self.report = self.segments.recover(named)
         self.found = self.segments.find(term)
-        self.store = SegmentStore(self.found, section, INFO, 0, Random(term), surt, lambda name: ("org", "org"))
+        self.store = SegmentStore(
+            self.found, section, INFO, 0, Random(term), surt, lambda name: ("org", "org")
+        )
         self.named = named
 
     def put(self, *numbers: int) -> tuple[PendingWrite, list[Location]]:
@@ -150,10 +169,14 @@ def test_a_put_says_the_names_and_lengths_of_what_it_wrote(place: Place) -> None
     pending, places = owner.put(1, 2)
     segment = layout.stem_of(places[0].segment)
     assert pending.is_written
-    assert set(pending.lengths) == {layout.file_name(kind, segment) + layout.OPEN for kind in (layout.WARC, layout.JOURNAL)}
+    assert set(pending.lengths) == {
+        layout.file_name(kind, segment) + layout.OPEN for kind in (layout.WARC, layout.JOURNAL)
+    }
     warc = pending.lengths[layout.file_name(layout.WARC, segment) + layout.OPEN]
     assert warc > places[1].offset + places[1].length
-    assert pending.journal_lengths == {segment: pending.lengths[layout.file_name(layout.JOURNAL, segment) + layout.OPEN]}
+    assert pending.journal_lengths == {
+        segment: pending.lengths[layout.file_name(layout.JOURNAL, segment) + layout.OPEN]
+    }
     more, _ = owner.put(3)
     assert more.lengths[layout.file_name(layout.WARC, segment) + layout.OPEN] > warc
 
@@ -231,7 +254,9 @@ def test_a_recovery_may_be_repeated(place: Place) -> None:
     assert place.content() == before
 
 
-def test_the_segment_that_an_owner_left_open_is_found_with_its_committed_lengths(place: Place) -> None:
+def test_the_segment_that_an_owner_left_open_is_found_with_its_committed_lengths(
+    place: Place,
+) -> None:
     owner = Owner(place, {}, 1)
     (location,) = owner.commit(1)
     owner.put(2)
@@ -239,7 +264,9 @@ def test_the_segment_that_an_owner_left_open_is_found_with_its_committed_lengths
     segment = layout.stem_of(location.segment)
     assert found.header.segment == segment
     assert found.length == owner.named[layout.file_name(layout.WARC, segment) + layout.OPEN]
-    assert found.journal_length == owner.named[layout.file_name(layout.JOURNAL, segment) + layout.OPEN]
+    assert (
+        found.journal_length == owner.named[layout.file_name(layout.JOURNAL, segment) + layout.OPEN]
+    )
 
 
 def test_a_closed_segment_is_not_found_open(place: Place) -> None:
@@ -256,7 +283,8 @@ def test_closing_may_be_repeated_also_by_a_later_owner(place: Place) -> None:
     places = owner.commit(1, 2)
     closed = owner.store.roll(START, force=True)
     assert closed is not None
-    owner.segments.close(closed.name)  # and the owner ends before a commit says so: its last one still names the open form
+    # and the owner ends before a commit says so: its last one still names the open form
+    owner.segments.close(closed.name)
     before = place.content()
     owner.segments.close(closed.name)
     after = Owner(place, owner.named, 2)
@@ -282,8 +310,13 @@ def test_what_is_missing_although_a_commit_names_it_stops_the_recovery_before_an
     assert place.content() == before
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(steps=st.lists(st.sampled_from(["commit", "put", "close", "crash"]), min_size=1, max_size=14), kind=st.sampled_from(sorted(PLACES)))
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    steps=st.lists(st.sampled_from(["commit", "put", "close", "crash"]), min_size=1, max_size=14),
+    kind=st.sampled_from(sorted(PLACES)),
+)
 def test_after_any_history_exactly_what_commits_named_is_read(
     steps: list[str], kind: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -300,7 +333,9 @@ def test_after_any_history_exactly_what_commits_named_is_read(
             lost += owner.put(number)[1] if step == "put" else []
             term += 1
             owner = Owner(place, owner.named, term)
-        assert urls(owner.segments, [location for _, location in named]) == pages(*(each for each, _ in named))
+        assert urls(owner.segments, [location for _, location in named]) == pages(
+            *(each for each, _ in named)
+        )
     places = {(location.segment, location.offset) for _, location in named}
     for location in lost:
         if (location.segment, location.offset) not in places:
@@ -361,7 +396,9 @@ def test_what_an_overtaken_owner_put_late_is_never_read_and_goes_at_the_next_rec
     last = Owner(place, after.named, 3)
     assert urls(last.segments, [first, second]) == pages(1, 2)
     assert not any(
-        layout.stem_of(late.segment) in key and int(key.rpartition("/")[2]) >= late.offset for key in place.objects if "/warc/" in key
+        layout.stem_of(late.segment) in key and int(key.rpartition("/")[2]) >= late.offset
+        for key in place.objects
+        if "/warc/" in key
     )
 
 

@@ -1,7 +1,9 @@
-"""What every store of snapshots must do under a shard; each test runs on the tables of a folder and on objects in memory.
+"""What every store of snapshots must do under a shard; each test runs on the tables of a folder and
+on objects in memory.
 
-The shard is opened by the code that a crawl uses (``open_shard``). After a crash at any commit its table is the fold of the commits in the
-log, and its URL-seen answers for exactly the URLs in the table. The commits are made here, without a crawl, so that many can be.
+The shard is opened by the code that a crawl uses (``open_shard``). After a crash at any commit its
+table is the fold of the commits in the log, and its URL-seen answers for exactly the URLs in the
+table. The commits are made here, without a crawl, so that many can be.
 """
 
 from __future__ import annotations
@@ -70,7 +72,11 @@ class Folder:
     def ground(self) -> Ground:
         self._term += 1
         log = FileLog(CommitLog(self._folder / "log", 0, file_bytes=200), self._term)
-        return Ground(log, SegmentFiles(self._folder, 0), FolderSnapshots(self._folder, Config(), self._open, [0]))
+        return Ground(
+            log,
+            SegmentFiles(self._folder, 0),
+            FolderSnapshots(self._folder, Config(), self._open, [0]),
+        )
 
     def end(self, shard: Shard) -> None:
         self._stores.crash()
@@ -91,7 +97,9 @@ class Cluster:
 
     def ground(self) -> Ground:
         log = MemoryLog(self.changelog)
-        return Ground(log, MemorySegments(self.objects, 0), MemorySnapshots(self.objects, 0, log, self._make))
+        return Ground(
+            log, MemorySegments(self.objects, 0), MemorySnapshots(self.objects, 0, log, self._make)
+        )
 
     def end(self, shard: Shard) -> None:
         for each in shard.data.values():
@@ -99,15 +107,23 @@ class Cluster:
 
     def saved(self) -> list[Mark]:
         """The snapshots, from the oldest to the newest."""
-        names = [key.rpartition("/")[2].partition("-") for key in self.objects if key.startswith("snapshots/")]
+        names = [
+            key.rpartition("/")[2].partition("-")
+            for key in self.objects
+            if key.startswith("snapshots/")
+        ]
         return sorted(Mark(int(term), int(sequence)) for term, _, sequence in names)
 
     def damage(self, mark: Mark) -> None:
-        (key,) = (key for key in self.objects if key.endswith(f"{mark.term:010d}-{mark.sequence:020d}"))
+        (key,) = (
+            key for key in self.objects if key.endswith(f"{mark.term:010d}-{mark.sequence:020d}")
+        )
         self.objects[key] = self.objects[key][: len(self.objects[key]) // 2]
 
     def _make(self) -> PartitionData:
-        return PartitionData(MemoryKeyValue(), SortedSeenUrls(self._folder / f"seen-{next(self._numbers)}"))
+        return PartitionData(
+            MemoryKeyValue(), SortedSeenUrls(self._folder / f"seen-{next(self._numbers)}")
+        )
 
 
 PLACES: dict[str, Callable[[Path], Place]] = {"folder": Folder, "memory": Cluster}
@@ -129,12 +145,22 @@ class Owner:
     def commit(self, writes: Rows, is_applied: bool = True) -> Commit:
         batches = [PartitionBatch(0, writes)] if writes else []
         before = {0: mark_of(self.data.table)}
-        made = Commit(term=self.shard.term, sequence=self.next, wall=1e9, batches=batches, before=before, crawl=CRAWL, shard=0)
+        made = Commit(
+            term=self.shard.term,
+            sequence=self.next,
+            wall=1e9,
+            batches=batches,
+            before=before,
+            crawl=CRAWL,
+            shard=0,
+        )
         self.shard.ground.log.append(made)
         self.next += 1
         if writes and is_applied:
             self.data.table.write(marked(batches[0], made.mark, 0))
-            if url8s := [key[9:] for key, value in writes.items() if key[:1] == b"U" and value is not None]:
+            if url8s := [
+                key[9:] for key, value in writes.items() if key[:1] == b"U" and value is not None
+            ]:
                 self.data.seen.unseen(hashes_of(url8s))
             self.data.seen.seal(stamp_of(made.mark))
         return made
@@ -174,7 +200,9 @@ class History:
             self.mark = made.mark
 
     def crash(self) -> Owner:
-        """The owner dies, and so does the next one, which is looked at; a third takes over. Gives the first one."""
+        """The owner dies, and so does the next one, which is looked at; a third takes over.
+        Gives the first one.
+        """
         died = self.owner
         self.place.end(died.shard)
         probe = Owner(self.place)
@@ -229,10 +257,22 @@ def test_the_log_is_short_behind_snapshots(place: Place) -> None:
 STEPS = st.one_of(
     st.tuples(
         st.sampled_from(["commit", "commit", "commit and crash"]),
-        st.dictionaries(st.integers(0, len(URL8S) - 1).map(url_row), st.binary(min_size=1, max_size=2), max_size=3),
-        st.dictionaries(st.sampled_from([b"k%d" % n for n in range(5)]), st.none() | st.binary(max_size=2), max_size=3),
+        st.dictionaries(
+            st.integers(0, len(URL8S) - 1).map(url_row),
+            st.binary(min_size=1, max_size=2),
+            max_size=3,
+        ),
+        st.dictionaries(
+            st.sampled_from([b"k%d" % n for n in range(5)]),
+            st.none() | st.binary(max_size=2),
+            max_size=3,
+        ),
     ),
-    st.tuples(st.sampled_from(["snapshot", "save and crash", "crash", "zombie saves"]), st.just({}), st.just({})),
+    st.tuples(
+        st.sampled_from(["snapshot", "save and crash", "crash", "zombie saves"]),
+        st.just({}),
+        st.just({}),
+    ),
 )
 
 
@@ -259,7 +299,11 @@ def test_after_any_history_the_shard_is_the_fold_of_its_log(
                 owner.shard.ground.log.trim(mark.sequence)
         if what.endswith("crash"):
             died = history.crash()
-            zombies.append((died, died.data, mark_of(died.data.table)) if isinstance(place, Cluster) else (died, died.data, NOTHING))
+            zombies.append(
+                (died, died.data, mark_of(died.data.table))
+                if isinstance(place, Cluster)
+                else (died, died.data, NOTHING)
+            )
     history.crash()
 
 
@@ -294,7 +338,9 @@ def test_a_snapshot_of_the_same_commit_again_is_the_same_one(cluster: Cluster) -
     assert cluster.objects == before
 
 
-def test_the_newest_is_the_one_of_the_latest_term_and_sequence_and_not_the_one_saved_last(cluster: Cluster) -> None:
+def test_the_newest_is_the_one_of_the_latest_term_and_sequence_and_not_the_one_saved_last(
+    cluster: Cluster,
+) -> None:
     history = with_snapshots(cluster, 2, upto=3)
     zombie = history.owner
     rows = history.fold.copy()
@@ -314,7 +360,9 @@ def test_the_other_snapshot_is_used_when_the_newest_cannot_be_read(cluster: Clus
     history.crash()
 
 
-def test_the_other_snapshot_is_used_although_the_commits_behind_it_wrote_nothing(cluster: Cluster) -> None:
+def test_the_other_snapshot_is_used_although_the_commits_behind_it_wrote_nothing(
+    cluster: Cluster,
+) -> None:
     history = with_snapshots(cluster, upto=2)
     history.commit({})
     history.commit({})
@@ -336,7 +384,9 @@ def test_without_a_snapshot_that_the_log_continues_a_takeover_stops(cluster: Clu
         Owner(cluster)
 
 
-def test_a_takeover_stops_when_all_snapshots_are_gone_and_the_log_does_not_begin_with_the_first_commit(cluster: Cluster) -> None:
+def test_a_takeover_stops_when_all_snapshots_are_gone_and_the_log_does_not_begin_with_the_first_commit(
+    cluster: Cluster,
+) -> None:
     with_snapshots(cluster, 3, 6, upto=8)
     for key in [key for key in cluster.objects if key.startswith("snapshots/")]:
         del cluster.objects[key]
@@ -344,7 +394,9 @@ def test_a_takeover_stops_when_all_snapshots_are_gone_and_the_log_does_not_begin
         Owner(cluster)
 
 
-def test_a_takeover_stops_when_there_is_a_snapshot_of_a_commit_that_the_log_has_lost(cluster: Cluster) -> None:
+def test_a_takeover_stops_when_there_is_a_snapshot_of_a_commit_that_the_log_has_lost(
+    cluster: Cluster,
+) -> None:
     history = with_snapshots(cluster, 3, upto=5)
     history.owner.save()
     cluster.changelog._entries = cluster.changelog._entries[:-1]

@@ -1,4 +1,6 @@
-"""``lycosa sql`` and ``export --where`` only read: every way out that DuckDB has is refused, and the folder keeps every byte."""
+"""``lycosa sql`` and ``export --where`` only read: every way out that DuckDB has is refused, and
+the folder keeps every byte.
+"""
 
 from __future__ import annotations
 
@@ -41,16 +43,25 @@ ESCAPES = [
     "explain /* ANALYZE */ analyze -- \n COPY (SELECT 1 AS x) TO '{table}' (FORMAT parquet)",
     "/* SELECT */ EXPLAIN ANALYZE COPY (SELECT 1 AS x) TO '{out}/evil.csv'",
     "WITH x AS (COPY (SELECT 1 AS x) TO '{table}' (FORMAT parquet)) SELECT * FROM x",
-    "WITH x AS (COPY (SELECT 1 AS x) TO '{table}' (FORMAT parquet, USE_TMP_FILE false)) SELECT * FROM x",
+    (
+        "WITH x AS (COPY (SELECT 1 AS x) TO '{table}' (FORMAT parquet, USE_TMP_FILE false)) SELECT"
+        " * FROM x"
+    ),
     "WITH x AS (COPY (SELECT 1 AS x) TO '{out}/evil.csv') SELECT * FROM x",
     "WITH x AS MATERIALIZED (COPY (SELECT 1 AS x) TO '{out}/evil.csv') FROM x",
-    "EXPLAIN ANALYZE WITH x AS (COPY (SELECT 1 AS x) TO '{table}' (FORMAT parquet)) SELECT * FROM x",
+    (
+        "EXPLAIN ANALYZE WITH x AS (COPY (SELECT 1 AS x) TO '{table}' (FORMAT parquet)) SELECT *"
+        " FROM x"
+    ),
     "EXPLAIN (WITH x AS (COPY (SELECT 1 AS x) TO '{table}') SELECT * FROM x)",
     "WITH x AS (INSERT INTO pages SELECT * FROM pages RETURNING *) SELECT * FROM x",
     "WITH x AS (DELETE FROM pages RETURNING *) SELECT * FROM x",
     "SELECT * FROM (WITH x AS (COPY (SELECT 1) TO '{out}/evil.csv') SELECT * FROM x)",
     "FROM enable_logging(storage = 'file', storage_config = {{'path': '{out}/log.csv'}})",
-    "FROM system.main.ENABLE_LOGGING(storage = 'file', storage_config = {{'path': '{pages}/log.csv'}})",
+    (
+        "FROM system.main.ENABLE_LOGGING(storage = 'file', storage_config = {{'path':"
+        " '{pages}/log.csv'}})"
+    ),
     "SELECT (SELECT count(*) FROM enable_profiling(save_location = '{out}/prof.txt'))",
     "FROM import_database('{out}')",
     "FROM copy_database('a', 'b')",
@@ -116,7 +127,10 @@ QUESTIONS = [
     "TABLE pages",
     "WITH p AS (SELECT url FROM pages), q AS MATERIALIZED (FROM links) SELECT count(*) FROM p, q",
     "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 5) FROM r",
-    "SELECT url, row_number() OVER (ORDER BY url) FROM pages UNION ALL SELECT source_url, 0 FROM links",
+    (
+        "SELECT url, row_number() OVER (ORDER BY url) FROM pages UNION ALL SELECT source_url, 0"
+        " FROM links"
+    ),
     "SELECT * FROM pages PIVOT (count(*) FOR fetch_status IN (200, 404))",
     "SELECT unnest(redirect_chain) FROM fetches",
     "SELECT * FROM range(5), unnest([1, 2]) AS u(x)",
@@ -166,11 +180,17 @@ def test_no_statement_writes_or_reads_another_file(
     code = main(["sql", str(folder), _filled(statement, folder, tmp_path)])
     out, err = capsys.readouterr()
     assert file_bytes(folder) == before and file_bytes(tmp_path) == around
-    assert (code, out) == (ExitCode.USAGE, "") and err.startswith("lycosa: ") and "internal error" not in err, (code, out, err)
+    assert (
+        (code, out) == (ExitCode.USAGE, "")
+        and err.startswith("lycosa: ")
+        and "internal error" not in err
+    ), (code, out, err)
 
 
 @pytest.mark.parametrize("statement", QUESTIONS)
-def test_questions_are_answered(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], statement: str) -> None:
+def test_questions_are_answered(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], statement: str
+) -> None:
     before = file_bytes(folder)
     code = main(["sql", str(folder), _filled(statement, folder, tmp_path), "--format", "json"])
     out, err = capsys.readouterr()
@@ -193,7 +213,9 @@ def test_a_condition_of_an_export_only_reads(
 ) -> None:
     before = file_bytes(folder)
     condition = _filled(where, folder, tmp_path)
-    code = main(["export", str(folder), "pages", "--where", condition, "-o", str(tmp_path / f"x.{form}")])
+    code = main(
+        ["export", str(folder), "pages", "--where", condition, "-o", str(tmp_path / f"x.{form}")]
+    )
     assert code == ExitCode.USAGE and "internal" not in capsys.readouterr().err
     assert file_bytes(folder) == before and file_bytes(tmp_path) == {}
 
@@ -204,7 +226,15 @@ def test_a_refusal_says_what_is_allowed(folder: Path, capsys: pytest.CaptureFixt
     assert "EXPLAIN of COPY" in err and "allowed are SELECT, WITH" in err
 
 
-def test_a_question_that_needs_more_than_its_memory_spills(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    question = "SELECT max(n) FROM (SELECT row_number() OVER (ORDER BY md5(i::VARCHAR)) AS n FROM range(1500000) r(i))"
-    assert main(["sql", str(folder), question, "--memory", "64MB", "--format", "csv"]) == ExitCode.FINISHED
+def test_a_question_that_needs_more_than_its_memory_spills(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    question = (
+        "SELECT max(n) FROM (SELECT row_number() OVER (ORDER BY md5(i::VARCHAR)) AS n FROM"
+        " range(1500000) r(i))"
+    )
+    assert (
+        main(["sql", str(folder), question, "--memory", "64MB", "--format", "csv"])
+        == ExitCode.FINISHED
+    )
     assert capsys.readouterr().out.splitlines()[1] == "1500000"

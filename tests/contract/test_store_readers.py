@@ -26,11 +26,25 @@ from lycosa.store import Row, crawl_rows, location_of, read_record, read_rows
 from lycosa.store.pages import COMMON_CRAWL
 from store_samples import START, capture, close_all, fetched, misshapen, numbered, open_store
 
-SCHEMA_FILE = Path(__file__).parents[2].parent / "shared" / "data" / "warc" / "cc-index-schema-flat.json"
+SCHEMA_FILE = (
+    Path(__file__).parents[2].parent / "shared" / "data" / "warc" / "cc-index-schema-flat.json"
+)
 
 
 NAMES = [
-    *("plain", "chunked", "gzip", "br", "h2", "latin-1", "bare-lf", "empty-folds", "no-blank-line", "empty", "wrong-length"),
+    *(
+        "plain",
+        "chunked",
+        "gzip",
+        "br",
+        "h2",
+        "latin-1",
+        "bare-lf",
+        "empty-folds",
+        "no-blank-line",
+        "empty",
+        "wrong-length",
+    ),
     *("truncated", "redirect", "spooled", "duplicate", "not-modified", "port", "robots"),
 ]
 
@@ -64,7 +78,9 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Stored:
 
 
 def records(stored: Stored, *kinds: str) -> dict[str, Any]:
-    """warcio's records of some types by target, with their content read: (headers, HTTP headers, body)."""
+    """warcio's records of some types by target, with their content read: (headers, HTTP headers,
+    body).
+    """
     found = {}
     with stored.warc.open("rb") as file:
         for record in ArchiveIterator(file):
@@ -77,24 +93,31 @@ def records(stored: Stored, *kinds: str) -> dict[str, Any]:
     return found
 
 
-def test_warcio_check_finds_nothing_wrong(stored: Stored, capsys: pytest.CaptureFixture[str]) -> None:
+def test_warcio_check_finds_nothing_wrong(
+    stored: Stored, capsys: pytest.CaptureFixture[str]
+) -> None:
     class Arguments:
         inputs = (str(stored.warc),)
         verbose = True
 
-    # warcio knows the interface of brotlicffi only, and fails on an object of Google's package (webrecorder/warcio#73).
+    # warcio knows the interface of brotlicffi only, and fails on an object of Google's package
+    # (webrecorder/warcio#73).
     assert set(BufferedReader.DECOMPRESSORS) >= {"gzip", "deflate"}
     BufferedReader.DECOMPRESSORS.pop("br", None)
     checker = Checker(Arguments())
     checker.process_all()
     output = capsys.readouterr().out
     assert checker.exit_value == 0, output
-    revisits = 2  # their payload is elsewhere: only the block can be checked, and warcio leaves them alone
+    revisits = (
+        2  # their payload is elsewhere: only the block can be checked, and warcio leaves them alone
+    )
     assert output.count("digest pass") == 2 + 3 * len(stored.captures) - revisits, output
 
 
 def test_fastwarc_check_with_payloads_finds_nothing_wrong(stored: Stored) -> None:
-    """But for identical-digest revisits: WARC 1.1 (6.7.2) wants the digest of the original there, FastWARC compares it with their block."""
+    """But for identical-digest revisits: WARC 1.1 (6.7.2) wants the digest of the original
+    there, FastWARC compares it with their block.
+    """
     result = CliRunner().invoke(fastwarc_main, ["check", "-q", str(stored.warc)])
     assert result.exit_code == 0, result.output
     result = CliRunner().invoke(fastwarc_main, ["check", "-p", str(stored.warc)])
@@ -113,7 +136,9 @@ def test_every_digest_is_right_when_computed_here(stored: Stored) -> None:
             assert int(record.rec_headers["Content-Length"]) == len(block)
 
 
-def test_each_capture_is_a_request_a_response_and_metadata_that_name_each_other(stored: Stored) -> None:
+def test_each_capture_is_a_request_a_response_and_metadata_that_name_each_other(
+    stored: Stored,
+) -> None:
     with stored.warc.open("rb") as file:
         order = [(record.rec_type, record.rec_headers) for record in ArchiveIterator(file)]
     assert order[0][0] == "warcinfo" and order[1][0] == "resource"
@@ -121,10 +146,19 @@ def test_each_capture_is_a_request_a_response_and_metadata_that_name_each_other(
     rest = order[2:]
     assert len(rest) == 3 * len(stored.captures)
     for request, main, metadata in zip(rest[::3], rest[1::3], rest[2::3], strict=True):
-        assert (request[0], metadata[0]) == ("request", "metadata") and main[0] in ("response", "revisit")
-        assert request[1]["WARC-Concurrent-To"] == main[1]["WARC-Record-ID"] == metadata[1]["WARC-Concurrent-To"]
+        assert (request[0], metadata[0]) == ("request", "metadata") and main[0] in (
+            "response",
+            "revisit",
+        )
+        assert (
+            request[1]["WARC-Concurrent-To"]
+            == main[1]["WARC-Record-ID"]
+            == metadata[1]["WARC-Concurrent-To"]
+        )
         assert main[1]["WARC-Concurrent-To"] == request[1]["WARC-Record-ID"]
-        assert {head["WARC-Warcinfo-ID"] for _, head in (request, main, metadata)} == {order[0][1]["WARC-Record-ID"]}
+        assert {head["WARC-Warcinfo-ID"] for _, head in (request, main, metadata)} == {
+            order[0][1]["WARC-Record-ID"]
+        }
 
 
 def test_record_ids_are_unique(stored: Stored) -> None:
@@ -133,7 +167,14 @@ def test_record_ids_are_unique(stored: Stored) -> None:
     assert len(set(ids)) == len(ids)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("redirect", "duplicate", "not-modified", "port", "robots")])
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name in NAMES
+        if name not in ("redirect", "duplicate", "not-modified", "port", "robots")
+    ],
+)
 def test_both_readers_give_the_body_as_received(stored: Stored, name: str) -> None:
     expected = stored.bodies[name]
     location = stored.locations[name]
@@ -142,21 +183,33 @@ def test_both_readers_give_the_body_as_received(stored: Stored, name: str) -> No
     with stored.warc.open("rb") as file:
         file.seek(location.offset)
         record = next(iter(FastIterator(file, parse_http=True)))
-        assert record.record_id.strip("<>") == location.record_id or record.headers["WARC-Record-ID"].strip("<>") == location.record_id
+        assert (
+            record.record_id.strip("<>") == location.record_id
+            or record.headers["WARC-Record-ID"].strip("<>") == location.record_id
+        )
         assert record.reader.read() == expected
     assert headers["WARC-Date"] == "2026-09-21T14:13:20.250000Z"
     assert headers["WARC-IP-Address"] == "192.0.2.7"
 
 
-@pytest.mark.parametrize("name", ["plain", "latin-1", "empty", "wrong-length", "truncated", "redirect", "br"])
-def test_header_blocks_without_transfer_encoding_are_kept_to_the_byte(stored: Stored, name: str) -> None:
-    assert read_record(stored.folder, stored.locations[name]).header_block == stored.captures[name].fetched.header_block
+@pytest.mark.parametrize(
+    "name", ["plain", "latin-1", "empty", "wrong-length", "truncated", "redirect", "br"]
+)
+def test_header_blocks_without_transfer_encoding_are_kept_to_the_byte(
+    stored: Stored, name: str
+) -> None:
+    assert (
+        read_record(stored.folder, stored.locations[name]).header_block
+        == stored.captures[name].fetched.header_block
+    )
 
 
 def test_only_the_transfer_encoding_field_is_renamed(stored: Stored) -> None:
     sent = stored.captures["chunked"].fetched.header_block
     kept = read_record(stored.folder, stored.locations["chunked"]).header_block
-    assert kept == sent.replace(b"tRANSFER-Encoding: chunked", b"X-Crawler-tRANSFER-Encoding: chunked", 1)
+    assert kept == sent.replace(
+        b"tRANSFER-Encoding: chunked", b"X-Crawler-tRANSFER-Encoding: chunked", 1
+    )
     assert b"X-Note: Transfer-Encoding: kept" in kept
 
 
@@ -164,7 +217,10 @@ def test_http2_is_in_http1_syntax_and_marked(stored: Stored) -> None:
     record = read_record(stored.folder, stored.locations["h2"])
     assert record.header_block == b"HTTP/1.1 200 \r\ncontent-type: text/html\r\n\r\n"
     headers, http, _ = records(stored, "response")[stored.locations["h2"].record_id]
-    assert [value for name, value in headers.headers if name == "WARC-Protocol"] == ["h2", "tls/1.3"]
+    assert [value for name, value in headers.headers if name == "WARC-Protocol"] == [
+        "h2",
+        "tls/1.3",
+    ]
     assert http.get_statuscode() == "200"
 
 
@@ -172,13 +228,18 @@ def test_truncation_is_marked_in_the_record_and_the_row(stored: Stored) -> None:
     headers, _, _ = records(stored, "response")[stored.locations["truncated"].record_id]
     assert headers["WARC-Truncated"] == "length" == stored.row("truncated").truncated
     assert all(
-        head["WARC-Truncated"] is None for key, (head, _, _) in records(stored, "response").items() if not stored.rows[key].truncated
+        head["WARC-Truncated"] is None
+        for key, (head, _, _) in records(stored, "response").items()
+        if not stored.rows[key].truncated
     )
 
 
 def test_a_duplicate_points_at_the_original_and_has_no_body(stored: Stored) -> None:
     headers, http, body = records(stored, "revisit")[stored.locations["duplicate"].record_id]
-    assert headers["WARC-Profile"] == "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
+    assert (
+        headers["WARC-Profile"]
+        == "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
+    )
     assert headers["WARC-Refers-To"] == "<urn:uuid:00000000-0000-4000-8000-000000000001>"
     assert headers["WARC-Refers-To-Target-URI"] == "https://www.example.org/first"
     assert headers["WARC-Refers-To-Date"] == "2026-09-10T00:26:40.123456Z"
@@ -197,12 +258,21 @@ def test_a_not_modified_revisit_has_no_digest_of_nothing(stored: Stored) -> None
 
 def test_a_dns_answer_is_a_resource_in_master_file_lines(stored: Stored) -> None:
     ((headers, _, block),) = records(stored, "resource").values()
-    assert (headers["WARC-Target-URI"], headers["Content-Type"]) == ("dns:www.example.org", "text/dns")
-    assert block == b"www.example.org.\tIN\tA\t192.0.2.7\r\nwww.example.org.\tIN\tAAAA\t2001:db8::7\r\n"
+    assert (headers["WARC-Target-URI"], headers["Content-Type"]) == (
+        "dns:www.example.org",
+        "text/dns",
+    )
+    assert (
+        block
+        == b"www.example.org.\tIN\tA\t192.0.2.7\r\nwww.example.org.\tIN\tAAAA\t2001:db8::7\r\n"
+    )
 
 
 def test_metadata_says_where_a_page_came_from_and_which_rule_allowed_it(stored: Stored) -> None:
-    found = {headers["WARC-Target-URI"]: block.decode() for headers, _, block in records(stored, "metadata").values()}
+    found = {
+        headers["WARC-Target-URI"]: block.decode()
+        for headers, _, block in records(stored, "metadata").values()
+    }
     text = found["https://www.example.org/large"]
     for line in (
         "via: https://www.example.org/",
@@ -229,17 +299,28 @@ def test_each_member_is_one_gzip_member_of_its_own(stored: Stored) -> None:
 
 def test_a_cdxj_line_is_sorted_and_points_at_its_record(stored: Stored) -> None:
     lines = (stored.folder / "cdxj" / f"{stored.segment.name}.cdxj").read_bytes().splitlines()
-    assert lines == sorted(lines) and len(lines) == len(stored.captures) - 1  # "not-modified" has none
+    # "not-modified" has none
+    assert lines == sorted(lines) and len(lines) == len(stored.captures) - 1
     for line in lines:
         key, time, text = line.decode().split(" ", 2)
         entry = json.loads(text)
-        packed = (stored.folder / entry["filename"]).read_bytes()[int(entry["offset"]) :][: int(entry["length"])]
+        packed = (stored.folder / entry["filename"]).read_bytes()[int(entry["offset"]) :][
+            : int(entry["length"])
+        ]
         (record,) = list(ArchiveIterator(io.BytesIO(packed)))
         assert record.rec_headers["WARC-Target-URI"] == entry["url"]
         assert time == record.rec_headers["WARC-Date"][:19].translate(str.maketrans("", "", "-:T"))
         assert record.http_headers.get_statuscode() == entry["status"]
-        assert entry["mime"] == "warc/revisit" if record.rec_type == "revisit" else entry["mime"] != "warc/revisit"
-        assert key == next(row.surt for row in stored.rows.values() if row.url == entry["url"] and str(row.offset) == entry["offset"])
+        assert (
+            entry["mime"] == "warc/revisit"
+            if record.rec_type == "revisit"
+            else entry["mime"] != "warc/revisit"
+        )
+        assert key == next(
+            row.surt
+            for row in stored.rows.values()
+            if row.url == entry["url"] and str(row.offset) == entry["offset"]
+        )
 
 
 def test_parquet_cdxj_and_warc_agree_record_by_record(stored: Stored) -> None:
@@ -280,7 +361,10 @@ def test_duckdb_answers_a_query_written_for_common_crawls_index(stored: Stored) 
         WHERE url_host_tld = 'org' AND fetch_time BETWEEN TIMESTAMP '2026-09-21' AND TIMESTAMP '2026-09-22' GROUP BY ALL ORDER BY n DESC"""
     with duckdb.connect() as base:
         assert base.sql(query).fetchall()[0] == ("example.org", "warc", 14)
-        times = base.sql(f"SELECT DISTINCT typeof(fetch_time), typeof(simhash) FROM read_parquet('{stored.folder}/pages/*.parquet')")
+        times = base.sql(
+            "SELECT DISTINCT typeof(fetch_time), typeof(simhash) FROM"
+            f" read_parquet('{stored.folder}/pages/*.parquet')"
+        )
         assert times.fetchall() == [("TIMESTAMP", "UBIGINT")]
 
 
@@ -288,20 +372,41 @@ def test_host_columns_of_an_address_are_null(stored: Stored) -> None:
     pages = pq.read_table(stored.folder / "pages" / f"{stored.segment.name}.parquet").to_pylist()
     (row,) = [row for row in pages if row["url_host_name"] == "2001:db8::1"]
     assert row["url_port"] == 8080 and row["url_query"] is None
-    assert [row[name] for name in ("url_host_tld", "url_host_registered_domain", "url_host_name_reversed")] == [None] * 3
+    assert [
+        row[name]
+        for name in ("url_host_tld", "url_host_registered_domain", "url_host_name_reversed")
+    ] == [None] * 3
 
 
 def test_columns_take_the_page_apart(stored: Stored) -> None:
-    pages = {row["url"]: row for row in pq.read_table(stored.folder / "pages" / f"{stored.segment.name}.parquet").to_pylist()}
+    pages = {
+        row["url"]: row
+        for row in pq.read_table(
+            stored.folder / "pages" / f"{stored.segment.name}.parquet"
+        ).to_pylist()
+    }
     row = pages["https://www.example.org/page?q=1"]
-    assert (row["url_host_name_reversed"], row["url_path"], row["url_query"], row["url_host_3rd_last_part"]) == (
+    assert (
+        row["url_host_name_reversed"],
+        row["url_path"],
+        row["url_query"],
+        row["url_host_3rd_last_part"],
+    ) == (
         "org.example.www",
         "/page",
         "q=1",
         "www",
     )
-    assert (row["content_languages"], row["language"], row["simhash"], row["outlinks"]) == ("deu", "de", 2**64 - 3, 3)
-    assert pages["https://www.example.org/old"]["fetch_redirect"] == "https://www.example.org/n%C3%A9w?x"
+    assert (row["content_languages"], row["language"], row["simhash"], row["outlinks"]) == (
+        "deu",
+        "de",
+        2**64 - 3,
+        3,
+    )
+    assert (
+        pages["https://www.example.org/old"]["fetch_redirect"]
+        == "https://www.example.org/n%C3%A9w?x"
+    )
     assert pages["https://www.example.org/large"]["first_url"] == "https://www.example.org/a"
     assert pages["https://www.example.org/robots.txt"]["subset"] == "robotstxt"
     assert pages["https://www.example.org/again"]["duplicate_of"] == "https://www.example.org/first"
@@ -310,8 +415,13 @@ def test_columns_take_the_page_apart(stored: Stored) -> None:
 def test_the_links_table_has_every_link_in_order(stored: Stored) -> None:
     links = pq.read_table(stored.folder / "links" / f"{stored.segment.name}.parquet")
     assert links.schema.field("source_url").type == "string"
-    mine = [row for row in links.to_pylist() if row["source_url"] == "https://www.example.org/chunked"]
-    assert [(row["target_url"], row["kind"], row["anchor"], row["nofollow"], row["position"]) for row in mine] == [
+    mine = [
+        row for row in links.to_pylist() if row["source_url"] == "https://www.example.org/chunked"
+    ]
+    assert [
+        (row["target_url"], row["kind"], row["anchor"], row["nofollow"], row["position"])
+        for row in mine
+    ] == [
         ("https://www.example.org/l0", "a", "anchor 0", False, 0),
         ("https://www.example.org/l1", "img", "anchor 1", True, 1),
         ("https://www.example.org/l2", "canonical", "anchor 2", False, 2),
@@ -322,7 +432,11 @@ def test_the_links_table_has_every_link_in_order(stored: Stored) -> None:
 def test_wet_text_refers_to_its_response(stored: Stored) -> None:
     path = stored.folder / "text" / f"{stored.segment.name}.warc.wet.gz"
     with path.open("rb") as file:
-        found = {record.rec_headers["WARC-Refers-To"]: record for record in ArchiveIterator(file) if record.rec_type == "conversion"}
+        found = {
+            record.rec_headers["WARC-Refers-To"]: record
+            for record in ArchiveIterator(file)
+            if record.rec_type == "conversion"
+        }
     assert f"<{stored.locations['plain'].record_id}>" in found
     assert f"<{stored.locations['duplicate'].record_id}>" not in found
     with path.open("rb") as file:
@@ -349,6 +463,8 @@ def test_rows_say_all_that_the_derived_files_say(tmp_path: Path) -> None:
     locations = [store.append(numbered(number)) for number in range(50)]
     (segment,) = close_all(store)
     rows = list(read_rows(tmp_path / "journal" / f"{segment.name}.jsonl.zst"))
-    assert [Location(f"{row.segment}.warc.gz", row.offset, row.length, row.record_id) for row in rows] == locations
+    assert [
+        Location(f"{row.segment}.warc.gz", row.offset, row.length, row.record_id) for row in rows
+    ] == locations
     with gzip.open(tmp_path / "warc" / f"{segment.name}.warc.gz") as file:
         assert file.read().count(b"\r\nWARC-Type: response\r\n") == 50

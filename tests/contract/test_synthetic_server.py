@@ -1,4 +1,6 @@
-"""The socket server against raw sockets and against the in-process fetcher: the same bytes, the same manners, the same record."""
+"""The socket server against raw sockets and against the in-process fetcher: the same bytes, the
+same manners, the same record.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,24 @@ from lycosa.synthetic import (
 from lycosa.synthetic.reader import ReplyReader
 
 AT = 1_750_000_000.0
-PLAN = WebPlan(seed=3, hosts=4, pages=12, latency_s=0.0, gzip=0.4, chunked=0.4, gone=0.1, robots=1.0, sitemaps=True)
-_ENDLESS = {"slow-drip", "slow-headers", "never-answers", "stalls-in-body"}  # ended by our patience alone
+PLAN = WebPlan(
+    seed=3,
+    hosts=4,
+    pages=12,
+    latency_s=0.0,
+    gzip=0.4,
+    chunked=0.4,
+    gone=0.1,
+    robots=1.0,
+    sitemaps=True,
+)
+# ended by our patience alone
+_ENDLESS = {
+    "slow-drip",
+    "slow-headers",
+    "never-answers",
+    "stalls-in-body",
+}
 _LIMITS = Limits(body_bytes=1_000_000)
 
 
@@ -37,7 +55,9 @@ class Client:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
 
-    async def get(self, url: str, *extra: str, method: str = "GET", patience_s: float = 5.0) -> ReplyReader:
+    async def get(
+        self, url: str, *extra: str, method: str = "GET", patience_s: float = 5.0
+    ) -> ReplyReader:
         parts = urlsplit(url)
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         lines = [f"{method} {target} HTTP/1.1", f"Host: {parts.netloc}", *extra, "", ""]
@@ -67,7 +87,9 @@ async def connected(server: SyntheticServer, address: str = "127.0.0.1") -> Asyn
         writer.transport.abort()
 
 
-async def fetch(server: SyntheticServer, url: str, *extra: str, patience_s: float = 5.0) -> ReplyReader:
+async def fetch(
+    server: SyntheticServer, url: str, *extra: str, patience_s: float = 5.0
+) -> ReplyReader:
     async with connected(server) as client:
         return await client.get(url, *extra, patience_s=patience_s)
 
@@ -86,10 +108,15 @@ def seed_url(server: SyntheticServer, host: int = 0) -> str:
 
 
 async def test_every_page_over_a_socket_is_the_page_in_process() -> None:
-    async with SyntheticServer(SyntheticWeb(PLAN), wall=lambda: AT) as server, connected(server) as client:
+    async with (
+        SyntheticServer(SyntheticWeb(PLAN), wall=lambda: AT) as server,
+        connected(server) as client,
+    ):
         web = SyntheticWeb(PLAN)
         truth = web.survey([seed_url(server)])
-        urls = sorted(truth.requested | {seed_url(server, host) + "robots.txt" for host in range(4)})
+        urls = sorted(
+            truth.requested | {seed_url(server, host) + "robots.txt" for host in range(4)}
+        )
         over_socket = [await client.get(url, "Accept-Encoding: gzip, br, zstd") for url in urls]
     statuses = {reply.status for reply in over_socket}
     assert {200, 404} <= statuses and any(b"chunked" in reply.header_block for reply in over_socket)
@@ -99,14 +126,23 @@ async def test_every_page_over_a_socket_is_the_page_in_process() -> None:
         fetcher = SyntheticFetcher(web, VirtualClock(epoch=AT))
         for url, reply in zip(urls, over_socket, strict=True):
             fetched = await fetcher.fetch(FetchRequest(url, "127.0.0.1"))
-            assert (fetched.status, fetched.header_block, fetched.body) == (reply.status, reply.header_block, bytes(reply.body)), url
+            assert (fetched.status, fetched.header_block, fetched.body) == (
+                reply.status,
+                reply.header_block,
+                bytes(reply.body),
+            ), url
 
     await asyncio.to_thread(run_virtual, in_process(), seed=None)
 
 
 async def test_every_misbehaviour_over_a_socket_is_as_its_table_says() -> None:
     async with SyntheticServer(SyntheticWeb(PLAN), pace=0.2) as server:
-        replies = await asyncio.gather(*(fetch(server, seed_url(server) + "bad/" + each.value, patience_s=1.0) for each in Misbehaviour))
+        replies = await asyncio.gather(
+            *(
+                fetch(server, seed_url(server) + "bad/" + each.value, patience_s=1.0)
+                for each in Misbehaviour
+            )
+        )
     for misbehaviour, reply in zip(Misbehaviour, replies, strict=True):
         expected = Reason.TOTAL_TIMEOUT if misbehaviour.value in _ENDLESS else misbehaviour.reason
         assert reply.reason is expected, (misbehaviour, reply, reply.detail)
@@ -131,7 +167,10 @@ async def test_one_connection_serves_many_requests_and_closes_when_asked() -> No
 
 
 async def test_head_has_the_headers_and_no_body_and_other_methods_are_refused() -> None:
-    async with SyntheticServer(SyntheticWeb(PLAN), wall=lambda: AT) as server, connected(server) as client:
+    async with (
+        SyntheticServer(SyntheticWeb(PLAN), wall=lambda: AT) as server,
+        connected(server) as client,
+    ):
         head = await client.get(seed_url(server), method="HEAD")
         body = await client.get(seed_url(server))
         assert head.header_block == body.header_block and not head.body and body.body
@@ -151,7 +190,11 @@ async def test_validators_give_304_without_a_body_and_the_connection_lives() -> 
         seen = set()
         for url in sorted(SyntheticWeb(PLAN).reachable([seed_url(server)])):
             first = await client.get(url)
-            fields = dict(line.split(": ", 1) for line in first.header_block.decode().split("\r\n")[1:] if line)
+            fields = dict(
+                line.split(": ", 1)
+                for line in first.header_block.decode().split("\r\n")[1:]
+                if line
+            )
             again = await client.get(url, f"If-None-Match: {fields.get('ETag', 'none')}")
             seen.add(again.status)
             assert bool(again.body) == (again.status == 200)
@@ -161,8 +204,14 @@ async def test_validators_give_304_without_a_body_and_the_connection_lives() -> 
 async def test_the_log_sees_overlaps_per_host_and_parallel_requests_per_address() -> None:
     web = SyntheticWeb(WebPlan(hosts=3, latency_s=0.1))
     async with SyntheticServer(web, addresses=("127.0.0.1", "127.0.0.2")) as server:
-        async with connected(server) as one, connected(server) as two, connected(server, "127.0.0.2") as three:
-            await asyncio.gather(one.get(seed_url(server)), two.get(seed_url(server)), three.get(seed_url(server, 1)))
+        async with (
+            connected(server) as one,
+            connected(server) as two,
+            connected(server, "127.0.0.2") as three,
+        ):
+            await asyncio.gather(
+                one.get(seed_url(server)), two.get(seed_url(server)), three.get(seed_url(server, 1))
+            )
             await one.get(seed_url(server, 1))
             await one.get(seed_url(server, 2))
         log = server.log
@@ -179,12 +228,16 @@ async def test_the_log_ends_an_exchange_when_the_client_goes_away() -> None:
         assert all(exchange.end - exchange.start < 1.0 for exchange in server.log.exchanges)
 
 
-async def test_the_log_file_has_a_line_per_request(tmp_path_factory: pytest.TempPathFactory) -> None:
+async def test_the_log_file_has_a_line_per_request(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
     file = tmp_path_factory.mktemp("log") / "requests.tsv"
     async with SyntheticServer(SyntheticWeb(PLAN), log=RequestLog(file)) as server:
         for host in range(4):
             await fetch(server, seed_url(server, host))
-    assert [exchange.host for exchange in read_log(file).exchanges] == [f"{host_name(host)}:{server.port}" for host in range(4)]
+    assert [exchange.host for exchange in read_log(file).exchanges] == [
+        f"{host_name(host)}:{server.port}" for host in range(4)
+    ]
 
 
 async def test_stopping_cuts_open_connections() -> None:

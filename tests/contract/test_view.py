@@ -1,7 +1,9 @@
-"""The same crawl seen through its three views gives the same answers: a folder's files, a worker that runs, a snapshot.
+"""The same crawl seen through its three views gives the same answers: a folder's files, a worker
+that runs, a snapshot.
 
-A crawl is made in a folder, finished or killed at some point, and what is committed of it is copied to a log and objects in memory, where
-a shard of a cluster would have it. At the end a worker runs over such a shard and is looked at while it does.
+A crawl is made in a folder, finished or killed at some point, and what is committed of it is copied
+to a log and objects in memory, where a shard of a cluster would have it. At the end a worker runs
+over such a shard and is looked at while it does.
 """
 
 from __future__ import annotations
@@ -45,18 +47,37 @@ from lycosa.shard.snapshot_view import LogMovedOn, SnapshotView
 from lycosa.shard.view import Origin, View
 from lycosa.store import RecordError, layout
 from lycosa.store.memory_segments import MemorySegments
-from lycosa.synthetic import EPOCH, Faults, Response, SyntheticFetcher, VirtualClock, VirtualOffload, run_virtual
+from lycosa.synthetic import (
+    EPOCH,
+    Faults,
+    Response,
+    SyntheticFetcher,
+    VirtualClock,
+    VirtualOffload,
+    run_virtual,
+)
 from lycosa.urls.identity import hash8
 from lycosa.worker.assembly import Ports, assemble
 
 SITE = "http://www.example.org"
 PAGES = {
     f"{SITE}/robots.txt": robots("User-agent: *", "Disallow: /cgi/"),
-    f"{SITE}/": page("/cgi/x", "/gone", "/busy", "/old", "http://elsewhere.org/", *(f"/{n}" for n in range(30)), text="Welcome"),
+    f"{SITE}/": page(
+        "/cgi/x",
+        "/gone",
+        "/busy",
+        "/old",
+        "http://elsewhere.org/",
+        *(f"/{n}" for n in range(30)),
+        text="Welcome",
+    ),
     f"{SITE}/old": moved("/1"),
     f"{SITE}/busy": Response(503, [HTML], b"<p>Later."),
     f"{SITE}/29": html("<title>0</title><p>Page number 0, "),
-    **{f"{SITE}/{n}": html(f"<title>{n}</title><p>Page number {n}, {'and so on ' * n}") for n in range(29)},
+    **{
+        f"{SITE}/{n}": html(f"<title>{n}</title><p>Page number {n}, {'and so on ' * n}")
+        for n in range(29)
+    },
 }
 SEEDS = [f"{SITE}/", "http://dead.example.org/"]
 CONFIG = msgspec.structs.replace(
@@ -74,7 +95,16 @@ ENDS = {
     "killed with a commit in the log": "commit:logged",
     "killed before one": "commit:stored",
 }
-FOLDER_ALONE = {"folder", "is_running", "holder", "seeds", "outputs", "lacking", "waits_for", "live"}
+FOLDER_ALONE = {
+    "folder",
+    "is_running",
+    "holder",
+    "seeds",
+    "outputs",
+    "lacking",
+    "waits_for",
+    "live",
+}
 
 
 def names(clock: object) -> Names:
@@ -100,11 +130,15 @@ class Cluster:
         return repr(self.changelog), dict(self.objects)
 
     def _make(self) -> PartitionData:
-        return PartitionData(MemoryKeyValue(), SortedSeenUrls(self._folder / f"seen-{next(self._numbers)}"))
+        return PartitionData(
+            MemoryKeyValue(), SortedSeenUrls(self._folder / f"seen-{next(self._numbers)}")
+        )
 
 
 def copied(folder: Path, to: Path, snapshot_of: int) -> Cluster:
-    """The committed content of a crawl folder as a cluster has it, with a snapshot of its n-th commit."""
+    """The committed content of a crawl folder as a cluster has it, with a snapshot of its n-th
+    commit.
+    """
     manifest = manifests.load(folder)
     cluster = Cluster(manifest.crawl, to)
     producer = cluster.changelog.fence()
@@ -112,7 +146,9 @@ def copied(folder: Path, to: Path, snapshot_of: int) -> Cluster:
     lengths: dict[str, int] = {}
     data = cluster._make()
     for _, commit in merged_by_worker(saved_logs(log_folder(folder)).values()):
-        cluster.changelog.append(producer, msgspec.structs.replace(commit, crawl=manifest.crawl, shard=0))
+        cluster.changelog.append(
+            producer, msgspec.structs.replace(commit, crawl=manifest.crawl, shard=0)
+        )
         lengths = commit.lengths
         for batch in commit.batches if commit.sequence <= snapshot_of else ():
             data.table.write(marked(batch, commit.mark, 0))
@@ -123,7 +159,9 @@ def copied(folder: Path, to: Path, snapshot_of: int) -> Cluster:
             if not name.endswith(layout.OPEN):
                 cluster.objects[name] = path.read_bytes()
             elif name in lengths:
-                cluster.objects[f"parts/00000/{layout.stem_of(path)}/{kind}/{0:012d}"] = path.read_bytes()[: lengths[name]]
+                cluster.objects[f"parts/00000/{layout.stem_of(path)}/{kind}/{0:012d}"] = (
+                    path.read_bytes()[: lengths[name]]
+                )
     return cluster
 
 
@@ -179,13 +217,21 @@ def status_of(view: View) -> CrawlStatus:
 
 
 def of_a_crawl(status: CrawlStatus) -> dict[str, Any]:
-    return {key: value for key, value in msgspec.structs.asdict(status).items() if key not in FOLDER_ALONE}
+    return {
+        key: value
+        for key, value in msgspec.structs.asdict(status).items()
+        if key not in FOLDER_ALONE
+    }
 
 
 def facts_of(view: View, asked: str) -> dict[str, Any]:
     reader = CrawlReader(view)
     told = explain(reader, load_saved(reader), asked, NOW).to_json()
-    told["facts"] = {key: value for key, value in told["facts"].items() if key not in ("attempts", "attempts_read")}
+    told["facts"] = {
+        key: value
+        for key, value in told["facts"].items()
+        if key not in ("attempts", "attempts_read")
+    }
     return told
 
 
@@ -214,11 +260,16 @@ def test_status_is_the_same(views: dict[str, View]) -> None:
     assert same["discovered"] > 30
     assert same["hosts_by_state"]
     sizes = {
-        name: {each.kind: each.bytes for each in status.outputs if each.kind in (layout.WARC, layout.JOURNAL)}
+        name: {
+            each.kind: each.bytes
+            for each in status.outputs
+            if each.kind in (layout.WARC, layout.JOURNAL)
+        }
         for name, status in told.items()
     }
     assert sizes["live"] == sizes["snapshot"]
-    assert all(sizes["folder"][kind] >= sizes["live"][kind] > 0 for kind in sizes["live"])  # what was not committed is in files too
+    # what was not committed is in files too
+    assert all(sizes["folder"][kind] >= sizes["live"][kind] > 0 for kind in sizes["live"])
     assert told["live"].is_running
     assert not told["snapshot"].is_running
 
@@ -235,16 +286,28 @@ def test_explain_says_the_same_of_every_url(views: dict[str, View]) -> None:
         hash8(known[0]).hex(),
         "0" * 16,
     ]
-    verdicts = {equal({name: facts_of(view, url) for name, view in views.items()})["verdict"] for url in asked}
+    verdicts = {
+        equal({name: facts_of(view, url) for name, view in views.items()})["verdict"]
+        for url in asked
+    }
     assert {"fetched", "refused_by_scope", "never_seen", "not_a_url", "unknown_hash"} <= verdicts
 
 
 def test_the_state_is_recounted_alike_and_is_in_order(views: dict[str, View]) -> None:
     reports = {name: audit_view(view) for name, view in views.items()}
     assert all(report.is_clean for report in reports.values()), reports["folder"].first_breaches()
-    checks = equal({name: [msgspec.structs.asdict(check) for check in report.checks] for name, report in reports.items()})
+    checks = equal(
+        {
+            name: [msgspec.structs.asdict(check) for check in report.checks]
+            for name, report in reports.items()
+        }
+    )
     assert {check["name"]: check["checked"] for check in checks}["counters"] > 0
-    left_out = {check["name"] for check in checks if any(note.startswith("left out") for note in check["notes"])}
+    left_out = {
+        check["name"]
+        for check in checks
+        if any(note.startswith("left out") for note in check["notes"])
+    }
     assert left_out == {"politeness", "warc", "derived files", "url-seen"}
 
 
@@ -268,7 +331,7 @@ def test_sql_answers_the_same(views: dict[str, View], query: str) -> None:
 def test_a_breach_is_found_through_every_view(folder: Path, tmp_path: Path) -> None:
     cluster = copied(folder, tmp_path, 1)
     shard, _ = open_shard(0, [0], cluster.ground())
-    (key, value) = next(shard.data[0].table.scan(b"H", b"I"))
+    key, value = next(shard.data[0].table.scan(b"H", b"I"))
     shard.data[0].table.write({key: None})
     view = LiveView(origin(folder), shard, MemorySegments(cluster.objects, 0))
     report = audit_view(view)
@@ -318,12 +381,26 @@ def test_a_snapshot_view_that_cannot_be_caught_up_says_so(folder: Path, tmp_path
     empty = Cluster(cluster.changelog.crawl, tmp_path)
     owner, _ = open_shard(0, [0], cluster.ground())
     first = owner.next_sequence - 1
-    cluster.changelog._entries = [each for each in cluster.changelog._entries if not each.payload or sequence_of(each.payload) >= first]
+    cluster.changelog._entries = [
+        each
+        for each in cluster.changelog._entries
+        if not each.payload or sequence_of(each.payload) >= first
+    ]
     with pytest.raises(LogMovedOn):
-        SnapshotView(origin(folder), log, MemorySegments(cluster.objects, 0), empty.snapshots(MemoryLog(empty.changelog)), [0])
-    cluster.objects = {key: value for key, value in cluster.objects.items() if not key.startswith("snapshots/")}
+        SnapshotView(
+            origin(folder),
+            log,
+            MemorySegments(cluster.objects, 0),
+            empty.snapshots(MemoryLog(empty.changelog)),
+            [0],
+        )
+    cluster.objects = {
+        key: value for key, value in cluster.objects.items() if not key.startswith("snapshots/")
+    }
     with pytest.raises(SnapshotUnusable):
-        SnapshotView(origin(folder), log, MemorySegments(cluster.objects, 0), cluster.snapshots(log), [0])
+        SnapshotView(
+            origin(folder), log, MemorySegments(cluster.objects, 0), cluster.snapshots(log), [0]
+        )
     owner.close()
 
 
@@ -335,7 +412,9 @@ def sequence_of(payload: bytes) -> int:
 
 
 class Looker:
-    """Looks at a running worker again and again. A live view does not move, and a snapshot view of that moment shows the same."""
+    """Looks at a running worker again and again. A live view does not move, and a snapshot view
+    of that moment shows the same.
+    """
 
     def __init__(self, cluster: Cluster, shard: Shard, origin: Origin) -> None:
         self._cluster, self._shard, self._origin = cluster, shard, origin
@@ -371,7 +450,9 @@ def test_a_worker_is_looked_at_while_it_goes_on(tmp_path: Path) -> None:
     folder = tmp_path / "crawl"
     folder.mkdir()
     suffix_list(folder).write_text("// VERSION: of-the-tests\ncom\norg\ntest\nexample\n")
-    config: Config = msgspec.structs.replace(CONFIG, politeness=PolitenessSection(delay_s=5.0, jitter=0.0))
+    config: Config = msgspec.structs.replace(
+        CONFIG, politeness=PolitenessSection(delay_s=5.0, jitter=0.0)
+    )
 
     async def run() -> tuple[Looker, CrawlStatus]:
         clock = VirtualClock()
@@ -379,9 +460,13 @@ def test_a_worker_is_looked_at_while_it_goes_on(tmp_path: Path) -> None:
             ports = Ports(
                 clock=clock,
                 offload=VirtualOffload(random.Random(5)),
-                fetcher=SyntheticFetcher(Pages(PAGES), clock, spool_dir=spool_folder(folder), agent=session.user_agent),
+                fetcher=SyntheticFetcher(
+                    Pages(PAGES), clock, spool_dir=spool_folder(folder), agent=session.user_agent
+                ),
                 resolver=names(clock),
-                parser=InlineParser(ParserConfig(config.parse, config.canonical, config.agent.product)),
+                parser=InlineParser(
+                    ParserConfig(config.parse, config.canonical, config.agent.product)
+                ),
                 open_table=rocks_opener(8 << 20, 4 << 20),
                 reach=lambda point: None,
             )
@@ -398,7 +483,9 @@ def test_a_worker_is_looked_at_while_it_goes_on(tmp_path: Path) -> None:
             await asyncio.gather(looking, return_exceptions=is_looking)
             assembled.close()
             log = MemoryLog(cluster.changelog)
-            view = SnapshotView(origin(folder), log, MemorySegments(cluster.objects, 0), cluster.snapshots(log), [0])
+            view = SnapshotView(
+                origin(folder), log, MemorySegments(cluster.objects, 0), cluster.snapshots(log), [0]
+            )
             return looker, status_of(view)
 
     looker, status = run_virtual(run(), seed=5, start=0.0)
@@ -412,9 +499,15 @@ def test_a_worker_is_looked_at_while_it_goes_on(tmp_path: Path) -> None:
 
 
 def test_several_shards_are_looked_at_as_one_crawl(tmp_path: Path) -> None:
-    """A crawl of one worker over three partitions, of which each is made a shard: its rows and, by the names of its hosts, its captures."""
+    """A crawl of one worker over three partitions, of which each is made a shard: its rows and,
+    by the names of its hosts, its captures.
+    """
     folder = tmp_path / "crawl"
-    web = {f"http://{host}/{path}": page("/a", "/b", text=f"{path} of {host}") for host in HOSTS for path in ("", "a")}
+    web = {
+        f"http://{host}/{path}": page("/a", "/b", text=f"{path} of {host}")
+        for host in HOSTS
+        for path in ("", "a")
+    }
     crawl_folder(folder, Pages(web), [f"http://{host}/" for host in HOSTS], OF_THREE)
     whole = FolderView(folder)
     shards: list[View] = []
@@ -425,18 +518,39 @@ def test_several_shards_are_looked_at_as_one_crawl(tmp_path: Path) -> None:
         for _, commit in merged_by_worker(saved_logs(log_folder(folder)).values()):
             batches = [batch for batch in commit.batches if batch.partition == number]
             lengths = commit.lengths if number == 0 else {}
-            made = msgspec.structs.replace(commit, batches=batches, crawl=cluster.changelog.crawl, shard=0, before={}, lengths=lengths)
+            made = msgspec.structs.replace(
+                commit,
+                batches=batches,
+                crawl=cluster.changelog.crawl,
+                shard=0,
+                before={},
+                lengths=lengths,
+            )
             cluster.changelog.append(producer, made)
         if number == 0:  # the worker that wrote them all
             for path in [*(folder / layout.WARC).iterdir(), *(folder / layout.JOURNAL).iterdir()]:
                 cluster.objects[f"{path.parent.name}/{path.name}"] = path.read_bytes()
         log = MemoryLog(cluster.changelog)
-        shards.append(SnapshotView(origin(folder), log, MemorySegments(cluster.objects, 0), cluster.snapshots(log), [number]))
-    assert all(len(dict(shard.table(number).scan(b"U", b"V"))) > 0 for number, shard in enumerate(shards))
+        shards.append(
+            SnapshotView(
+                origin(folder),
+                log,
+                MemorySegments(cluster.objects, 0),
+                cluster.snapshots(log),
+                [number],
+            )
+        )
+    assert all(
+        len(dict(shard.table(number).scan(b"U", b"V"))) > 0 for number, shard in enumerate(shards)
+    )
     joined = JoinedView(origin(folder), shards)
     views: dict[str, View] = {"folder": whole, "joined": joined}
-    assert equal({name: of_a_crawl(status_of(view)) for name, view in views.items()})["discovered"] == 3 * len(HOSTS)
-    assert len(equal({name: list(state_rows(CrawlReader(view), "urls")) for name, view in views.items()})) == 3 * len(HOSTS)
+    assert equal({name: of_a_crawl(status_of(view)) for name, view in views.items()})[
+        "discovered"
+    ] == 3 * len(HOSTS)
+    assert len(
+        equal({name: list(state_rows(CrawlReader(view), "urls")) for name, view in views.items()})
+    ) == 3 * len(HOSTS)
     for url in [f"http://{host}/{path}" for host in HOSTS for path in ("", "a", "b", "c")]:
         equal({name: facts_of(view, url) for name, view in views.items()})
     report = audit_view(joined)

@@ -1,4 +1,6 @@
-"""A table that is frozen stays as it was, whatever is written and on whatever thread; on RocksDB and in memory."""
+"""A table that is frozen stays as it was, whatever is written and on whatever thread; on RocksDB
+and in memory.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,10 @@ from lycosa.kv.port import KeyValue, StoreError
 from lycosa.kv.rocks import RocksKeyValue
 from lycosa.kv.viewable import FrozenTable, ViewableTable
 
-TABLES: dict[str, Callable[[Path], KeyValue]] = {"rocks": RocksKeyValue, "memory": lambda folder: MemoryKeyValue()}
+TABLES: dict[str, Callable[[Path], KeyValue]] = {
+    "rocks": RocksKeyValue,
+    "memory": lambda folder: MemoryKeyValue(),
+}
 KEYS = [b"%c%d" % (letter, number) for letter in b"ab" for number in range(4)]
 BATCHES = st.lists(st.tuples(st.sampled_from(KEYS), st.none() | st.binary(max_size=2)), max_size=5)
 
@@ -30,7 +35,9 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ViewableTa
 def content(table: FrozenTable) -> dict[bytes, bytes]:
     found = dict(table.scan(b"", b"\xff"))
     assert {key: value for key in KEYS if (value := table.get(key)) is not None} == found
-    assert list(table.scan(b"a1", b"b2")) == sorted((key, value) for key, value in found.items() if b"a1" <= key < b"b2")
+    assert list(table.scan(b"a1", b"b2")) == sorted(
+        (key, value) for key, value in found.items() if b"a1" <= key < b"b2"
+    )
     return found
 
 
@@ -72,10 +79,17 @@ def test_a_closed_table_is_not_read_through_what_was_frozen(table: ViewableTable
         frozen.get(b"a1")
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(steps=st.lists(BATCHES | st.sampled_from(["freeze", "close"]), max_size=25), kind=st.sampled_from(sorted(TABLES)))
+@settings(
+    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    steps=st.lists(BATCHES | st.sampled_from(["freeze", "close"]), max_size=25),
+    kind=st.sampled_from(sorted(TABLES)),
+)
 def test_every_frozen_table_is_as_it_was(
-    steps: list[list[tuple[bytes, bytes | None]] | str], kind: str, tmp_path_factory: pytest.TempPathFactory
+    steps: list[list[tuple[bytes, bytes | None]] | str],
+    kind: str,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     table = ViewableTable(TABLES[kind](tmp_path_factory.mktemp("table") / "table"))
     now: dict[bytes, bytes] = {}
@@ -107,7 +121,11 @@ def test_a_reader_on_another_thread_sees_one_commit_whole(tmp_path: Path) -> Non
         while not is_over.is_set():
             number += 1
             table.write(
-                dict.fromkeys(keys[number % 7 :: 1 + number % 3], b"%d" % number) | {keys[0]: b"%d" % number, keys[-1]: b"%d" % number}
+                dict.fromkeys(keys[number % 7 :: 1 + number % 3], b"%d" % number)
+                | {
+                    keys[0]: b"%d" % number,
+                    keys[-1]: b"%d" % number,
+                }
             )
 
     def read() -> None:

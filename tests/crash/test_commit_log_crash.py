@@ -1,4 +1,6 @@
-"""After ``kill -9`` the logs hold everything that was acknowledged, and what is left of the rest harms nobody."""
+"""After ``kill -9`` the logs hold everything that was acknowledged, and what is left of the rest
+harms nobody.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from lycosa.commit import Commit, CommitLog, Mark, PartitionBatch, all_logs, mar
 from lycosa.kv.memory import MemoryKeyValue, MemoryStores
 from lycosa.system.durable import cut_back
 
-# Commits in the order of the design: output file synced, then the log; says on stdout what it acknowledged.
+# Commits in the order of the design: output file synced, then the log; says on stdout what it
+# acknowledged.
 COMMITTER = """
 import os, sys
 from pathlib import Path
@@ -54,8 +57,12 @@ while True:
 
 
 def run_and_kill(program: str, lines: int, *arguments: object) -> list[bytes]:
-    """The whole lines that a program printed until it was killed, some time after the given number of them."""
-    process = subprocess.Popen([sys.executable, "-c", program, *map(str, arguments)], stdout=subprocess.PIPE)
+    """The whole lines that a program printed until it was killed, some time after the given
+    number of them.
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, *map(str, arguments)], stdout=subprocess.PIPE
+    )
     assert process.stdout is not None
     for _ in range(lines):
         process.stdout.readline()
@@ -67,10 +74,14 @@ def run_and_kill(program: str, lines: int, *arguments: object) -> list[bytes]:
 
 
 @pytest.mark.parametrize(("seed", "size"), [(1, 100), (2, 30_000), (3, 3_000_000)])
-def test_every_acknowledged_commit_survives_kills_and_the_output_is_cut_back_to_it(tmp_path: Path, seed: int, size: int) -> None:
+def test_every_acknowledged_commit_survives_kills_and_the_output_is_cut_back_to_it(
+    tmp_path: Path, seed: int, size: int
+) -> None:
     chance, floor = random.Random(seed), 0
     for _ in range(3):
-        told = run_and_kill(COMMITTER, chance.randrange(1, 60 if size < 1_000_000 else 15), tmp_path, size)
+        told = run_and_kill(
+            COMMITTER, chance.randrange(1, 60 if size < 1_000_000 else 15), tmp_path, size
+        )
         log = CommitLog(tmp_path / "log", 0)
         last = log.last
         assert last is not None
@@ -88,7 +99,9 @@ def test_attempts_that_began_before_a_kill_are_in_the_log(tmp_path: Path) -> Non
         told = run_and_kill(ATTEMPTER, 100 * start, tmp_path)
         begun = max((int(line.split()[1]) for line in told if line.startswith(b"begun")), default=0)
         ended = max((int(line.split()[1]) for line in told if line.startswith(b"ended")), default=0)
-        last = [attempt for attempt in read_attempts(tmp_path) if attempt.run == newest_run(tmp_path)]
+        last = [
+            attempt for attempt in read_attempts(tmp_path) if attempt.run == newest_run(tmp_path)
+        ]
         assert len(last) >= begun
         assert sum(attempt.is_finished for attempt in last) >= ended
         assert len(unfinished(tmp_path)) <= 1
@@ -99,8 +112,12 @@ def newest_run(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_tables_that_lost_their_unflushed_end_are_brought_up_to_the_log(tmp_path: Path, seed: int) -> None:
-    """Runs with one to three workers; every table loses a random part of what was applied since it was flushed."""
+def test_tables_that_lost_their_unflushed_end_are_brought_up_to_the_log(
+    tmp_path: Path, seed: int
+) -> None:
+    """Runs with one to three workers; every table loses a random part of what was applied since
+    it was flushed.
+    """
     chance = random.Random(seed)
     disks = [MemoryStores() for _ in range(4)]
     stores = [disk(tmp_path) for disk in disks]
@@ -114,13 +131,21 @@ def test_tables_that_lost_their_unflushed_end_are_brought_up_to_the_log(tmp_path
             logs.setdefault(worker, CommitLog(tmp_path, worker, file_bytes=300))
         for _ in range(chance.randrange(40)):
             log = logs[chance.randrange(workers)]
-            commit(log, term, [number for number in range(4) if number % workers == log.worker], stores, truth, chance)
+            commit(
+                log,
+                term,
+                [number for number in range(4) if number % workers == log.worker],
+                stores,
+                truth,
+                chance,
+            )
             if chance.random() < 0.1:
                 for store in stores:
                     store.flush()
                 for log in logs.values():
                     log.drop_until(log.next_sequence - 1)
-        for number in chance.sample(range(4), 2):  # a power loss: what was written to a table since its flush is gone
+        # a power loss: what was written to a table since its flush is gone
+        for number in chance.sample(range(4), 2):
             disks[number].crash()
             stores[number] = disks[number](tmp_path)
         for log in logs.values():
@@ -128,16 +153,30 @@ def test_tables_that_lost_their_unflushed_end_are_brought_up_to_the_log(tmp_path
 
 
 def commit(
-    log: CommitLog, term: int, owned: list[int], stores: list[MemoryKeyValue], truth: list[dict[bytes, bytes]], chance: random.Random
+    log: CommitLog,
+    term: int,
+    owned: list[int],
+    stores: list[MemoryKeyValue],
+    truth: list[dict[bytes, bytes]],
+    chance: random.Random,
 ) -> None:
-    batches = [PartitionBatch(number, [(b"k%d" % chance.randrange(5), b"%d.%d" % (term, log.next_sequence))]) for number in owned]
+    batches = [
+        PartitionBatch(
+            number, [(b"k%d" % chance.randrange(5), b"%d.%d" % (term, log.next_sequence))]
+        )
+        for number in owned
+    ]
     record = Commit(term=term, sequence=log.next_sequence, wall=0.0, batches=batches)
     log.append(record)
     for batch in batches:
         stores[batch.partition].write(marked(batch, record.mark, 0))
-        truth[batch.partition].update({key: value for key, value in batch.writes if value is not None})
+        truth[batch.partition].update(
+            {key: value for key, value in batch.writes if value is not None}
+        )
 
 
 def apply_missing(logs: list[CommitLog], stores: list[MemoryKeyValue]) -> None:
-    for mark, batch in missing(merged(logs), lambda number: Mark.unpack(stores[number].get(b"M:commit"))):
+    for mark, batch in missing(
+        merged(logs), lambda number: Mark.unpack(stores[number].get(b"M:commit"))
+    ):
         stores[batch.partition].write(marked(batch, mark, 0))

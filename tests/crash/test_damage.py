@@ -1,4 +1,6 @@
-"""Starts over folders from which committed data is missing, and over folders that look like it and lack nothing."""
+"""Starts over folders from which committed data is missing, and over folders that look like it
+and lack nothing.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ from proofs import damage
 from proofs.crawls import FAST, RunningCrawl, Whom, crawl
 from several_workers import run_workers
 
-linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds the processes of a crawl in /proc")
+linux = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="finds the processes of a crawl in /proc"
+)
 
 
 def test_damaged_logs_lose_nothing_in_silence(tmp_path: Path) -> None:
@@ -61,13 +65,20 @@ class Dying(Faults):
 
 
 class Scene:
-    """A small crawl by some workers that dies at a chosen point, and is started again after something was done to its folder."""
+    """A small crawl by some workers that dies at a chosen point, and is started again after
+    something was done to its folder.
+    """
 
     def __init__(self, path: Path, workers: int, point: str, at: int) -> None:
         self.path, self.workers = path, workers
-        self.web = SyntheticWeb(WebPlan(seed=5, hosts=10, pages=12, page_bytes=300, links=6, cross_links=0.4))
+        self.web = SyntheticWeb(
+            WebPlan(seed=5, hosts=10, pages=12, page_bytes=300, links=6, cross_links=0.4)
+        )
         self.seeds = [self.web.seed_url(0)]
-        config = quick_config(frontier=FrontierSection(partitions=4, bands=3, head=4), store=StoreSection(segment_bytes=10_000_000))
+        config = quick_config(
+            frontier=FrontierSection(partitions=4, bands=3, head=4),
+            store=StoreSection(segment_bytes=10_000_000),
+        )
         self._open: list[RocksKeyValue] = []
         self.crawl = VirtualCrawl(new_folder(path / "living"), self.web, config, self._table)
         with pytest.raises(Crash):
@@ -86,7 +97,9 @@ class Scene:
             table.close()
         self._open.clear()
 
-    def run(self, faults: Faults | None = None, meanwhile: Callable[[Assembled], None] = lambda _: None) -> None:
+    def run(
+        self, faults: Faults | None = None, meanwhile: Callable[[Assembled], None] = lambda _: None
+    ) -> None:
         run_workers(self.crawl, self.workers, self.seeds, faults, None, meanwhile)
 
     def ends_well(self) -> None:
@@ -118,19 +131,29 @@ class Scene:
             shutil.move(self.path / f"taken-{number}", path)
 
 
-# -- what lacks nothing is not refused --------------------------------------------------------------------------------
+# -- what lacks nothing is not refused
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4])
-@pytest.mark.parametrize("point", ["commit:cut", "commit:begin", "commit:stored", "commit:logged", "commit:applied"])
-def test_a_crawl_that_dies_around_its_first_commit_goes_on(point: str, workers: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "point", ["commit:cut", "commit:begin", "commit:stored", "commit:logged", "commit:applied"]
+)
+def test_a_crawl_that_dies_around_its_first_commit_goes_on(
+    point: str, workers: int, tmp_path: Path
+) -> None:
     Scene(tmp_path, workers, point, 1).ends_well()
 
 
 def test_a_crawl_that_dies_between_its_manifest_and_its_logs_goes_on(tmp_path: Path) -> None:
     scene = Scene(tmp_path, 2, "commit:cut", 1)
     manifest = manifests.load(scene.folder)
-    for name in ("log", "state", "warc", "journal"):  # as after create: nothing but the manifest, its settings and the lock
+    # as after create: nothing but the manifest, its settings and the lock
+    for name in (
+        "log",
+        "state",
+        "warc",
+        "journal",
+    ):
         shutil.rmtree(scene.folder / name, ignore_errors=True)
     manifests.save(scene.folder, msgspec.structs.replace(manifest, runs=0, workers=0))
     scene.ends_well()
@@ -140,8 +163,11 @@ def test_a_crawl_that_dies_between_its_manifest_and_its_logs_goes_on(tmp_path: P
 def test_a_head_that_was_never_finished_goes_on(torn: int, tmp_path: Path) -> None:
     scene = Scene(tmp_path, 1, "commit:cut", 1)
     [log] = (scene.folder / "log").glob("commit-*")
-    log.write_bytes(log.read_bytes()[:torn])  # the manifest that counts the worker comes after its log
-    manifests.save(scene.folder, msgspec.structs.replace(manifests.load(scene.folder), workers=0, runs=0))
+    # the manifest that counts the worker comes after its log
+    log.write_bytes(log.read_bytes()[:torn])
+    manifests.save(
+        scene.folder, msgspec.structs.replace(manifests.load(scene.folder), workers=0, runs=0)
+    )
     shutil.rmtree(scene.folder / "state")
     scene.ends_well()
 
@@ -168,20 +194,29 @@ def test_files_that_can_be_made_again_may_be_missing(lost: str, tmp_path: Path) 
     scene.ends_well()
 
 
-# -- what lacks something is ------------------------------------------------------------------------------------------
+# -- what lacks something is
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4])
 @pytest.mark.parametrize("empty", [False, True], ids=["deleted", "emptied"])
-def test_missing_logs_are_named_and_restoring_them_is_all_it_takes(empty: bool, workers: int, tmp_path: Path) -> None:
-    scene = Scene(tmp_path, workers, "commit:logged", 13)  # by then each of four workers has committed more than its seeds
+def test_missing_logs_are_named_and_restoring_them_is_all_it_takes(
+    empty: bool, workers: int, tmp_path: Path
+) -> None:
+    # by then each of four workers has committed more than its seeds
+    scene = Scene(tmp_path, workers, "commit:logged", 13)
     with scene.without("log/commit-w000-*"):
         if empty:
             (scene.folder / "log" / "commit-w000-000000000001.log").touch()
-            scene.is_refused("log/commit-w000-000000000001.log holds no commit, but state/last-commit-w000 names commit")
+            scene.is_refused(
+                "log/commit-w000-000000000001.log holds no commit, but state/last-commit-w000 names"
+                " commit"
+            )
             (scene.folder / "log" / "commit-w000-000000000001.log").unlink()
         else:
-            scene.is_refused("log/commit-w000-*.log is missing, but state/last-commit-w000 names commit", "lycosa export")
+            scene.is_refused(
+                "log/commit-w000-*.log is missing, but state/last-commit-w000 names commit",
+                "lycosa export",
+            )
     with scene.without("log/commit-*", "state/last-commit-*"):
         scene.is_refused(f"the crawl had {workers} worker", "Restore what is missing from a copy")
     scene.ends_well()
@@ -202,7 +237,11 @@ def test_a_log_folder_from_an_older_copy_is_not_taken_for_the_present(tmp_path: 
 
 def test_a_table_that_is_missing_is_named(tmp_path: Path) -> None:
     scene = Scene(tmp_path, 1, "commit:logged", 4)
-    scene.run(None)  # the log keeps its last file, which is small here: let it lack the front, as that of a long crawl does
+    scene.run(
+        None
+        # the log keeps its last file, which is small here: let it lack the front, as that of a long
+        # crawl does
+    )
     [log] = saved_logs(log_folder(scene.folder)).values()
     drop_front(log.files[0], 3)
     with scene.without("state/p00002"):
@@ -222,17 +261,23 @@ def test_a_first_file_of_the_log_that_a_table_still_needs_is_missed(tmp_path: Pa
 
 
 def drop_front(path: Path, records: int) -> None:
-    """Leaves only what comes behind so many records, under the name that a log of which the front was dropped has."""
+    """Leaves only what comes behind so many records, under the name that a log of which the
+    front was dropped has.
+    """
     data, ends = path.read_bytes(), record_ends(path)
     path.unlink()
-    path.with_name(f"{path.name[:12]}{records + 1:012d}.log").write_bytes(data[:16] + data[ends[records] :])
+    path.with_name(f"{path.name[:12]}{records + 1:012d}.log").write_bytes(
+        data[:16] + data[ends[records] :]
+    )
 
 
-# -- folders of earlier versions --------------------------------------------------------------------------------------
+# -- folders of earlier versions
 
 
 def make_old(folder: Path) -> None:
-    """The folder as a version made it that kept nothing apart from the logs: the end of a log, the makers of marks, commits before."""
+    """The folder as a version made it that kept nothing apart from the logs: the end of a log,
+    the makers of marks, commits before.
+    """
     manifests.save(folder, msgspec.structs.replace(manifests.load(folder), workers=0))
     for path in (folder / "state").glob("last-commit-*"):
         path.unlink()
@@ -242,7 +287,9 @@ def make_old(folder: Path) -> None:
         frames = b""
         for record in records:
             batches = [[batch.partition, batch.writes] for batch in record.batches]
-            payload = msgspec.msgpack.encode([record.term, record.sequence, record.wall, record.lengths, batches])
+            payload = msgspec.msgpack.encode(
+                [record.term, record.sequence, record.wall, record.lengths, batches]
+            )
             checksum = xxhash.xxh3_64_intdigest(payload, int.from_bytes(head[8:]))
             frames += b"\xc5LyR" + len(payload).to_bytes(4) + checksum.to_bytes(8) + payload
         if records:
@@ -257,26 +304,35 @@ def make_old(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("point", "at"), [("commit:cut", 1), ("commit:logged", 9)])
-def test_a_folder_of_an_earlier_version_goes_on_and_is_protected_from_then_on(point: str, at: int, tmp_path: Path) -> None:
+def test_a_folder_of_an_earlier_version_goes_on_and_is_protected_from_then_on(
+    point: str, at: int, tmp_path: Path
+) -> None:
     scene = Scene(tmp_path, 2, point, at)
     make_old(scene.folder)
     scene.ends_well()
     assert manifests.load(scene.folder).workers == 2
     with scene.without("log/commit-w001-*"):
-        scene.is_refused("log/commit-w001-*.log is missing, but state/last-commit-w001 names commit")
+        scene.is_refused(
+            "log/commit-w001-*.log is missing, but state/last-commit-w001 names commit"
+        )
 
 
 def test_the_logs_of_an_earlier_version_are_missed_by_what_is_stored(tmp_path: Path) -> None:
     scene = Scene(tmp_path, 2, "commit:logged", 12)
     make_old(scene.folder)
     with scene.without("log/commit-*"):
-        scene.is_refused("log/commit-w000-*.log is missing: without it nothing tells how much of warc/", ".warc.gz.open (")
+        scene.is_refused(
+            "log/commit-w000-*.log is missing: without it nothing tells how much of warc/",
+            ".warc.gz.open (",
+        )
     with scene.without("log/commit-w001-*"):
         scene.is_refused("log/commit-w001-*.log is missing: without it nothing tells")
     scene.ends_well()
 
 
-def test_records_that_one_worker_of_an_earlier_version_lost_are_told_by_the_parcels_of_the_others(tmp_path: Path) -> None:
+def test_records_that_one_worker_of_an_earlier_version_lost_are_told_by_the_parcels_of_the_others(
+    tmp_path: Path,
+) -> None:
     scene = Scene(tmp_path, 4, "commit:logged", 30)
     make_old(scene.folder)
     told: list[str] = []
@@ -301,26 +357,35 @@ def refusal(folder: Path) -> list[str]:
     return []
 
 
-# -- while it runs ----------------------------------------------------------------------------------------------------
+# -- while it runs
 
 
 def test_parcels_that_can_never_arrive_end_the_crawl_and_are_named(tmp_path: Path) -> None:
     scene = Scene(tmp_path, 2, "commit:logged", 12)
 
     def forget(assembled: Assembled) -> None:
-        """A receiver loses the last parcel that it took from each source, which passed the check a moment ago."""
+        """A receiver loses the last parcel that it took from each source, which passed the check
+        a moment ago.
+        """
         for table in assembled.worker._books.shard.tables.values():
             for key, value in list(table.scan(b"I", b"J")):
                 table.write([(key, (int.from_bytes(value) - 1).to_bytes(8))])
 
-    with pytest.raises(ParcelsLost, match=r"partition \d has taken \d+ parcels from partition \d, of which \d+ were acknowledged"):
+    with pytest.raises(
+        ParcelsLost,
+        match=(
+            r"partition \d has taken \d+ parcels from partition \d, of which \d+ were acknowledged"
+        ),
+    ):
         scene.run(None, forget)
 
 
-# -- other processes --------------------------------------------------------------------------------------------------
+# -- other processes
 
 
-def test_a_table_that_another_process_has_open_stops_the_start_before_anything_is_touched(tmp_path: Path) -> None:
+def test_a_table_that_another_process_has_open_stops_the_start_before_anything_is_touched(
+    tmp_path: Path,
+) -> None:
     scene = Scene(tmp_path, 1, "commit:logged", 5)
     held, ready = os.pipe(), os.pipe()
     child = os.fork()
@@ -341,13 +406,29 @@ def test_a_table_that_another_process_has_open_stops_the_start_before_anything_i
 
 
 @linux
-async def test_a_second_start_leaves_a_running_crawl_alone_although_its_lock_file_is_gone(tmp_path: Path) -> None:
-    web, folder = SyntheticWeb(WebPlan(seed=3, hosts=1, pages=150, page_bytes=300, links=8)), tmp_path / "c"
+async def test_a_second_start_leaves_a_running_crawl_alone_although_its_lock_file_is_gone(
+    tmp_path: Path,
+) -> None:
+    web, folder = (
+        SyntheticWeb(WebPlan(seed=3, hosts=1, pages=150, page_bytes=300, links=8)),
+        tmp_path / "c",
+    )
     async with SyntheticServer(web) as server:
         seed = web.seed_url(0, server.port)
-        options = ["--resolve", "*=127.0.0.1", *FAST, "--set", "parse.language=false", "--delay", "0.05s", seed]
+        options = [
+            "--resolve",
+            "*=127.0.0.1",
+            *FAST,
+            "--set",
+            "parse.language=false",
+            "--delay",
+            "0.05s",
+            seed,
+        ]
         running = RunningCrawl(folder, options, tmp_path / "log")
-        await asyncio.to_thread(running.runs_until, lambda: list(folder.glob("warc/*.open")) and len(server.log) > 20)
+        await asyncio.to_thread(
+            running.runs_until, lambda: list(folder.glob("warc/*.open")) and len(server.log) > 20
+        )
         (folder / "lock").unlink()
         second = await asyncio.to_thread(crawl, folder, *options, timeout=60)
         assert second.code == 2 and "is in use by another process" in second.err, second

@@ -1,6 +1,8 @@
-"""A disk that is full under a real worker: the exit code and the file are told, and the same command goes on when there is room.
+"""A disk that is full under a real worker: the exit code and the file are told, and the same
+command goes on when there is room.
 
-The disk is full for whoever may not let a file grow, which is what a limit on the size of files does.
+The disk is full for whoever may not let a file grow, which is what a limit on the size of files
+does.
 """
 
 from __future__ import annotations
@@ -33,12 +35,34 @@ def largest_file(size: int) -> Iterator[None]:
 
 
 def crawl(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    words = ["crawl", NOBODY, "--dir", str(folder), "--allow-address", "127.0.0.0/8", "--set", "frontier.partitions=1", *more]
-    words += ["--set", "politeness.address_table=crawl"]  # a file of this crawl, and not one that an earlier test made
-    return subprocess.run([sys.executable, "-m", "lycosa", *words], capture_output=True, text=True, timeout=60, check=False)
+    words = [
+        "crawl",
+        NOBODY,
+        "--dir",
+        str(folder),
+        "--allow-address",
+        "127.0.0.0/8",
+        "--set",
+        "frontier.partitions=1",
+        *more,
+    ]
+    # a file of this crawl, and not one that an earlier test made
+    words += [
+        "--set",
+        "politeness.address_table=crawl",
+    ]
+    return subprocess.run(
+        [sys.executable, "-m", "lycosa", *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
 
 
-def test_a_workers_full_disk_is_told_by_file_and_code_and_the_crawl_goes_on_with_room(tmp_path: Path) -> None:
+def test_a_workers_full_disk_is_told_by_file_and_code_and_the_crawl_goes_on_with_room(
+    tmp_path: Path,
+) -> None:
     folder = tmp_path / "c"
     with largest_file(1_000_000):  # the address table has more
         full = crawl(folder)
@@ -46,7 +70,11 @@ def test_a_workers_full_disk_is_told_by_file_and_code_and_the_crawl_goes_on_with
     for done in (full, again):
         assert done.returncode == ExitCode.INTERRUPTED
         last = done.stderr.splitlines()[-1]
-        assert str(folder / "state" / "addresses") in last and "no room left on the disk" in last and "give the same command again" in last
+        assert (
+            str(folder / "state" / "addresses") in last
+            and "no room left on the disk" in last
+            and "give the same command again" in last
+        )
     assert crawl(folder).returncode == ExitCode.NOTHING_FETCHED
 
 

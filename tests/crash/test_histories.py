@@ -1,4 +1,6 @@
-"""Short form of ``script/prove histories``: a few seeds, and the planted bugs. What a seed finds gets a test beside its cause."""
+"""Short form of ``script/prove histories``: a few seeds, and the planted bugs. What a seed finds
+gets a test beside its cause.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from judging import asked
 
 _FOUND = (
     78,  # the crawl ended after one lost name although robots.txt had been answered
-    80,  # an attempt without an end was taken to go on through sessions in which its worker did not run, and audited as impolite
+    # an attempt without an end was taken to go on through sessions in which its worker did not run,
+    # and audited as impolite
+    80,
     190,  # a segment of DNS answers alone
 )
 

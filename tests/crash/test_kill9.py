@@ -1,4 +1,6 @@
-"""Short forms of the proofs of durability and poison: real processes, real kills, a real nginx. Long forms: ``script/prove``."""
+"""Short forms of the proofs of durability and poison: real processes, real kills, a real nginx.
+Long forms: ``script/prove``.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from nginx_site import nginx_program
 from proofs import durability, inspecting, poison
 from proofs.durability import Call, judge_order, parse_trace
 
-linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds the processes of a crawl in /proc")
+linux = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="finds the processes of a crawl in /proc"
+)
 needs_nginx = pytest.mark.skipif(nginx_program() is None, reason="nginx is not installed")
 needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
 
@@ -21,7 +25,9 @@ needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="strace
 @linux
 @needs_nginx
 @needs_strace
-def test_what_is_stored_is_synced_before_the_commit_log_and_nothing_is_told_before_that(tmp_path: Path) -> None:
+def test_what_is_stored_is_synced_before_the_commit_log_and_nothing_is_told_before_that(
+    tmp_path: Path,
+) -> None:
     print("\n".join(durability.prove_order(tmp_path, short=True)))
 
 
@@ -34,14 +40,18 @@ def test_a_crawl_that_is_killed_again_and_again_ends_like_one_left_in_peace(tmp_
 
 @pytest.mark.service
 @linux
-def test_a_running_crawl_and_a_killed_one_are_inspected_without_an_error_or_a_false_breach(tmp_path: Path) -> None:
+def test_a_running_crawl_and_a_killed_one_are_inspected_without_an_error_or_a_false_breach(
+    tmp_path: Path,
+) -> None:
     print("\n".join(inspecting.prove(tmp_path, short=True)))
 
 
 @pytest.mark.service
 @linux
 @needs_nginx
-def test_pages_that_kill_the_worker_or_the_parser_are_recorded_and_the_crawl_completes(tmp_path: Path) -> None:
+def test_pages_that_kill_the_worker_or_the_parser_are_recorded_and_the_crawl_completes(
+    tmp_path: Path,
+) -> None:
     print("\n".join(poison.prove(tmp_path, short=True)))
 
 
@@ -65,11 +75,16 @@ def wrong(lines: list[str]) -> list[str]:
 
 def test_the_judge_of_the_order_accepts_a_good_trace() -> None:
     calls = parse_trace(GOOD)
-    assert calls[3] == Call(10, "fdatasync", "/crawl/journal/a.jsonl.zst.open", " <unfinished ...>", 3, 5)
+    assert calls[3] == Call(
+        10, "fdatasync", "/crawl/journal/a.jsonl.zst.open", " <unfinished ...>", 3, 5
+    )
     assert wrong(GOOD) == []
 
 
-@pytest.mark.parametrize(("missing", "told"), [(2, "not synced"), (5, "not synced"), (7, "before the sync"), (8, "no SeedsTaken")])
+@pytest.mark.parametrize(
+    ("missing", "told"),
+    [(2, "not synced"), (5, "not synced"), (7, "before the sync"), (8, "no SeedsTaken")],
+)
 def test_the_judge_of_the_order_sees_what_is_missing(missing: int, told: str) -> None:
     lines = [line for number, line in enumerate(GOOD) if number != missing]
     if missing == 5:  # the sync returns only behind the log's record

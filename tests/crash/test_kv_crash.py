@@ -1,4 +1,6 @@
-"""After ``kill -9`` a store holds the first n batches, whole, and every batch before the last flush."""
+"""After ``kill -9`` a store holds the first n batches, whole, and every batch before the last
+flush.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ import pytest
 
 from lycosa.kv.rocks import RocksKeyValue, rocks_opener
 
-# Writes numbered batches over and over the same keys, and says on stdout when one was flushed. Small buffers, so that
-# RocksDB flushes and compacts by itself as well.
+# Writes numbered batches over and over the same keys, and says on stdout when one was flushed.
+# Small buffers, so that RocksDB flushes and compacts by itself as well.
 WRITER = """
 import sys
 from pathlib import Path
@@ -40,7 +42,9 @@ def test_kill_leaves_whole_batches_in_order(tmp_path: Path, seed: int) -> None:
         number = int.from_bytes(stamp)
         assert flushed <= number <= reached + 1
         assert {value[:8] for _, value in store.scan(b"K", b"L")} == {stamp}
-        assert [int.from_bytes(key[1:]) for key, _ in store.scan(b"N", b"O")] == list(range(1, number + 1))
+        assert [int.from_bytes(key[1:]) for key, _ in store.scan(b"N", b"O")] == list(
+            range(1, number + 1)
+        )
         store.close()
 
 
@@ -56,9 +60,13 @@ def test_repeating_batches_from_a_log_after_a_kill_gives_the_same_store(tmp_path
 
 
 def _write_and_kill(folder: Path, lines: int) -> tuple[int, int]:
-    """The last batch known to be flushed, and the last one known to be written, before the process was killed."""
+    """The last batch known to be flushed, and the last one known to be written, before the
+    process was killed.
+    """
     flushed = reached = 0
-    with subprocess.Popen([sys.executable, "-c", WRITER, str(folder)], stdout=subprocess.PIPE, text=True) as writer:
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(folder)], stdout=subprocess.PIPE, text=True
+    ) as writer:
         assert writer.stdout is not None
         for _ in range(lines):
             number, was_flushed = writer.stdout.readline().split()

@@ -1,4 +1,6 @@
-"""Short form of the proof that a crawl stays under its memory: real processes, a real nginx, memory from ``/proc``."""
+"""Short form of the proof that a crawl stays under its memory: real processes, a real nginx,
+memory from ``/proc``.
+"""
 
 from __future__ import annotations
 

@@ -26,7 +26,17 @@ def test_one_seed_gives_one_history(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "plant", ["no fence", "no hold", "early acknowledgement", "row n", "stale snapshot", "early end", "mixed files", "old coordinator"]
+    "plant",
+    [
+        "no fence",
+        "no hold",
+        "early acknowledgement",
+        "row n",
+        "stale snapshot",
+        "early end",
+        "mixed files",
+        "old coordinator",
+    ],
 )
 def test_a_planted_bug_is_found(plant: str, tmp_path: Path) -> None:
     assert plant in PLANTS

@@ -1,7 +1,9 @@
-"""Crawl folders that an older version made are read, audited and crawled to their right end, by as many workers as may be.
+"""Crawl folders that an older version made are read, audited and crawled to their right end, by as
+many workers as may be.
 
-The folders are packed in ``tests/data/older`` with what the web saw until then (``tests/data/README.md``). What came of a crawl is judged
-by the web's own survey, over the requests of both versions.
+The folders are packed in ``tests/data/older`` with what the web saw until then
+(``tests/data/README.md``). What came of a crawl is judged by the web's own survey, over the
+requests of both versions.
 """
 
 from __future__ import annotations
@@ -39,8 +41,9 @@ OUTPUTS = ("warc", "cdxj", "journal", "pages", "links", "text")
 
 
 class Told(msgspec.Struct):
-    """``told.json`` of a packed folder: how it came about, the web and its seeds, how many workers there were, the virtual time, what was
-    under way, and every request that the web saw."""
+    """``told.json`` of a packed folder: how it came about, the web and its seeds, how many workers
+    there were, the virtual time, what was under way, and every request that the web saw.
+    """
 
     how: str
     plan: WebPlan
@@ -56,7 +59,9 @@ class Older:
 
     def __init__(self, name: str, path: Path) -> None:
         with tarfile.open(PACKED / f"{name}.tar.xz") as archive:
-            archive.extractall(path, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
+            archive.extractall(
+                path, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {})
+            )
         self.folder = path / "crawl"
         self.told = msgspec.json.decode((path / "told.json").read_bytes(), type=Told)
         self.web = SyntheticWeb(self.told.plan)
@@ -66,7 +71,9 @@ class Older:
         assert config is not None
         self.crawl = VirtualCrawl(self.folder, self.web, config, self._open)
         self.crawl.now = self.told.now + 20.0
-        self.crawl.log.exchanges = [Exchange(*each[:5], each[5] or each[3], each[6]) for each in self.told.requests]
+        self.crawl.log.exchanges = [
+            Exchange(*each[:5], each[5] or each[3], each[6]) for each in self.told.requests
+        ]
 
     def _open(self, folder: Path) -> RocksKeyValue:
         folder.mkdir(parents=True, exist_ok=True)
@@ -74,7 +81,9 @@ class Older:
         return table
 
     def go_on(self, workers: int, after_s: float | None = None) -> None:
-        """Crawls on, to the end or for ``after_s``; at the start it looks at what was taken over."""
+        """Crawls on, to the end or for ``after_s``; at the start it looks at what was taken
+        over.
+        """
         started: list[Assembled] = []
 
         def look(assembled: Assembled) -> None:
@@ -109,7 +118,9 @@ def is_clean(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", FOLDERS)
-def test_an_older_folder_is_read_as_it_is(name: str, older: Older, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_older_folder_is_read_as_it_is(
+    name: str, older: Older, capsys: pytest.CaptureFixture[str]
+) -> None:
     before = file_bytes(older.folder)
     is_clean(older.folder)
     printed(capsys, "audit", older.folder)
@@ -145,7 +156,9 @@ def test_an_older_folder_is_crawled_by_one_worker_then_by_three(name: str, older
 
 @pytest.mark.parametrize("workers", [1, 3, 4])
 @pytest.mark.parametrize("name", CUT_SHORT)
-def test_what_was_under_way_in_an_older_folder_is_taken_over(name: str, older: Older, workers: int) -> None:
+def test_what_was_under_way_in_an_older_folder_is_taken_over(
+    name: str, older: Older, workers: int
+) -> None:
     """Parcels, open questions, open segments and counts of crashes."""
     assert len(list(older.folder.glob("warc/*.open"))) == older.told.under_way["segments"]
     counted = crash_counts(older.folder)
@@ -161,8 +174,12 @@ def test_what_was_under_way_in_an_older_folder_is_taken_over(name: str, older: O
         if len(accused) == workers:  # all tables are open, and nothing has happened yet
             tables = [table for _, table in sorted(older.tables.items())]
             outboxes = [Outbox(number, table, table) for number, table in enumerate(tables)]
-            parcels = sum(len(each.pending(to, 0)) for each in outboxes for to in each.destinations())
-            seen.append({"parcels": parcels, "questions": errands_are_kept(dict(enumerate(tables)))})
+            parcels = sum(
+                len(each.pending(to, 0)) for each in outboxes for to in each.destinations()
+            )
+            seen.append(
+                {"parcels": parcels, "questions": errands_are_kept(dict(enumerate(tables)))}
+            )
 
     run_workers(older.crawl, workers, older.told.seeds, meanwhile=look)
     assert seen == [{key: older.told.under_way[key] for key in ("parcels", "questions")}]
@@ -173,7 +190,9 @@ def test_what_was_under_way_in_an_older_folder_is_taken_over(name: str, older: O
 
 @pytest.mark.parametrize("workers", [1, 3, 4])
 @pytest.mark.parametrize("name", ["finished-4"])
-def test_an_older_crawl_that_had_ended_is_left_as_it_is(name: str, older: Older, workers: int) -> None:
+def test_an_older_crawl_that_had_ended_is_left_as_it_is(
+    name: str, older: Older, workers: int
+) -> None:
     requests, runs = len(older.crawl.log), manifests.load(older.folder).runs
     files, found = outputs(older.folder), outcomes(older.crawl)
     older.go_on(workers)
@@ -191,7 +210,11 @@ def test_an_interrupted_folder_has_everything_that_must_be_taken_over() -> None:
             member = archive.extractfile("told.json")
             assert member is not None
             told = msgspec.json.decode(member.read(), type=Told)
-        wanted = {"questions"} | ({"parcels"} if told.workers > 1 else set()) | ({"counts", "segments"} if "crashed" in name else set())
+        wanted = (
+            {"questions"}
+            | ({"parcels"} if told.workers > 1 else set())
+            | ({"counts", "segments"} if "crashed" in name else set())
+        )
         assert all(told.under_way[key] > 0 for key in wanted), (name, told.under_way)
 
 
@@ -202,4 +225,6 @@ def crash_counts(folder: Path) -> dict[str, int]:
 
 def outputs(folder: Path) -> dict[str, bytes]:
     """What was captured and what is made of it."""
-    return {name: data for name, data in file_bytes(folder).items() if name.split("/")[0] in OUTPUTS}
+    return {
+        name: data for name, data in file_bytes(folder).items() if name.split("/")[0] in OUTPUTS
+    }

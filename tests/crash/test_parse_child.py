@@ -25,7 +25,9 @@ def document(name: str, body: bytes = b"<a href=x>y</a>") -> Document:
 @pytest.fixture
 async def parser(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ChildParser]:
     monkeypatch.setenv("LYCOSA_TEST_HOOKS", "1")  # the environment of the child, not our code
-    section = ParseSection(language=False, deadline_s=1.0, memory_bytes=1_000_000_000, recycle_documents=1000)
+    section = ParseSection(
+        language=False, deadline_s=1.0, memory_bytes=1_000_000_000, recycle_documents=1000
+    )
     made = ChildParser(ParserConfig(section, CanonicalSection(), "lycosa"), SystemClock())
     yield made
     await made.close()
@@ -33,12 +35,20 @@ async def parser(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ChildParser]:
 
 @pytest.mark.parametrize(
     ("hook", "reason"),
-    [("hook-segfault", Reason.PARSE_KILLED), ("hook-hang", Reason.PARSE_TIMEOUT), ("hook-memory", Reason.PARSE_KILLED)],
+    [
+        ("hook-segfault", Reason.PARSE_KILLED),
+        ("hook-hang", Reason.PARSE_TIMEOUT),
+        ("hook-memory", Reason.PARSE_KILLED),
+    ],
 )
-async def test_one_bad_document_costs_only_itself(parser: ChildParser, hook: str, reason: Reason) -> None:
+async def test_one_bad_document_costs_only_itself(
+    parser: ChildParser, hook: str, reason: Reason
+) -> None:
     names = [*(f"before/{n}" for n in range(5)), hook, *(f"after/{n}" for n in range(5))]
     answers = await asyncio.gather(*(parser.parse(document(name)) for name in names))
-    assert [answer.reason for answer in answers] == [reason if name == hook else Reason.NONE for name in names]
+    assert [answer.reason for answer in answers] == [
+        reason if name == hook else Reason.NONE for name in names
+    ]
     assert all(len(answer.links) == 1 for answer in answers if not answer.reason)
     assert parser.snapshot().children == 3  # the bad one was tried twice
     assert parser.health().tried_again == 1
@@ -46,9 +56,17 @@ async def test_one_bad_document_costs_only_itself(parser: ChildParser, hook: str
 
 async def test_bad_documents_in_a_row_each_get_their_reason(parser: ChildParser) -> None:
     answers = await asyncio.gather(
-        *(parser.parse(document(name)) for name in ("hook-segfault/1", "hook-segfault/2", "good", "hook-segfault/3"))
+        *(
+            parser.parse(document(name))
+            for name in ("hook-segfault/1", "hook-segfault/2", "good", "hook-segfault/3")
+        )
     )
-    assert [answer.reason for answer in answers] == [Reason.PARSE_KILLED, Reason.PARSE_KILLED, Reason.NONE, Reason.PARSE_KILLED]
+    assert [answer.reason for answer in answers] == [
+        Reason.PARSE_KILLED,
+        Reason.PARSE_KILLED,
+        Reason.NONE,
+        Reason.PARSE_KILLED,
+    ]
     assert parser.snapshot().deaths == 6  # each was tried twice
 
 
@@ -67,7 +85,9 @@ async def test_recycling_loses_no_document() -> None:
     section = ParseSection(language=False, recycle_documents=3)
     parser = ChildParser(ParserConfig(section, CanonicalSection(), "lycosa"), SystemClock())
     answers = await asyncio.gather(*(parser.parse(document(f"{number}/")) for number in range(10)))
-    assert [answer.links[0].url for answer in answers] == [f"http://example.org/{number}/x" for number in range(10)]
+    assert [answer.links[0].url for answer in answers] == [
+        f"http://example.org/{number}/x" for number in range(10)
+    ]
     assert parser.snapshot().children == 4
     await parser.close()
 
@@ -91,14 +111,18 @@ async def test_a_document_whose_caller_went_away_is_not_awaited(parser: ChildPar
     await asyncio.sleep(0)
     tasks[2].cancel()
     answers = await asyncio.gather(*tasks, return_exceptions=True)
-    assert [isinstance(answer, asyncio.CancelledError) for answer in answers] == [number == 2 for number in range(6)]
+    assert [isinstance(answer, asyncio.CancelledError) for answer in answers] == [
+        number == 2 for number in range(6)
+    ]
 
 
-# -- what is not a document's fault --------------------------------------------------------------------------------
+# -- what is not a document's fault
 
 
 class _Shortage(SystemClock):
-    """A clock on which pauses are over at once; the shortage that ``begin`` makes ends with the pause of that number."""
+    """A clock on which pauses are over at once; the shortage that ``begin`` makes ends with the
+    pause of that number.
+    """
 
     def __init__(self, ends_with: int) -> None:
         super().__init__()
@@ -107,7 +131,9 @@ class _Shortage(SystemClock):
         self._limits = resource.getrlimit(resource.RLIMIT_NOFILE)
 
     def begin(self) -> None:
-        """No descriptor is left, so no child can be started: the one shortage that a test can make for its own process only."""
+        """No descriptor is left, so no child can be started: the one shortage that a test can
+        make for its own process only.
+        """
         resource.setrlimit(resource.RLIMIT_NOFILE, (0, self._limits[1]))
 
     def end(self) -> None:
@@ -120,16 +146,21 @@ class _Shortage(SystemClock):
         await asyncio.sleep(0 if len(self.pauses) <= self._ends_with else delay_s)
 
 
-async def test_documents_wait_as_long_as_children_end_before_they_are_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_documents_wait_as_long_as_children_end_before_they_are_ready(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     class Mended(_Shortage):
         def begin(self) -> None:
-            monkeypatch.setenv("PYTHONHOME", "/nowhere")  # the child's interpreter does not find its library
+            # the child's interpreter does not find its library
+            monkeypatch.setenv("PYTHONHOME", "/nowhere")
 
         def end(self) -> None:
             monkeypatch.delenv("PYTHONHOME", raising=False)
 
     clock = Mended(ends_with=10**9)
-    parser = ChildParser(ParserConfig(ParseSection(language=False), CanonicalSection(), "lycosa"), clock)
+    parser = ChildParser(
+        ParserConfig(ParseSection(language=False), CanonicalSection(), "lycosa"), clock
+    )
     clock.begin()
     answering = asyncio.gather(*(parser.parse(document(str(number))) for number in range(5)))
     while parser.snapshot().children < 5:  # noqa: ASYNC110 - only the next turn of the loop is awaited
@@ -144,7 +175,9 @@ async def test_documents_wait_as_long_as_children_end_before_they_are_ready(monk
 
 async def test_documents_wait_as_long_as_no_child_can_be_started() -> None:
     clock = _Shortage(ends_with=20)
-    parser = ChildParser(ParserConfig(ParseSection(language=False), CanonicalSection(), "lycosa"), clock)
+    parser = ChildParser(
+        ParserConfig(ParseSection(language=False), CanonicalSection(), "lycosa"), clock
+    )
     clock.begin()
     try:
         answering = asyncio.gather(*(parser.parse(document(str(number))) for number in range(5)))

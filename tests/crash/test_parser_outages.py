@@ -1,4 +1,6 @@
-"""Short form of the proof with parse children that are killed and processes that cannot be started. Long form: ``script/prove parser``."""
+"""Short form of the proof with parse children that are killed and processes that cannot be
+started. Long form: ``script/prove parser``.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from proofs import parser
 
 pytestmark = [
     pytest.mark.service,
-    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds the processes of a crawl in /proc"),
+    pytest.mark.skipif(
+        not sys.platform.startswith("linux"), reason="finds the processes of a crawl in /proc"
+    ),
     pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed"),
     pytest.mark.skipif(os.geteuid() != 0, reason="only root may trace any process"),
 ]

@@ -1,4 +1,6 @@
-"""A URL that kills the worker whenever it is fetched ends as a recorded failure, and the crawl completes."""
+"""A URL that kills the worker whenever it is fetched ends as a recorded failure, and the crawl
+completes.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,13 @@ from scripted import page, robots, scripted_crawl
 
 A, B = "http://a.example/", "http://b.test/"
 X = f"{A}x"
-ANSWERS = {A: page("/x", "/1", "/2", B), X: page("/behind"), f"{A}1": page(), f"{A}2": page("/3"), f"{A}3": page()}
+ANSWERS = {
+    A: page("/x", "/1", "/2", B),
+    X: page("/behind"),
+    f"{A}1": page(),
+    f"{A}2": page("/3"),
+    f"{A}3": page(),
+}
 ANSWERS |= {B: page("/1"), f"{B}1": page()}
 
 
@@ -55,9 +63,13 @@ class Deaths:
 
 
 class Deadly:
-    """The fetcher port around another one; asked for the URL it dies before the answer, or before the request."""
+    """The fetcher port around another one; asked for the URL it dies before the answer, or
+    before the request.
+    """
 
-    def __init__(self, inner: Fetcher, url: str, die: Callable[[str], None], is_late: bool = True) -> None:
+    def __init__(
+        self, inner: Fetcher, url: str, die: Callable[[str], None], is_late: bool = True
+    ) -> None:
         self._inner, self._url, self._die, self._is_late = inner, url, die, is_late
 
     async def fetch(self, request: FetchRequest) -> Fetched:
@@ -72,7 +84,9 @@ class Deadly:
         await self._inner.close()
 
 
-def test_a_url_that_kills_the_worker_on_the_wire_is_requested_three_times_at_most(tmp_path: Path) -> None:
+def test_a_url_that_kills_the_worker_on_the_wire_is_requested_three_times_at_most(
+    tmp_path: Path,
+) -> None:
     crawl, web = scripted_crawl(tmp_path / "c", ANSWERS)
     deaths = Deaths(crawl)
     crawl.wrap = lambda inner: Deadly(inner, X, deaths.die)
@@ -81,7 +95,9 @@ def test_a_url_that_kills_the_worker_on_the_wire_is_requested_three_times_at_mos
     assert web.asked[X] == deaths.count <= 3
 
 
-def test_a_url_that_kills_the_worker_while_it_is_stored_is_requested_three_times_at_most(tmp_path: Path) -> None:
+def test_a_url_that_kills_the_worker_while_it_is_stored_is_requested_three_times_at_most(
+    tmp_path: Path,
+) -> None:
     crawl, web = scripted_crawl(tmp_path / "c", ANSWERS)
     deaths = Deaths(crawl)
 
@@ -119,7 +135,9 @@ def test_two_killers_are_both_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_late", [False, True])
-def test_a_robots_txt_that_kills_the_worker_costs_its_host_alone(is_late: bool, tmp_path: Path) -> None:
+def test_a_robots_txt_that_kills_the_worker_costs_its_host_alone(
+    is_late: bool, tmp_path: Path
+) -> None:
     crawl, web = scripted_crawl(tmp_path / "c", {**ANSWERS, f"{B}robots.txt": robots("")})
     deaths = Deaths(crawl)
     crawl.wrap = lambda inner: Deadly(inner, f"{B}robots.txt", deaths.die, is_late)
@@ -145,14 +163,20 @@ def test_innocent_urls_in_flight_at_a_crash_are_fetched_as_usual(tmp_path: Path)
 
     crawl.sinks = (sink,)
     assert deaths.live([A]) is End.FINISHED
-    assert all(outcomes(crawl)[url] == (UrlState.FETCHED, Reason.NONE) or outcomes(crawl)[url][1] is Reason.DUPLICATE for url in names)
+    assert all(
+        outcomes(crawl)[url] == (UrlState.FETCHED, Reason.NONE)
+        or outcomes(crawl)[url][1] is Reason.DUPLICATE
+        for url in names
+    )
     assert max(web.asked[url] for url in names) == 2
 
 
 def test_a_stop_among_suspects_ends_the_run_and_loses_none(tmp_path: Path) -> None:
     names = [f"http://h{n}.s{n}.example/" for n in range(10)]
     answers = {url: page(latency_s=5.0) for url in names} | {A: page(*names)}
-    crawl, _ = scripted_crawl(tmp_path / "c", answers, quick_config(limits=LimitSection(max_pages=4)))
+    crawl, _ = scripted_crawl(
+        tmp_path / "c", answers, quick_config(limits=LimitSection(max_pages=4))
+    )
     deaths = Deaths(crawl)
     once = []
 
@@ -173,7 +197,9 @@ def test_a_stop_among_suspects_ends_the_run_and_loses_none(tmp_path: Path) -> No
 def _x_failed_and_the_rest_is_there(crawl: VirtualCrawl) -> None:
     found = outcomes(crawl)
     assert found[X] == (UrlState.FAILED, Reason.CRASHED_WORKER)
-    assert {url for url, (state, _) in found.items() if state is UrlState.FETCHED} == set(ANSWERS) - {X}
+    assert {url for url, (state, _) in found.items() if state is UrlState.FETCHED} == set(
+        ANSWERS
+    ) - {X}
     assert {row.url for row in stored_rows(crawl.folder) if row.kind == 0} == set(ANSWERS) - {X}
     are_balanced(crawl)
     is_polite(crawl.log, crawl.config.politeness)

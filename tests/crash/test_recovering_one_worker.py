@@ -1,4 +1,6 @@
-"""A worker that died is recovered beside the others: what is theirs now is not touched, whatever its log says of earlier runs."""
+"""A worker that died is recovered beside the others: what is theirs now is not touched, whatever
+its log says of earlier runs.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from lycosa.kv.port import KeyValue, StoreLocked
 from lycosa.worker.recovery import recover_worker
 
 
-def test_a_partition_that_the_worker_owned_in_an_earlier_run_is_left_to_its_owner(tmp_path: Path) -> None:
+def test_a_partition_that_the_worker_owned_in_an_earlier_run_is_left_to_its_owner(
+    tmp_path: Path,
+) -> None:
     opened: dict[str, MemoryKeyValue] = {}
     others = table_folder(tmp_path, 4).name  # of worker 1 among three, of worker 0 among two
 

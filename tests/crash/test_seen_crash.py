@@ -1,4 +1,6 @@
-"""``kill -9`` while URL-seen saves: the file left is whole, and holds the commits up to its stamp and nothing else."""
+"""``kill -9`` while URL-seen saves: the file left is whole, and holds the commits up to its
+stamp and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ import pytest
 
 from lycosa.seen import BloomSeenUrls, SeenUrls, SortedSeenUrls
 
-# Commit n brings the hashes of seed n; every third commit brings none, so that only the stamp is written.
+# Commit n brings the hashes of seed n; every third commit brings none, so that only the stamp is
+# written.
 WRITER = """
 import sys
 from pathlib import Path
@@ -40,7 +43,9 @@ def _open(name: str, path: Path) -> SeenUrls:
 def test_kill_during_saves_leaves_a_whole_file(tmp_path: Path, name: str) -> None:
     chance, path, reached = random.Random(7), tmp_path / "f", 0
     for _ in range(3):
-        with subprocess.Popen([sys.executable, "-c", WRITER, name, str(path)], stdout=subprocess.PIPE, text=True) as writer:
+        with subprocess.Popen(
+            [sys.executable, "-c", WRITER, name, str(path)], stdout=subprocess.PIPE, text=True
+        ) as writer:
             assert writer.stdout is not None
             for _ in range(chance.randrange(5, 60)):
                 reached = int(writer.stdout.readline())

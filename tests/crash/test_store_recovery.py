@@ -1,4 +1,6 @@
-"""The store after a crash: everything committed is there, nothing else is, whatever was under way."""
+"""The store after a crash: everything committed is there, nothing else is, whatever was under
+way.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,29 @@ from warcio.archiveiterator import ArchiveIterator
 
 from judging import file_bytes
 from lycosa.config.sections import StoreSection
-from lycosa.store import ClosedSegment, JournalError, StoreDamaged, crawl_rows, layout, read_record, recover
+from lycosa.store import (
+    ClosedSegment,
+    JournalError,
+    StoreDamaged,
+    crawl_rows,
+    layout,
+    read_record,
+    recover,
+)
 from lycosa.store.closing import build_derived, give_final_names, lacking_files
 from lycosa.store.layout import stem_of
 from lycosa.store.reading import location_of
-from store_samples import INFO, START, capture, close_all, commit, digest, fetched, numbered, open_store
+from store_samples import (
+    INFO,
+    START,
+    capture,
+    close_all,
+    commit,
+    digest,
+    fetched,
+    numbered,
+    open_store,
+)
 
 OPEN = ".open"
 
@@ -46,7 +66,9 @@ def page_url(number: int) -> str:
 
 
 def with_uncommitted_tail(folder: Path) -> dict[str, int]:
-    """Two committed captures and two that were written and not committed; gives the committed lengths."""
+    """Two committed captures and two that were written and not committed; gives the committed
+    lengths.
+    """
     store = open_store(folder)
     for number in (1, 2):
         store.append(numbered(number))
@@ -74,7 +96,9 @@ def test_recovering_twice_changes_nothing_more(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["warc", "journal"])
-def test_a_file_shorter_than_its_commit_is_damage_and_nothing_is_changed(tmp_path: Path, kind: str) -> None:
+def test_a_file_shorter_than_its_commit_is_damage_and_nothing_is_changed(
+    tmp_path: Path, kind: str
+) -> None:
     lengths = with_uncommitted_tail(tmp_path)
     (name,) = [name for name in lengths if name.startswith(kind)]
     os.truncate(tmp_path / name, lengths[name] - 1)
@@ -82,7 +106,11 @@ def test_a_file_shorter_than_its_commit_is_damage_and_nothing_is_changed(tmp_pat
     with pytest.raises(StoreDamaged) as caught:
         recover(tmp_path, lengths)
     assert (caught.value.length, caught.value.committed) == (lengths[name] - 1, lengths[name])
-    assert name in str(caught.value) and str(lengths[name]) in str(caught.value) and str(lengths[name] - 1) in str(caught.value)
+    assert (
+        name in str(caught.value)
+        and str(lengths[name]) in str(caught.value)
+        and str(lengths[name] - 1) in str(caught.value)
+    )
     assert file_bytes(tmp_path) == before
 
 
@@ -135,7 +163,11 @@ def test_a_segment_of_other_settings_is_closed_and_a_new_one_begun(tmp_path: Pat
     store = open_store(tmp_path)
     store.append(numbered(1))
     commit(store)
-    other = open_store(tmp_path, seed=1, info=type(INFO)(crawl="test-crawl", software="lycosa/1", user_agent="other"))
+    other = open_store(
+        tmp_path,
+        seed=1,
+        info=type(INFO)(crawl="test-crawl", software="lycosa/1", user_agent="other"),
+    )
     other.append(numbered(2))
     assert len(close_all(other)) == 2
     assert len(list((tmp_path / "warc").glob("*.warc.gz"))) == 2
@@ -155,7 +187,9 @@ def test_segments_of_workers_that_are_no_more_are_closed(tmp_path: Path) -> None
 
 
 def closing_states(folder: Path, states: Path) -> tuple[dict[str, int], list[Path]]:
-    """The folder as it is at each point where closing a segment could be cut off, and the committed lengths."""
+    """The folder as it is at each point where closing a segment could be cut off, and the
+    committed lengths.
+    """
     store = open_store(folder)
     for number in range(20):
         store.append(numbered(number))
@@ -189,7 +223,15 @@ def closing_states(folder: Path, states: Path) -> tuple[dict[str, int], list[Pat
 def test_closing_that_was_cut_off_anywhere_is_finished_with_the_same_bytes(tmp_path: Path) -> None:
     lengths, states = closing_states(tmp_path / "crawl", tmp_path / "states")
     done = file_bytes(states[-1])
-    assert sorted(name.split("/")[0] for name in done) == ["cdxj", "journal", "links", "log", "pages", "text", "warc"]
+    assert sorted(name.split("/")[0] for name in done) == [
+        "cdxj",
+        "journal",
+        "links",
+        "log",
+        "pages",
+        "text",
+        "warc",
+    ]
     for state in states:
         recover(state, lengths)
         if state.name == "committed":  # nothing says that it was to be closed: it is continued
@@ -198,11 +240,17 @@ def test_closing_that_was_cut_off_anywhere_is_finished_with_the_same_bytes(tmp_p
         assert file_bytes(state) == done, state.name
 
 
-def test_closing_states_also_recover_when_a_later_commit_no_longer_names_the_segment(tmp_path: Path) -> None:
+def test_closing_states_also_recover_when_a_later_commit_no_longer_names_the_segment(
+    tmp_path: Path,
+) -> None:
     _, states = closing_states(tmp_path / "crawl", tmp_path / "states")
     done = file_bytes(states[-1])
     for state in states:
-        if state.name not in ("committed", "journal-renamed"):  # until both names are on disk, commits do name it
+        # until both names are on disk, commits do name it
+        if state.name not in (
+            "committed",
+            "journal-renamed",
+        ):
             recover(state, {})
             assert file_bytes(state) == done, state.name
 
@@ -284,11 +332,17 @@ def test_derived_files_whose_journal_is_gone_are_reported(tmp_path: Path) -> Non
     assert recover(tmp_path, {}).is_clean
     (tmp_path / "cdxj" / f"{closed.name}.cdxj").unlink()
     assert list(recover(tmp_path, {}).unbuildable) == [f"cdxj/{closed.name}.cdxj"]
-    assert [(each.file, "is gone" in each.reason) for each in lacking_files(tmp_path)] == [(f"cdxj/{closed.name}.cdxj", True)]
+    assert [(each.file, "is gone" in each.reason) for each in lacking_files(tmp_path)] == [
+        (f"cdxj/{closed.name}.cdxj", True)
+    ]
 
 
-@pytest.mark.parametrize(("text", "links"), [(False, False), (True, False), (False, True), (True, True)])
-def test_only_files_that_a_segment_was_to_have_are_reported_as_missing(tmp_path: Path, text: bool, links: bool) -> None:
+@pytest.mark.parametrize(
+    ("text", "links"), [(False, False), (True, False), (False, True), (True, True)]
+)
+def test_only_files_that_a_segment_was_to_have_are_reported_as_missing(
+    tmp_path: Path, text: bool, links: bool
+) -> None:
     store = open_store(tmp_path, section=StoreSection(text=text, links=links))
     store.append(numbered(1))
     commit(store)  # a frame of its own
@@ -298,16 +352,25 @@ def test_only_files_that_a_segment_was_to_have_are_reported_as_missing(tmp_path:
     wanted = ["cdxj", "pages", *(["links"] if links else []), *(["text"] if text else [])]
     for kind in wanted:
         (tmp_path / layout.file_name(kind, closed.name)).unlink()
-    assert [(each.file.split("/")[0], each.reason) for each in lacking_files(tmp_path)] == [(kind, "") for kind in wanted]
+    assert [(each.file.split("/")[0], each.reason) for each in lacking_files(tmp_path)] == [
+        (kind, "") for kind in wanted
+    ]
     journal = tmp_path / "journal" / f"{closed.name}.jsonl.zst"
     data = journal.read_bytes()
-    journal.write_bytes(data[:-40] + bytes(40))  # its head is whole, so it still says what the segment was to have
-    assert list(recover(tmp_path, {}).unbuildable) == [layout.file_name(kind, closed.name) for kind in wanted]
+    # its head is whole, so it still says what the segment was to have
+    journal.write_bytes(data[:-40] + bytes(40))
+    assert list(recover(tmp_path, {}).unbuildable) == [
+        layout.file_name(kind, closed.name) for kind in wanted
+    ]
     journal.unlink()
-    assert list(recover(tmp_path, {}).unbuildable) == [layout.file_name(kind, closed.name) for kind in wanted[:2]]
+    assert list(recover(tmp_path, {}).unbuildable) == [
+        layout.file_name(kind, closed.name) for kind in wanted[:2]
+    ]
 
 
-def test_a_damaged_journal_of_a_closed_segment_is_an_error_not_a_shorter_table(tmp_path: Path) -> None:
+def test_a_damaged_journal_of_a_closed_segment_is_an_error_not_a_shorter_table(
+    tmp_path: Path,
+) -> None:
     store = open_store(tmp_path)
     store.append(numbered(1))
     lengths = commit(store)
@@ -346,10 +409,14 @@ for number in range(first, first + 4000):
 
 
 def run_and_kill(folder: Path, first: int, commits: int) -> tuple[int, dict[str, int]]:
-    """Lets a process store captures until some commits were told, kills it, and gives the last one told."""
+    """Lets a process store captures until some commits were told, kills it, and gives the last
+    one told.
+    """
     tests = Path(__file__).parents[1]
     command = [sys.executable, "-c", CHILD, str(folder), str(first)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(tests)})
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(tests)}
+    )
     assert process.stdout is not None
     told = [process.stdout.readline() for _ in range(commits)]
     process.kill()
@@ -393,7 +460,9 @@ class History:
         recover(self.folder, self.lengths)
         assert recover(self.folder, self.lengths).is_clean
         assert sorted(urls(self.folder)) == sorted(self.committed)
-        self.store = open_store(self.folder, seed=self.runs, section=StoreSection(segment_bytes=100_000))
+        self.store = open_store(
+            self.folder, seed=self.runs, section=StoreSection(segment_bytes=100_000)
+        )
         self.fresh: list[str] = []
         self.closing: list[ClosedSegment] = []
         self.runs += 1
@@ -451,12 +520,14 @@ def test_any_history_of_writes_crashes_and_closings_keeps_exactly_what_was_commi
     history.finish(0)
     close_all(history.store)
     assert sorted(urls(history.folder)) == sorted(history.committed)
-    closed = sorted(path.name.removesuffix(".warc.gz") for path in (history.folder / "warc").glob("*"))
+    closed = sorted(
+        path.name.removesuffix(".warc.gz") for path in (history.folder / "warc").glob("*")
+    )
     for kind in ("journal", "cdxj", "pages", "links", "text"):
         assert sorted(stem_of(path) for path in (history.folder / kind).glob("*")) == closed
 
 
-# -- closed files ---------------------------------------------------------------------------------------------------
+# -- closed files
 
 
 def closed_store(folder: Path) -> Path:
@@ -471,7 +542,9 @@ def closed_store(folder: Path) -> Path:
 
 @pytest.mark.parametrize("kind", ["warc", "journal"])
 @pytest.mark.parametrize("by", [-1, 1])
-def test_a_closed_file_of_another_length_stops_the_start(tmp_path: Path, kind: str, by: int) -> None:
+def test_a_closed_file_of_another_length_stops_the_start(
+    tmp_path: Path, kind: str, by: int
+) -> None:
     closed_store(tmp_path)
     file = next((tmp_path / kind).iterdir())
     length = file.stat().st_size
@@ -479,7 +552,11 @@ def test_a_closed_file_of_another_length_stops_the_start(tmp_path: Path, kind: s
     before = file_bytes(tmp_path)
     with pytest.raises(StoreDamaged) as caught:
         recover(tmp_path, {})
-    assert (caught.value.path, caught.value.length, caught.value.committed) == (file, length + by, length)
+    assert (caught.value.path, caught.value.length, caught.value.committed) == (
+        file,
+        length + by,
+        length,
+    )
     assert file_bytes(tmp_path) == before
 
 

@@ -1,4 +1,6 @@
-"""A worker that takes a shard over from one that did not end in order: hold, suspects, careful start."""
+"""A worker that takes a shard over from one that did not end in order: hold, suspects, careful
+start.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +31,17 @@ def told(**changes: object) -> Callable[[Job], Job]:
 
 
 class Watched:
-    """The fetcher port around another one: counts what is in flight, and looks up what is committed when a request leaves."""
+    """The fetcher port around another one: counts what is in flight, and looks up what is
+    committed when a request leaves.
+    """
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self.in_flight = 0
         self.seen: list[tuple[float, int, bool]] = []
-        """Of each request: when it left, how many were in flight with it, whether a commit names it."""
+        """Of each request: when it left, how many were in flight with it, whether a commit names
+        it.
+        """
         self._tables: list[Callable[[bytes], bytes | None]] = []
 
     def around(self, inner: Fetcher) -> Fetcher:
@@ -66,7 +72,9 @@ def test_after_an_unclean_takeover_no_host_is_asked_before_the_hold_is_over(tmp_
     assert sum(state is UrlState.FETCHED for state, _ in outcomes(crawl).values()) == len(ANSWERS)
 
 
-def test_a_careful_start_sends_one_request_at_a_time_and_names_it_before_for_a_minute(tmp_path: Path) -> None:
+def test_a_careful_start_sends_one_request_at_a_time_and_names_it_before_for_a_minute(
+    tmp_path: Path,
+) -> None:
     hosts = [f"http://h{number}.s{number}.example/" for number in range(60)]
     answers = {f"{host}{name}": page(latency_s=2.0) for host in hosts for name in ("a", "b")}
     answers |= {host: page("/a", "/b", latency_s=2.0) for host in hosts}
@@ -92,7 +100,9 @@ def test_a_careful_minute_begins_when_the_hold_is_over(tmp_path: Path) -> None:
     assert {each[1:] for each in watched.seen if each[0] < 500.0 + MINUTE_S} == {(1, True)}
 
 
-def test_a_page_that_kills_machines_is_found_by_careful_starts_though_no_attempt_log_is_left(tmp_path: Path) -> None:
+def test_a_page_that_kills_machines_is_found_by_careful_starts_though_no_attempt_log_is_left(
+    tmp_path: Path,
+) -> None:
     crawl, web = scripted_crawl(tmp_path / "c", ANSWERS)
     deaths = Deaths(crawl)
     crawl.wrap = lambda inner: Deadly(inner, X, deaths.die)
@@ -121,6 +131,11 @@ def test_only_a_crash_accuses_what_was_in_flight(previous: PreviousEnd, tmp_path
     with pytest.raises(BaseException, match="crashed at fetch"):
         crawl.run([A])
     crawl.folder = crawl.folder.with_name("c-1")
-    assert crawl.run([A], meanwhile=lambda each: accused.append(each.worker._books.crashes.suspects())).end is End.FINISHED
+    assert (
+        crawl.run(
+            [A], meanwhile=lambda each: accused.append(each.worker._books.crashes.suspects())
+        ).end
+        is End.FINISHED
+    )
     assert (B in accused[0]) is (previous is PreviousEnd.CRASH)
     assert accused[0] == set() or previous is PreviousEnd.CRASH

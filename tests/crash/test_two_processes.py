@@ -1,4 +1,6 @@
-"""Two worker processes on two sites with equal bodies: the second site's pages are found to be duplicates, a kill in between or not."""
+"""Two worker processes on two sites with equal bodies: the second site's pages are found to be
+duplicates, a kill in between or not.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def sites() -> tuple[str, str]:
 
 
 class Twins:
-    """The first site links to the second from its last page alone, which takes three seconds, so that a commit lies in between."""
+    """The first site links to the second from its last page alone, which takes three seconds, so
+    that a commit lies in between.
+    """
 
     def __init__(self) -> None:
         self.first, self.second = sites()
@@ -41,7 +45,12 @@ class Twins:
         name, _, port = host.partition(":")
         if path == "":
             links = [*map(str, range(PAGES)), "last"]
-            return Response(200, HTML, f"<p>{name}{''.join(f'<a href=/{link}>x</a>' for link in links)}".encode(), 0.01)
+            return Response(
+                200,
+                HTML,
+                f"<p>{name}{''.join(f'<a href=/{link}>x</a>' for link in links)}".encode(),
+                0.01,
+            )
         if path == "last":
             body = f"<p>{name}<a href='http://{self.second}:{port}/'>next</a>"
             return Response(200, HTML, body.encode(), 3.0 if name == self.first else 0.01)
@@ -50,25 +59,47 @@ class Twins:
         return Response(404, HTML, b"<p>nothing", 0.01)
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds the processes of a crawl in /proc")
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="finds the processes of a crawl in /proc"
+)
 @pytest.mark.parametrize("kill", [False, True])
 async def test_two_processes_find_each_others_duplicates(kill: bool, tmp_path: Path) -> None:
     web, folder = Twins(), tmp_path / "c"
     async with SyntheticServer(web) as server:
         seed = f"http://{web.first}:{server.port}/"
-        options = ["--workers", "2", "--scope", "any", "--resolve", "*=127.0.0.1", *FAST, "--set", "parse.language=false", seed]
+        options = [
+            "--workers",
+            "2",
+            "--scope",
+            "any",
+            "--resolve",
+            "*=127.0.0.1",
+            *FAST,
+            "--set",
+            "parse.language=false",
+            seed,
+        ]
         running = RunningCrawl(folder, options, tmp_path / "log")
         if kill:
             await asyncio.to_thread(running.runs_until, lambda: len(server.log) > PAGES // 2)
             running.kill(Whom.WORKER)
         assert await asyncio.to_thread(running.finish, 60) == 0, (tmp_path / "log").read_text()
     rows = {row.url: row for row in crawl_rows(folder) if row.kind is FetchKind.PAGE}
-    assert len([row for row in crawl_rows(folder) if row.kind is FetchKind.PAGE]) == len(rows) == 2 * (PAGES + 2)
+    assert (
+        len([row for row in crawl_rows(folder) if row.kind is FetchKind.PAGE])
+        == len(rows)
+        == 2 * (PAGES + 2)
+    )
     for n in range(PAGES):
-        one, other = rows[f"http://{web.first}:{server.port}/{n}"], rows[f"http://{web.second}:{server.port}/{n}"]
+        one, other = (
+            rows[f"http://{web.first}:{server.port}/{n}"],
+            rows[f"http://{web.second}:{server.port}/{n}"],
+        )
         assert not one.revisit and other.revisit
         assert other.original is not None and other.original.record_id == one.record_id
-    assert [entry.record.reason for entry in read_folder(folder).urls()].count(Reason.DUPLICATE) == PAGES
+    assert [entry.record.reason for entry in read_folder(folder).urls()].count(
+        Reason.DUPLICATE
+    ) == PAGES
     report = audit(folder)
     assert report.is_clean, report.first_breaches()
 

@@ -1,8 +1,10 @@
-"""Seeded histories of crawls that die again and again: at commits, between their steps, at any turn of the loop.
+"""Seeded histories of crawls that die again and again: at commits, between their steps, at any turn
+of the loop.
 
-Each history crawls one synthetic web twice, undisturbed and with crashes, and must come to the same. A crash leaves what ``kill -9`` would
-leave: the folder as it is at that instant, and tables without what was not flushed. ``LYCOSA_SEEDS=200`` runs more histories; the seed of a
-failing one is in its name, and ``pytest -k 'seed-17]'`` repeats it.
+Each history crawls one synthetic web twice, undisturbed and with crashes, and must come to the
+same. A crash leaves what ``kill -9`` would leave: the folder as it is at that instant, and tables
+without what was not flushed. ``LYCOSA_SEEDS=200`` runs more histories; the seed of a failing one is
+in its name, and ``pytest -k 'seed-17]'`` repeats it.
 """
 
 from __future__ import annotations
@@ -55,9 +57,23 @@ POINTS = {  # how often each is reached in a run, about
     "after:offload": 60,
     "turn": 4000,
 }
-_SLOW = {"many-links", "many-attributes", "parser-bomb", "deep-nesting", "huge-title", "gzip-bomb", "br-bomb", "zstd-bomb", "endless-body"}
+_SLOW = {
+    "many-links",
+    "many-attributes",
+    "parser-bomb",
+    "deep-nesting",
+    "huge-title",
+    "gzip-bomb",
+    "br-bomb",
+    "zstd-bomb",
+    "endless-body",
+}
 _SLOW |= {"endless-chunks", "endless-headers", "huge-header-line"}
-HARMFUL = [each.value for each in Misbehaviour if each.outcome is not Outcome.ENDLESS and each.value not in _SLOW]
+HARMFUL = [
+    each.value
+    for each in Misbehaviour
+    if each.outcome is not Outcome.ENDLESS and each.value not in _SLOW
+]
 
 
 def web_of(seed: int) -> SyntheticWeb:
@@ -78,7 +94,16 @@ def web_of(seed: int) -> SyntheticWeb:
             error_rate=chance.choice((0.0, 0.1)),
             dead_hosts=0.1,
             robots=0.5,
-            robots_variants=("section", "wildcard", "delay", "closed", "redirect", "flaky", "redirect-loop", "absent"),
+            robots_variants=(
+                "section",
+                "wildcard",
+                "delay",
+                "closed",
+                "redirect",
+                "flaky",
+                "redirect-loop",
+                "absent",
+            ),
             misbehaviours=dict.fromkeys(chance.sample(HARMFUL, 6), 0.03),
         )
     )
@@ -95,7 +120,9 @@ def settings(seed: int) -> Config:
 
 
 class Tables:
-    """The partitions' tables over crashes: in memory, where a crash loses what was not flushed, or RocksDB, of which the files stay."""
+    """The partitions' tables over crashes: in memory, where a crash loses what was not flushed,
+    or RocksDB, of which the files stay.
+    """
 
     def __init__(self, is_rocks: bool) -> None:
         self.stores = MemoryStores()
@@ -104,7 +131,9 @@ class Tables:
         self.is_rocks = is_rocks
 
     def crash(self) -> None:
-        """Loses what is not flushed, after the folder was copied. RocksDB is closed before its files go, or it tries to flush on and on."""
+        """Loses what is not flushed, after the folder was copied. RocksDB is closed before its
+        files go, or it tries to flush on and on.
+        """
         self.stores.crash()
         for table in self._open:
             table.close()
@@ -119,9 +148,13 @@ class Tables:
 
 
 class Death(Faults):
-    """Copies the folder at the instant of the crash: what happens to it while the harness winds up is not part of the history."""
+    """Copies the folder at the instant of the crash: what happens to it while the harness winds
+    up is not part of the history.
+    """
 
-    def __init__(self, crawl: VirtualCrawl, image: Path, chance: random.Random, point: str, at: int) -> None:
+    def __init__(
+        self, crawl: VirtualCrawl, image: Path, chance: random.Random, point: str, at: int
+    ) -> None:
         super().__init__(chance, crash_at=at, crash_point=point)
         self._crawl, self._image = crawl, image
 
@@ -141,7 +174,9 @@ class History:
     def __init__(self, seed: int, path: Path, is_rocks: bool = False) -> None:
         self.tables = Tables(is_rocks)
         self.web = web_of(seed)
-        self.crawl = VirtualCrawl(new_folder(path / "crawl-0"), self.web, settings(seed), self.tables)
+        self.crawl = VirtualCrawl(
+            new_folder(path / "crawl-0"), self.web, settings(seed), self.tables
+        )
         self.crashes: list[str] = []
         self._chance = random.Random(seed)
         self._path = path
@@ -152,7 +187,9 @@ class History:
         while len(self.crashes) < most:
             point = chance.choice(list(POINTS))
             image = self._path / f"crawl-{len(self.crashes) + 1}"
-            death = Death(self.crawl, image, chance, point, chance.randint(1, max(POINTS[point] // 2, 1)))
+            death = Death(
+                self.crawl, image, chance, point, chance.randint(1, max(POINTS[point] // 2, 1))
+            )
             try:
                 self.run(death)
                 return
@@ -175,7 +212,9 @@ class History:
 
 
 def _audit(folder: Path) -> None:
-    """The audit, which knows nothing of this harness, finds the folder of a dead or finished crawl in order."""
+    """The audit, which knows nothing of this harness, finds the folder of a dead or finished
+    crawl in order.
+    """
     report = audit(folder)
     assert report.is_clean, report.first_breaches()
 
@@ -200,12 +239,17 @@ def ends(crawl: VirtualCrawl) -> dict[str, UrlState]:
 
 
 @pytest.mark.parametrize("seed", SEEDS, ids=lambda seed: f"seed-{seed}")
-def test_a_crawl_that_dies_often_comes_to_the_same_as_one_that_does_not(seed: int, tmp_path: Path) -> None:
+def test_a_crawl_that_dies_often_comes_to_the_same_as_one_that_does_not(
+    seed: int, tmp_path: Path
+) -> None:
     reference = undisturbed(seed, tmp_path / "undisturbed")
     history = History(seed, tmp_path, is_rocks=seed % 4 == 3)
     history.live()
     crawl = history.crawl
-    print(f"seed {seed}: {len(crawl.log)} requests, {len(set(asked(crawl.log)))} URLs, crashes: {'; '.join(history.crashes)}")
+    print(
+        f"seed {seed}: {len(crawl.log)} requests, {len(set(asked(crawl.log)))} URLs, crashes:"
+        f" {'; '.join(history.crashes)}"
+    )
     assert ends(crawl) == ends(reference)
     are_balanced(crawl)
     is_polite(crawl.log, crawl.config.politeness)
@@ -219,8 +263,12 @@ def test_a_crawl_that_dies_often_comes_to_the_same_as_one_that_does_not(seed: in
 
 
 def test_after_the_log_was_dropped_the_tables_hold_what_it_held(tmp_path: Path) -> None:
-    """So many commits that tables are flushed and files of the log dropped on the way; the crash comes some commits later."""
-    web = SyntheticWeb(WebPlan(seed=1, hosts=16, pages=28, cross_links=0.3, page_bytes=500, links=6))
+    """So many commits that tables are flushed and files of the log dropped on the way; the crash
+    comes some commits later.
+    """
+    web = SyntheticWeb(
+        WebPlan(seed=1, hosts=16, pages=28, cross_links=0.3, page_bytes=500, links=6)
+    )
     config = msgspec.structs.replace(settings(1), store=StoreSection(commit_s=0.05))
     tables = Tables(is_rocks=False)
     crawl = VirtualCrawl(new_folder(tmp_path / "crawl"), web, config, tables)
@@ -249,11 +297,20 @@ def test_one_seed_gives_one_history_crashes_included(tmp_path: Path) -> None:
         (tmp_path / str(attempt)).mkdir()
         history = History(5, tmp_path / str(attempt))
         history.live()
-        told.append((history.crashes, [(each.start, each.end, each.host, each.path, each.status) for each in history.crawl.log.exchanges]))
+        told.append(
+            (
+                history.crashes,
+                [
+                    (each.start, each.end, each.host, each.path, each.status)
+                    for each in history.crawl.log.exchanges
+                ],
+            )
+        )
         files.append(file_bytes(history.crawl.folder))
     assert told[0] == told[1]
     assert told[0][0]
     assert files[0].keys() == files[1].keys()
     differing = {name for name, content in files[0].items() if content != files[1][name]}
-    # Both begin with a number that is drawn, so that what an older file left behind is never taken for their own.
+    # Both begin with a number that is drawn, so that what an older file left behind is never taken
+    # for their own.
     assert {name.split("-")[0] for name in differing} <= {"log/commit", "state/addresses"}

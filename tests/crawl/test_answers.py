@@ -20,7 +20,7 @@ from scripted import HTML, Names, error, first, moved, page, robots, scripted_cr
 A, B, C = "http://a.example/", "http://b.example/", "http://c.test/"
 
 
-# -- redirects ------------------------------------------------------------------------------------------------------
+# -- redirects
 
 
 def test_a_chain_of_redirects_is_followed_to_its_end(tmp_path: Path) -> None:
@@ -33,9 +33,16 @@ def test_a_chain_of_redirects_is_followed_to_its_end(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("sent", "asked_for"),
-    [(b"/n\xc3\xa9w", "/n%C3%A9w"), (b"/n\xe9w", "/n%E9w"), (b"/?q=\xe6\x97\xa5", "/?q=%E6%97%A5"), (b"/\xff%20\xfe", "/%FF%20%FE")],
+    [
+        (b"/n\xc3\xa9w", "/n%C3%A9w"),
+        (b"/n\xe9w", "/n%E9w"),
+        (b"/?q=\xe6\x97\xa5", "/?q=%E6%97%A5"),
+        (b"/\xff%20\xfe", "/%FF%20%FE"),
+    ],
 )
-def test_a_redirect_that_was_not_escaped_is_asked_for_with_its_own_bytes(tmp_path: Path, sent: bytes, asked_for: str) -> None:
+def test_a_redirect_that_was_not_escaped_is_asked_for_with_its_own_bytes(
+    tmp_path: Path, sent: bytes, asked_for: str
+) -> None:
     target = A.rstrip("/") + asked_for
     crawl, _ = scripted_crawl(tmp_path / "c", {A: moved(sent.decode("latin-1")), target: page()})
     crawl.run([A])
@@ -55,7 +62,13 @@ def test_a_longer_chain_of_redirects_ends_as_a_dead_letter(tmp_path: Path) -> No
 
 def test_redirects_in_a_circle_end(tmp_path: Path) -> None:
     crawl, web = scripted_crawl(
-        tmp_path / "c", {A: page("/x", "/self"), f"{A}x": moved("/y"), f"{A}y": moved("/x"), f"{A}self": moved("/self")}
+        tmp_path / "c",
+        {
+            A: page("/x", "/self"),
+            f"{A}x": moved("/y"),
+            f"{A}y": moved("/x"),
+            f"{A}self": moved("/self"),
+        },
     )
     assert crawl.run([A]).end is End.FINISHED
     assert max(web.asked.values()) == 1
@@ -64,7 +77,11 @@ def test_redirects_in_a_circle_end(tmp_path: Path) -> None:
 
 def test_the_target_of_a_seeds_redirect_joins_the_scope(tmp_path: Path) -> None:
     config = quick_config(scope=ScopeSection(rule=ScopeRule.HOST))
-    crawl, _ = scripted_crawl(tmp_path / "c", {A: moved(B), B: moved(C), C: page("/more", A, B + "no"), f"{C}more": page()}, config)
+    crawl, _ = scripted_crawl(
+        tmp_path / "c",
+        {A: moved(B), B: moved(C), C: page("/more", A, B + "no"), f"{C}more": page()},
+        config,
+    )
     crawl.run([A])
     assert set(asked(crawl.log)) == {A, B, C, f"{C}more", f"{B}no"}
 
@@ -93,7 +110,10 @@ def test_the_joined_scope_outlives_the_run(tmp_path: Path) -> None:
     assert f"{B}later" in asked(crawl.log)
 
 
-@pytest.mark.parametrize("location", ["", "http://", "ftp://a.example/", "javascript:alert(1)", "http://a.example:99999/"])
+@pytest.mark.parametrize(
+    "location",
+    ["", "http://", "ftp://a.example/", "javascript:alert(1)", "http://a.example:99999/"],
+)
 def test_a_redirect_to_nowhere_is_a_dead_letter(location: str, tmp_path: Path) -> None:
     crawl, web = scripted_crawl(tmp_path / "c", {A: page("/x"), f"{A}x": moved(location)})
     crawl.run([A])
@@ -102,11 +122,13 @@ def test_a_redirect_to_nowhere_is_a_dead_letter(location: str, tmp_path: Path) -
     are_balanced(crawl)
 
 
-# -- errors and waits -----------------------------------------------------------------------------------------------
+# -- errors and waits
 
 
 def test_a_passing_error_is_tried_again_until_it_passes(tmp_path: Path) -> None:
-    crawl, web = scripted_crawl(tmp_path / "c", {A: page("/x"), f"{A}x": first(3, error(500), page())})
+    crawl, web = scripted_crawl(
+        tmp_path / "c", {A: page("/x"), f"{A}x": first(3, error(500), page())}
+    )
     crawl.run([A])
     assert web.asked[f"{A}x"] == 4
     assert outcomes(crawl)[f"{A}x"] == (UrlState.FETCHED, Reason.NONE)
@@ -121,12 +143,27 @@ def test_an_error_that_stays_is_a_dead_letter_and_stored(tmp_path: Path) -> None
 
 
 def test_what_is_not_parsed_has_a_media_type_too(tmp_path: Path) -> None:
-    answers = {A: page("/x", "/old"), f"{A}x": error(404), f"{A}old": Response(301, [("Location", "/new"), HTML], b"<p>moved", 0.05)}
-    crawl, _ = scripted_crawl(tmp_path / "c", {**answers, f"{A}robots.txt": robots("User-agent: *"), f"{A}new": page()})
+    answers = {
+        A: page("/x", "/old"),
+        f"{A}x": error(404),
+        f"{A}old": Response(301, [("Location", "/new"), HTML], b"<p>moved", 0.05),
+    }
+    crawl, _ = scripted_crawl(
+        tmp_path / "c", {**answers, f"{A}robots.txt": robots("User-agent: *"), f"{A}new": page()}
+    )
     crawl.run([A])
-    found = {row.url.removeprefix(A): (row.status, row.media_type_detected) for row in stored_rows(crawl.folder)}
+    found = {
+        row.url.removeprefix(A): (row.status, row.media_type_detected)
+        for row in stored_rows(crawl.folder)
+    }
     html = "text/html"
-    assert found == {"robots.txt": (200, "text/plain"), "": (200, html), "x": (404, html), "old": (301, html), "new": (200, html)}
+    assert found == {
+        "robots.txt": (200, "text/plain"),
+        "": (200, html),
+        "x": (404, html),
+        "old": (301, html),
+        "new": (200, html),
+    }
 
 
 def test_missing_pages_are_asked_for_once(tmp_path: Path) -> None:
@@ -137,16 +174,25 @@ def test_missing_pages_are_asked_for_once(tmp_path: Path) -> None:
 
 
 def test_retry_after_is_kept_for_the_whole_host(tmp_path: Path) -> None:
-    answers = {A: page("/x", "/y"), f"{A}x": first(1, error(429, ("Retry-After", "120")), page()), f"{A}y": page()}
+    answers = {
+        A: page("/x", "/y"),
+        f"{A}x": first(1, error(429, ("Retry-After", "120")), page()),
+        f"{A}y": page(),
+    }
     crawl, _ = scripted_crawl(tmp_path / "c", answers)
     crawl.run([A])
     waits = crawl.log.gaps("a.example")
     assert max(waits) >= 120
-    assert outcomes(crawl)[f"{A}x"][0] is UrlState.FETCHED and outcomes(crawl)[f"{A}y"][0] is UrlState.FETCHED
+    assert (
+        outcomes(crawl)[f"{A}x"][0] is UrlState.FETCHED
+        and outcomes(crawl)[f"{A}y"][0] is UrlState.FETCHED
+    )
 
 
 def test_a_refusal_without_words_backs_off_and_doubles(tmp_path: Path) -> None:
-    crawl, web = scripted_crawl(tmp_path / "c", {A: page("/x"), f"{A}x": first(2, error(429), page())})
+    crawl, web = scripted_crawl(
+        tmp_path / "c", {A: page("/x"), f"{A}x": first(2, error(429), page())}
+    )
     crawl.run([A])
     waits = sorted(crawl.log.gaps("a.example"))
     assert web.asked[f"{A}x"] == 3
@@ -154,7 +200,11 @@ def test_a_refusal_without_words_backs_off_and_doubles(tmp_path: Path) -> None:
 
 
 def test_a_wait_beyond_the_finish_is_reported_and_kept_for_the_next_run(tmp_path: Path) -> None:
-    answers = {A: page("/x", "/y"), f"{A}x": first(1, error(503, ("Retry-After", "7200")), page()), f"{A}y": page()}
+    answers = {
+        A: page("/x", "/y"),
+        f"{A}x": first(1, error(503, ("Retry-After", "7200")), page()),
+        f"{A}y": page(),
+    }
     crawl, _ = scripted_crawl(tmp_path / "c", answers)
     run = crawl.run([A])
     assert run.end is End.FINISHED and run.duration_s < 30
@@ -170,7 +220,9 @@ def test_a_wait_beyond_the_finish_is_reported_and_kept_for_the_next_run(tmp_path
 
 def test_a_host_that_does_not_answer_is_retired_and_a_seed_brings_it_back(tmp_path: Path) -> None:
     names = Names({"b.example": Reason.DNS_NO_SUCH_NAME})
-    crawl, _ = scripted_crawl(tmp_path / "c", {A: page(B, f"{B}x"), B: page(), f"{B}x": page()}, names=names)
+    crawl, _ = scripted_crawl(
+        tmp_path / "c", {A: page(B, f"{B}x"), B: page(), f"{B}x": page()}, names=names
+    )
     crawl.run([A])
     assert are_balanced(crawl).of(UrlState.RETIRED) == 2
     names.known.clear()
@@ -181,7 +233,9 @@ def test_a_host_that_does_not_answer_is_retired_and_a_seed_brings_it_back(tmp_pa
 
 def test_a_new_seed_brings_a_retired_host_back(tmp_path: Path) -> None:
     names = Names({"b.example": Reason.DNS_NO_SUCH_NAME})
-    crawl, _ = scripted_crawl(tmp_path / "c", {A: page(B), B: page(), f"{B}new": page()}, names=names)
+    crawl, _ = scripted_crawl(
+        tmp_path / "c", {A: page(B), B: page(), f"{B}new": page()}, names=names
+    )
     crawl.run([A])
     names.known.clear()
     crawl.now += 3600
@@ -198,7 +252,9 @@ def test_a_name_that_fails_for_a_while_is_asked_again(tmp_path: Path) -> None:
 
 
 def test_links_found_while_the_hosts_only_url_is_in_the_parser_are_fetched(tmp_path: Path) -> None:
-    """The host leaves the workbench with its last URL leased; what is found then lines it up again."""
+    """The host leaves the workbench with its last URL leased; what is found then lines it up
+    again.
+    """
     answers = {A: page(B), B: page(f"{A}x", latency_s=5.0), f"{A}x": page(f"{B}y"), f"{B}y": page()}
     crawl, _ = scripted_crawl(tmp_path / "c", answers)
     crawl.run([A, B])
@@ -206,16 +262,22 @@ def test_links_found_while_the_hosts_only_url_is_in_the_parser_are_fetched(tmp_p
     are_balanced(crawl)
 
 
-# -- content --------------------------------------------------------------------------------------------------------
+# -- content
 
 
 def test_the_same_body_is_stored_once_and_then_pointed_at(tmp_path: Path) -> None:
-    crawl, _ = scripted_crawl(tmp_path / "c", {A: page("/x", "/y"), f"{A}x": page(text="same"), f"{A}y": page(text="same")})
+    crawl, _ = scripted_crawl(
+        tmp_path / "c",
+        {A: page("/x", "/y"), f"{A}x": page(text="same"), f"{A}y": page(text="same")},
+    )
     crawl.run([A])
     rows = {row.url: row for row in stored_rows(crawl.folder)}
     kinds = sorted(rows[A + name].revisit for name in ("x", "y"))
     assert kinds == ["", "identical-payload-digest"]
-    assert sorted(outcomes(crawl)[A + name][1] for name in ("x", "y")) == [Reason.NONE, Reason.DUPLICATE]
+    assert sorted(outcomes(crawl)[A + name][1] for name in ("x", "y")) == [
+        Reason.NONE,
+        Reason.DUPLICATE,
+    ]
 
 
 def test_a_page_that_did_not_change_in_a_week_becomes_a_revisit(tmp_path: Path) -> None:
@@ -225,17 +287,27 @@ def test_a_page_that_did_not_change_in_a_week_becomes_a_revisit(tmp_path: Path) 
             return Response(304, [("ETag", '"1"')])
         return page("/x", headers=[("ETag", '"1"')])
 
-    crawl, web = scripted_crawl(tmp_path / "c", {A: answer, f"{A}x": lambda earlier, _: page(text=f"version {earlier}")})
+    crawl, web = scripted_crawl(
+        tmp_path / "c", {A: answer, f"{A}x": lambda earlier, _: page(text=f"version {earlier}")}
+    )
     crawl.run([A])
     crawl.now += 8 * 86400
     run = crawl.run()
     assert run.end is End.FINISHED
     assert (web.asked[A], web.asked[f"{A}x"]) == (2, 2)
     rows = [row for row in stored_rows(crawl.folder) if row.kind is FetchKind.PAGE]
-    assert [(row.fetch_number, row.status, row.revisit) for row in rows if row.url == A] == [(1, 200, ""), (2, 304, "server-not-modified")]
-    assert [(row.fetch_number, row.revisit) for row in rows if row.url == f"{A}x"] == [(1, ""), (2, "")]
+    assert [(row.fetch_number, row.status, row.revisit) for row in rows if row.url == A] == [
+        (1, 200, ""),
+        (2, 304, "server-not-modified"),
+    ]
+    assert [(row.fetch_number, row.revisit) for row in rows if row.url == f"{A}x"] == [
+        (1, ""),
+        (2, ""),
+    ]
     original = next(row for row in rows if row.url == A and row.revisit).original
-    assert original is not None and original.record_id == next(row.record_id for row in rows if row.url == A and not row.revisit)
+    assert original is not None and original.record_id == next(
+        row.record_id for row in rows if row.url == A and not row.revisit
+    )
     assert outcomes(crawl)[A] == (UrlState.FETCHED, Reason.NOT_MODIFIED)
     are_balanced(crawl)
 
@@ -245,9 +317,15 @@ def test_an_unchanged_duplicate_points_at_the_capture_that_has_its_body(tmp_path
 
     def answer(earlier: int, headers: object) -> Response:
         assert isinstance(headers, dict)
-        return Response(304, [("ETag", '"1"')]) if headers.get("if-none-match") == '"1"' else page(text="same", headers=[("ETag", '"1"')])
+        return (
+            Response(304, [("ETag", '"1"')])
+            if headers.get("if-none-match") == '"1"'
+            else page(text="same", headers=[("ETag", '"1"')])
+        )
 
-    crawl, web = scripted_crawl(tmp_path / "c", {A: page("/x", "/y"), f"{A}x": answer, f"{A}y": answer})
+    crawl, web = scripted_crawl(
+        tmp_path / "c", {A: page("/x", "/y"), f"{A}x": answer, f"{A}y": answer}
+    )
     crawl.run([A])
     for _ in range(2):
         crawl.now += 30 * 86400
@@ -255,8 +333,13 @@ def test_an_unchanged_duplicate_points_at_the_capture_that_has_its_body(tmp_path
     rows = [row for row in stored_rows(crawl.folder) if row.url in (f"{A}x", f"{A}y")]
     (stored,) = [row for row in rows if not row.revisit]
     assert {web.asked[f"{A}x"], web.asked[f"{A}y"]} == {3}
-    assert sorted(row.revisit for row in rows if row is not stored) == ["identical-payload-digest"] + ["server-not-modified"] * 4
-    assert {row.original for row in rows if row.revisit} == {Original(stored.url, stored.date_us, stored.record_id)}
+    assert (
+        sorted(row.revisit for row in rows if row is not stored)
+        == ["identical-payload-digest"] + ["server-not-modified"] * 4
+    )
+    assert {row.original for row in rows if row.revisit} == {
+        Original(stored.url, stored.date_us, stored.record_id)
+    }
 
 
 def test_a_month_of_refetching_asks_less_where_less_changes(tmp_path: Path) -> None:
@@ -275,11 +358,14 @@ def test_a_month_of_refetching_asks_less_where_less_changes(tmp_path: Path) -> N
     stored_rows(crawl.folder)
 
 
-# -- robots.txt -----------------------------------------------------------------------------------------------------
+# -- robots.txt
 
 
 def test_nothing_is_asked_of_a_host_whose_robots_txt_cannot_be_had(tmp_path: Path) -> None:
-    crawl, web = scripted_crawl(tmp_path / "c", {A: page("/x"), f"{A}robots.txt": first(3, error(500), robots("")), f"{A}x": page()})
+    crawl, web = scripted_crawl(
+        tmp_path / "c",
+        {A: page("/x"), f"{A}robots.txt": first(3, error(500), robots("")), f"{A}x": page()},
+    )
     crawl.run([A])
     assert web.asked[f"{A}robots.txt"] == 4
     assert set(asked(crawl.log)) == {A, f"{A}x"}
@@ -289,7 +375,9 @@ def test_nothing_is_asked_of_a_host_whose_robots_txt_cannot_be_had(tmp_path: Pat
 
 def test_a_crawl_delay_holds_from_the_robots_txt_that_asks_for_it(tmp_path: Path) -> None:
     lines = "User-agent: *\nCrawl-delay: 5"
-    crawl, _ = scripted_crawl(tmp_path / "c", {A: page("/x"), f"{A}x": page(), f"{A}robots.txt": robots(lines)})
+    crawl, _ = scripted_crawl(
+        tmp_path / "c", {A: page("/x"), f"{A}x": page(), f"{A}robots.txt": robots(lines)}
+    )
     crawl.run([A])
     gaps = crawl.log.gaps("a.example")
     assert len(gaps) == 2 and min(gaps) >= 5
@@ -306,14 +394,21 @@ def test_a_robots_txt_that_fails_for_long_leaves_the_urls_waiting(tmp_path: Path
 
 
 def test_robots_txt_may_stand_on_another_host(tmp_path: Path) -> None:
-    answers = {A: page("/no", "/yes"), f"{A}robots.txt": moved(f"{B}r"), f"{B}r": robots("User-agent: *\nDisallow: /no"), f"{A}yes": page()}
+    answers = {
+        A: page("/no", "/yes"),
+        f"{A}robots.txt": moved(f"{B}r"),
+        f"{B}r": robots("User-agent: *\nDisallow: /no"),
+        f"{A}yes": page(),
+    }
     crawl, _ = scripted_crawl(tmp_path / "c", answers)
     crawl.run([A])
     assert set(asked(crawl.log)) == {A, f"{A}yes", f"{B}r"}
     assert outcomes(crawl)[f"{A}no"] == (UrlState.REFUSED, Reason.ROBOTS_DISALLOWED)
 
 
-def test_two_hosts_whose_robots_txt_point_at_each_other_do_not_wait_for_ever(tmp_path: Path) -> None:
+def test_two_hosts_whose_robots_txt_point_at_each_other_do_not_wait_for_ever(
+    tmp_path: Path,
+) -> None:
     answers = {
         A: page(),
         B: page(),
@@ -331,7 +426,9 @@ def test_two_hosts_whose_robots_txt_point_at_each_other_do_not_wait_for_ever(tmp
 
 def test_a_ring_of_hosts_borrows_without_pressing_anyone(tmp_path: Path) -> None:
     names = [f"http://h{n}.s{n}.example/" for n in range(6)]
-    answers = {f"{url}robots.txt": moved(f"{names[(n + 1) % 6]}robots.txt") for n, url in enumerate(names)}
+    answers = {
+        f"{url}robots.txt": moved(f"{names[(n + 1) % 6]}robots.txt") for n, url in enumerate(names)
+    }
     crawl, _ = scripted_crawl(tmp_path / "c", {**answers, **{url: page(*names) for url in names}})
     run = crawl.run(names)
     assert run.end is End.FINISHED
@@ -340,12 +437,18 @@ def test_a_ring_of_hosts_borrows_without_pressing_anyone(tmp_path: Path) -> None
 
 
 def test_a_host_that_is_asked_for_anothers_robots_txt_keeps_its_own_delay(tmp_path: Path) -> None:
-    """Many hosts send us to one for their robots.txt, while it is crawled itself, and across a restart."""
+    """Many hosts send us to one for their robots.txt, while it is crawled itself, and across a
+    restart.
+    """
     names = [f"http://h{n}.s{n}.example/" for n in range(8)]
     answers = {f"{url}robots.txt": moved(f"{A}r{n}") for n, url in enumerate(names)}
     pages = {f"{A}{n}": page() for n in range(20)}
     config = quick_config()
-    crawl, _ = scripted_crawl(tmp_path / "c", {**answers, **{url: page() for url in names}, **pages, A: page(*pages)}, config)
+    crawl, _ = scripted_crawl(
+        tmp_path / "c",
+        {**answers, **{url: page() for url in names}, **pages, A: page(*pages)},
+        config,
+    )
     crawl.run([A, *names[:4]], meanwhile=lambda assembled: stop_after(assembled, 6.0))
     crawl.run(names[4:])
     assert set(asked(crawl.log)) >= {A, *names, *pages}
@@ -358,7 +461,9 @@ def stop_after(assembled: object, seconds: float) -> None:
     asyncio.get_running_loop().call_later(seconds, assembled.worker.stop)  # type: ignore[attr-defined]
 
 
-def test_a_host_asked_to_wait_for_hours_does_not_hold_up_whose_robots_txt_it_has(tmp_path: Path) -> None:
+def test_a_host_asked_to_wait_for_hours_does_not_hold_up_whose_robots_txt_it_has(
+    tmp_path: Path,
+) -> None:
     answers = {
         B: error(429, ("Retry-After", "20000")),
         A: page(),
@@ -380,15 +485,21 @@ def test_a_host_asked_to_wait_for_hours_does_not_hold_up_whose_robots_txt_it_has
     ],
 )
 def test_no_robots_txt_stops_a_crawl(lines: str, tmp_path: Path) -> None:
-    crawl, _ = scripted_crawl(tmp_path / "c", {A: page("/x"), f"{A}x": page(), f"{A}robots.txt": robots(lines)})
+    crawl, _ = scripted_crawl(
+        tmp_path / "c", {A: page("/x"), f"{A}x": page(), f"{A}robots.txt": robots(lines)}
+    )
     assert crawl.run([A]).end is End.FINISHED
     assert {A, f"{A}x"} <= set(asked(crawl.log))
 
 
-@pytest.mark.parametrize("location", ["", "http://[", "ftp://x.example/", "/robots.txt", "http://nowhere.test/"])
+@pytest.mark.parametrize(
+    "location", ["", "http://[", "ftp://x.example/", "/robots.txt", "http://nowhere.test/"]
+)
 def test_no_redirect_of_a_robots_txt_stops_a_crawl(location: str, tmp_path: Path) -> None:
     names = Names({"nowhere.test": Reason.DNS_NO_SUCH_NAME})
-    crawl, web = scripted_crawl(tmp_path / "c", {A: page(), f"{A}robots.txt": moved(location)}, names=names)
+    crawl, web = scripted_crawl(
+        tmp_path / "c", {A: page(), f"{A}robots.txt": moved(location)}, names=names
+    )
     assert crawl.run([A]).end is End.FINISHED
     assert web.asked[f"{A}robots.txt"] <= 6
     are_balanced(crawl)
@@ -397,7 +508,12 @@ def test_no_redirect_of_a_robots_txt_stops_a_crawl(location: str, tmp_path: Path
 def test_disallowed_urls_are_refused_in_bulk_without_a_request(tmp_path: Path) -> None:
     links = [f"/no/{n}" for n in range(1500)]
     crawl, _ = scripted_crawl(
-        tmp_path / "c", {A: page(*links, "/yes"), f"{A}yes": page(), f"{A}robots.txt": robots("User-agent: *\nDisallow: /no/")}
+        tmp_path / "c",
+        {
+            A: page(*links, "/yes"),
+            f"{A}yes": page(),
+            f"{A}robots.txt": robots("User-agent: *\nDisallow: /no/"),
+        },
     )
     run = crawl.run([A])
     assert set(asked(crawl.log)) == {A, f"{A}yes"}
@@ -409,21 +525,33 @@ def test_a_sitemap_on_another_host_is_read_when_it_is_in_scope(tmp_path: Path) -
     sitemap = Response(
         200,
         [("Content-Type", "application/xml")],
-        b'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>http://a.example/hidden</loc></url></urlset>',
+        b"<urlset"
+        b' xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>http://a.example/hidden</loc></url></urlset>',
     )
-    answers = {A: page(), f"{A}robots.txt": robots(f"Sitemap: {B}map.xml"), f"{B}map.xml": sitemap, f"{A}hidden": page()}
+    answers = {
+        A: page(),
+        f"{A}robots.txt": robots(f"Sitemap: {B}map.xml"),
+        f"{B}map.xml": sitemap,
+        f"{A}hidden": page(),
+    }
     crawl, _ = scripted_crawl(tmp_path / "c", answers)
     crawl.run([A])
     assert set(asked(crawl.log)) == {A, f"{B}map.xml", f"{A}hidden"}
 
 
-# -- hosts and addresses --------------------------------------------------------------------------------------------
+# -- hosts and addresses
 
 
 def test_hosts_of_one_address_share_its_delay_and_slots(tmp_path: Path) -> None:
     names = [f"h{n}.s{n}.example" for n in range(12)]
-    answers = {f"http://{name}/{path}": page("/1", "/2", latency_s=3.0) for name in names for path in ("", "1", "2")}
-    crawl, _ = scripted_crawl(tmp_path / "c", answers, names=Names({name: ["198.18.9.9"] for name in names}))
+    answers = {
+        f"http://{name}/{path}": page("/1", "/2", latency_s=3.0)
+        for name in names
+        for path in ("", "1", "2")
+    }
+    crawl, _ = scripted_crawl(
+        tmp_path / "c", answers, names=Names({name: ["198.18.9.9"] for name in names})
+    )
     crawl.run([f"http://{name}/" for name in names])
     assert set(asked(crawl.log)) == set(answers)
     is_polite(crawl.log, crawl.config.politeness)
@@ -434,7 +562,9 @@ def test_a_small_workbench_of_hosts_that_wait_does_not_starve_the_others(tmp_pat
     """Hosts that were asked to wait for hours must not keep their places."""
     waiting = [f"http://h{n}.s{n}.example/" for n in range(4)]
     free = [f"http://h{n}.s{n}.example/" for n in range(4, 12)]
-    answers = {url: first(1, error(429, ("Retry-After", "20000")), page()) for url in waiting} | {url: page() for url in free}
+    answers = {url: first(1, error(429, ("Retry-After", "20000")), page()) for url in waiting} | {
+        url: page() for url in free
+    }
     config = quick_config(frontier=FrontierSection(partitions=3, bands=4, head=6, workbench=4))
     crawl, _ = scripted_crawl(tmp_path / "c", answers, config)
     run = crawl.run([*waiting, *free])
@@ -442,7 +572,9 @@ def test_a_small_workbench_of_hosts_that_wait_does_not_starve_the_others(tmp_pat
     assert run.end is End.FINISHED and run.duration_s < 1000
 
 
-def test_hosts_found_while_the_workbench_is_full_of_waiting_ones_are_fetched_at_once(tmp_path: Path) -> None:
+def test_hosts_found_while_the_workbench_is_full_of_waiting_ones_are_fetched_at_once(
+    tmp_path: Path,
+) -> None:
     """The bench is full of hosts that wait for hours before the others are known."""
     waiting = [f"http://h{n}.s{n}.example/" for n in range(4)]
     free = [f"http://h{n}.s{n}.example/" for n in range(4, 24)]
@@ -460,9 +592,14 @@ def test_hosts_found_while_the_workbench_is_full_of_waiting_ones_are_fetched_at_
     is_polite(crawl.log, config.politeness)
 
 
-def test_more_waiting_hosts_than_the_workbench_holds_do_not_keep_a_crawl_from_its_end(tmp_path: Path) -> None:
+def test_more_waiting_hosts_than_the_workbench_holds_do_not_keep_a_crawl_from_its_end(
+    tmp_path: Path,
+) -> None:
     waiting = [f"http://h{n}.s{n}.example/" for n in range(12)]
-    answers = {url: first(1, error(429, ("Retry-After", str(5000 + 10 * n))), page()) for n, url in enumerate(waiting)}
+    answers = {
+        url: first(1, error(429, ("Retry-After", str(5000 + 10 * n))), page())
+        for n, url in enumerate(waiting)
+    }
     config = quick_config(frontier=FrontierSection(partitions=3, bands=4, head=6, workbench=4))
     crawl, _ = scripted_crawl(tmp_path / "c", answers, config)
     run = crawl.run(waiting)
@@ -478,7 +615,11 @@ def test_more_waiting_hosts_than_the_workbench_holds_do_not_keep_a_crawl_from_it
 
 def test_dead_letters_take_their_tries_and_their_waits(tmp_path: Path) -> None:
     config = quick_config(retry=RetrySection(tries=3, first_s=40.0))
-    crawl, web = scripted_crawl(tmp_path / "c", {A: page("/x"), f"{A}x": Response(200, [HTML], b"", behaviour="closes-at-once")}, config)
+    crawl, web = scripted_crawl(
+        tmp_path / "c",
+        {A: page("/x"), f"{A}x": Response(200, [HTML], b"", behaviour="closes-at-once")},
+        config,
+    )
     crawl.run([A])
     starts = [each.start for each in crawl.log.exchanges if each.path == "/x"]
     assert len(starts) == web.asked[f"{A}x"] == 3

@@ -19,6 +19,12 @@ SMALL = {
 
 @pytest.mark.parametrize("name", SMALL)
 def test_a_benchmark_runs_on_a_small_input(name: str) -> None:
-    done = subprocess.run([sys.executable, "-m", f"bench.{name}", *SMALL[name]], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-m", f"bench.{name}", *SMALL[name]],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout

@@ -1,4 +1,6 @@
-"""Budgets that shape a broad crawl: what a site may take grows with the sites that link to it, and nothing is lost on the way."""
+"""Budgets that shape a broad crawl: what a site may take grows with the sites that link to it,
+and nothing is lost on the way.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,17 @@ from pathlib import Path
 import pytest
 
 import crawling
-from judging import are_balanced, asked, host_states, hosts_of, is_balanced, is_polite, outcomes, quick_config, tables
+from judging import (
+    are_balanced,
+    asked,
+    host_states,
+    hosts_of,
+    is_balanced,
+    is_polite,
+    outcomes,
+    quick_config,
+    tables,
+)
 from lycosa.admit.linking import linking_sites
 from lycosa.config.sections import BudgetSection
 from lycosa.folder.names import table_folder
@@ -29,13 +41,17 @@ B, C, D = "http://b.test/", "http://c.test/", "http://d.test/"
 
 def big_site(pages: int = 12) -> dict[str, Answer]:
     """A site whose first page links to all others, which link back and forth within it."""
-    return {A: page(*[f"/{n}" for n in range(pages)])} | {f"{A}{n}": page("/", f"/{(n + 1) % pages}") for n in range(pages)}
+    return {A: page(*[f"/{n}" for n in range(pages)])} | {
+        f"{A}{n}": page("/", f"/{(n + 1) % pages}") for n in range(pages)
+    }
 
 
 def linking(crawl: VirtualCrawl, site: str) -> int:
     """How many sites link to one, by the committed state of whoever owns it."""
     with tables(crawl) as opened:
-        records = [record for table in opened if (record := table.get(linking_key(site))) is not None]
+        records = [
+            record for table in opened if (record := table.get(linking_key(site))) is not None
+        ]
     assert len(records) <= 1
     return linking_sites(records[0]) if records else 0
 
@@ -47,8 +63,12 @@ def captured(crawl: VirtualCrawl, host: str) -> int:
 STAR = BudgetSection(site_pages=4, pages_per_linking_site=3, park_s=300.0)
 
 
-def test_a_parked_site_gains_pages_when_others_link_to_it_later_and_nothing_is_lost(tmp_path: Path) -> None:
-    """B and C answer slowly, so the site is parked before they link to it; D links to a page of it that is known since long."""
+def test_a_parked_site_gains_pages_when_others_link_to_it_later_and_nothing_is_lost(
+    tmp_path: Path,
+) -> None:
+    """B and C answer slowly, so the site is parked before they link to it; D links to a page of
+    it that is known since long.
+    """
     answers = big_site() | {B: page(A, latency_s=20.0), C: page(f"{A}3", latency_s=22.0)}
     answers |= {D: page(f"{D}1", latency_s=20.0), f"{D}1": page(f"{A}5", latency_s=25.0)}
     crawl, _ = scripted_crawl(tmp_path / "c", answers, quick_config(budgets=STAR))
@@ -61,12 +81,18 @@ def test_a_parked_site_gains_pages_when_others_link_to_it_later_and_nothing_is_l
     is_polite(crawl.log, crawl.config.politeness)
 
 
-def test_what_is_beyond_the_grown_budget_stays_parked_until_the_budget_is_raised(tmp_path: Path) -> None:
+def test_what_is_beyond_the_grown_budget_stays_parked_until_the_budget_is_raised(
+    tmp_path: Path,
+) -> None:
     answers = big_site() | {B: page(A, latency_s=20.0)}
     crawl, _ = scripted_crawl(tmp_path / "c", answers, quick_config(budgets=STAR))
     crawl.run([A, B])
     counters = are_balanced(crawl)
-    assert (captured(crawl, "a.example"), counters.of(UrlState.PARKED), counters.hosts_parked) == (7, 6, 1)
+    assert (captured(crawl, "a.example"), counters.of(UrlState.PARKED), counters.hosts_parked) == (
+        7,
+        6,
+        1,
+    )
     host = host_states(crawl)["a.example"]
     assert (host.state, host.reason) == (HostState.PARKED, Reason.SITE_PAGE_BUDGET)
     assert host.detail == "budgets.site_pages = 7 of 7 (4 and 3 for each of 1 linking sites)"
@@ -78,8 +104,13 @@ def test_what_is_beyond_the_grown_budget_stays_parked_until_the_budget_is_raised
 
 
 def test_links_within_a_site_earn_nothing_and_a_site_counts_once(tmp_path: Path) -> None:
-    """Subdomains of the site itself, redirects to it, and a site that links from many pages and hosts."""
-    answers = big_site() | {"http://sub.a.example/": page(A), "http://farm.b.test/": page(A, f"{A}1")}
+    """Subdomains of the site itself, redirects to it, and a site that links from many pages and
+    hosts.
+    """
+    answers = big_site() | {
+        "http://sub.a.example/": page(A),
+        "http://farm.b.test/": page(A, f"{A}1"),
+    }
     answers |= {f"http://h{n}.b.test/": page(f"{A}{n}") for n in range(4)} | {C: moved(A)}
     crawl, _ = scripted_crawl(tmp_path / "c", answers, quick_config())
     crawl.config = quick_config(budgets=BudgetSection(site_pages=100, pages_per_linking_site=1))
@@ -92,18 +123,26 @@ def test_a_link_to_a_page_that_was_met_a_moment_ago_still_counts(tmp_path: Path)
     """All link to the same page: the memory of what was met lately must not swallow who links."""
     names = [f"http://s{n}.test/" for n in range(30)]
     answers = {A: page()} | {url: page(A) for url in names}
-    crawl, _ = scripted_crawl(tmp_path / "c", answers, quick_config(budgets=BudgetSection(site_pages=1, pages_per_linking_site=1)))
+    crawl, _ = scripted_crawl(
+        tmp_path / "c",
+        answers,
+        quick_config(budgets=BudgetSection(site_pages=1, pages_per_linking_site=1)),
+    )
     crawl.run([A, *names])
     assert linking(crawl, "a.example") == 30
 
 
 def test_who_links_is_not_kept_unless_it_earns_pages(tmp_path: Path) -> None:
-    crawl, _ = scripted_crawl(tmp_path / "c", big_site() | {B: page(A)}, quick_config(budgets=BudgetSection(site_pages=5)))
+    crawl, _ = scripted_crawl(
+        tmp_path / "c", big_site() | {B: page(A)}, quick_config(budgets=BudgetSection(site_pages=5))
+    )
     crawl.run([A, B])
     assert linking(crawl, "a.example") == 0
 
 
-def test_a_parked_host_is_looked_at_again_at_doubling_intervals_that_begin_anew_after_a_page(tmp_path: Path) -> None:
+def test_a_parked_host_is_looked_at_again_at_doubling_intervals_that_begin_anew_after_a_page(
+    tmp_path: Path,
+) -> None:
     budgets = BudgetSection(site_pages=4, pages_per_linking_site=3, park_s=1000.0)
     crawl, web = scripted_crawl(tmp_path / "c", big_site(), quick_config(budgets=budgets))
     parked_at = 0.0
@@ -127,38 +166,67 @@ def test_a_parked_host_is_looked_at_again_at_doubling_intervals_that_begin_anew_
 @pytest.mark.parametrize("seed", range(3))
 def test_crashes_neither_lose_nor_double_what_linking_sites_earn(seed: int, tmp_path: Path) -> None:
     names = [f"http://s{n}.test/" for n in range(12)]
-    answers = {A: crawling.page(*[f"/{n}" for n in range(40)])} | {f"{A}{n}": crawling.page() for n in range(40)}
+    answers = {A: crawling.page(*[f"/{n}" for n in range(40)])} | {
+        f"{A}{n}": crawling.page() for n in range(40)
+    }
     answers |= {url: crawling.page(f"{A}{n}", A) for n, url in enumerate(names)}
     web, chance, folder = crawling.Pages(answers), random.Random(seed), tmp_path / "c"
-    config = quick_config(seed=seed, budgets=BudgetSection(site_pages=4, pages_per_linking_site=2, park_s=300.0))
+    config = quick_config(
+        seed=seed, budgets=BudgetSection(site_pages=4, pages_per_linking_site=2, park_s=300.0)
+    )
     crashes = 0
     for run in range(8):
         faults = Faults(chance, crash_at=chance.randrange(20, 250)) if run < 5 else None
-        crashes += crawling.crawl_folder(folder, web, [A, *names], config, start=run * 90_000.0, faults=faults) is None
+        crashes += (
+            crawling.crawl_folder(
+                folder, web, [A, *names], config, start=run * 90_000.0, faults=faults
+            )
+            is None
+        )
     assert crashes >= 2
     opened = [rocks_opener(8 << 20, 4 << 20)(table_folder(folder, number)) for number in range(3)]
     try:
         for table in opened:
             is_balanced(table)
-        record = next(record for table in opened if (record := table.get(linking_key("a.example"))) is not None)
+        record = next(
+            record
+            for table in opened
+            if (record := table.get(linking_key("a.example"))) is not None
+        )
         assert linking_sites(record) == 12
-        assert sum(host.usage.pages for table in opened for host in hosts_of(table).values() if host.host == "a.example") == 4 + 12 * 2
+        assert (
+            sum(
+                host.usage.pages
+                for table in opened
+                for host in hosts_of(table).values()
+                if host.host == "a.example"
+            )
+            == 4 + 12 * 2
+        )
     finally:
         for table in opened:
             table.close()
 
 
-# -- hosts of a site ------------------------------------------------------------------------------------------------
+# -- hosts of a site
 
 
-def test_a_site_is_visited_at_as_many_hosts_as_it_may_have_and_the_others_wait(tmp_path: Path) -> None:
+def test_a_site_is_visited_at_as_many_hosts_as_it_may_have_and_the_others_wait(
+    tmp_path: Path,
+) -> None:
     hosts = [f"http://h{n}.a.example/" for n in range(9)]
-    answers: dict[str, Answer] = {url: page("/x", *hosts) for url in hosts} | {f"{url}x": page() for url in hosts} | {B: page(*hosts)}
+    answers: dict[str, Answer] = (
+        {url: page("/x", *hosts) for url in hosts}
+        | {f"{url}x": page() for url in hosts}
+        | {B: page(*hosts)}
+    )
     config = quick_config(budgets=BudgetSection(site_hosts=3, park_s=1000.0))
     crawl, _ = scripted_crawl(tmp_path / "c", answers, config)
     crawl.run([hosts[0], B])
     states = host_states(crawl)
-    visited = {name for name, host in states.items() if name.endswith("a.example") and host.usage.pages}
+    visited = {
+        name for name, host in states.items() if name.endswith("a.example") and host.usage.pages
+    }
     assert len(visited) == 3 and "h0.a.example" in visited
     assert {url.split("/")[2] for url in crawl.log.urls()} == visited | {"b.test"}
     waiting = [host for name, host in states.items() if name not in visited and name != "b.test"]
@@ -170,7 +238,10 @@ def test_a_site_is_visited_at_as_many_hosts_as_it_may_have_and_the_others_wait(t
     crawl.config = quick_config(budgets=BudgetSection(site_hosts=5, park_s=1000.0))
     crawl.now += 90_000
     crawl.run()
-    assert sum(host.usage.pages > 0 for name, host in host_states(crawl).items() if name != "b.test") == 5
+    assert (
+        sum(host.usage.pages > 0 for name, host in host_states(crawl).items() if name != "b.test")
+        == 5
+    )
     crawl.config = quick_config()
     crawl.now += 90_000
     crawl.run()
@@ -180,6 +251,10 @@ def test_a_site_is_visited_at_as_many_hosts_as_it_may_have_and_the_others_wait(t
 
 def test_hosts_of_other_sites_do_not_count(tmp_path: Path) -> None:
     hosts = [f"http://www.s{n}.example/" for n in range(6)]
-    crawl, _ = scripted_crawl(tmp_path / "c", {url: page() for url in hosts}, quick_config(budgets=BudgetSection(site_hosts=1)))
+    crawl, _ = scripted_crawl(
+        tmp_path / "c",
+        {url: page() for url in hosts},
+        quick_config(budgets=BudgetSection(site_hosts=1)),
+    )
     crawl.run(hosts)
     assert set(asked(crawl.log)) == set(hosts)

@@ -1,4 +1,6 @@
-"""``lycosa crawl`` as a process: its end, its output when nobody reads it, signals, dead seeds among living ones."""
+"""``lycosa crawl`` as a process: its end, its output when nobody reads it, signals, dead seeds
+among living ones.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,22 @@ from lycosa.folder.run_cost import read_costs
 from lycosa.synthetic import SyntheticWeb, WebPlan
 from serving import served
 
-QUICK = ["--delay", "0s", "--set", "politeness.adaptive_factor=0", "--set", "politeness.address_delay_s=0"]
-LOOPBACK = ["--resolve", "*=127.0.0.1", "--allow-address", "127.0.0.0/8", "--contact", "test@example.org"]
+QUICK = [
+    "--delay",
+    "0s",
+    "--set",
+    "politeness.adaptive_factor=0",
+    "--set",
+    "politeness.address_delay_s=0",
+]
+LOOPBACK = [
+    "--resolve",
+    "*=127.0.0.1",
+    "--allow-address",
+    "127.0.0.0/8",
+    "--contact",
+    "test@example.org",
+]
 WEB = SyntheticWeb(WebPlan(hosts=1, pages=6, distribution="fixed"))
 
 
@@ -28,7 +44,18 @@ def port() -> Iterator[int]:
 
 
 def command(folder: Path, port: int, *arguments: str) -> list[str]:
-    return [sys.executable, "-m", "lycosa", "crawl", WEB.seed_url(port=port), "--dir", str(folder), *QUICK, *LOOPBACK, *arguments]
+    return [
+        sys.executable,
+        "-m",
+        "lycosa",
+        "crawl",
+        WEB.seed_url(port=port),
+        "--dir",
+        str(folder),
+        *QUICK,
+        *LOOPBACK,
+        *arguments,
+    ]
 
 
 def test_a_limit_at_the_last_page_is_a_finish(tmp_path: Path, port: int) -> None:
@@ -36,7 +63,10 @@ def test_a_limit_at_the_last_page_is_a_finish(tmp_path: Path, port: int) -> None
     found = json.loads(done.stdout)
     assert (done.returncode, found["end"], "none" in found["reasons"]) == (0, "finished", False)
     (cost,) = read_costs(tmp_path / "a")
-    assert (cost.captured, cost.captures, cost.requests, cost.hosts) == (found["captures"],) * 2 + (found["requests"], 1)
+    assert (cost.captured, cost.captures, cost.requests, cost.hosts) == (found["captures"],) * 2 + (
+        found["requests"],
+        1,
+    )
     assert 0 < cost.worker_cpu_s < cost.cpu_s and 0 < cost.start_cpu_s <= cost.cpu_s
     limit = ["--max-pages", str(found["captures"]), "--json"]
     done = subprocess.run(command(tmp_path / "b", port, *limit), capture_output=True, text=True)
@@ -44,7 +74,9 @@ def test_a_limit_at_the_last_page_is_a_finish(tmp_path: Path, port: int) -> None
 
 
 def test_a_crawl_that_nobody_reads_ends_with_its_own_code(tmp_path: Path, port: int) -> None:
-    with subprocess.Popen(command(tmp_path / "c", port), stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as running:
+    with subprocess.Popen(
+        command(tmp_path / "c", port), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as running:
         assert running.stdout is not None
         assert running.stdout.readline().startswith(b"crawling into")
         running.stdout.close()
@@ -53,18 +85,29 @@ def test_a_crawl_that_nobody_reads_ends_with_its_own_code(tmp_path: Path, port: 
     assert json.loads(done.stdout)["states"]["queued"] == 0
 
 
-def test_a_refused_seed_among_good_ones_is_told_and_the_crawl_goes_on(tmp_path: Path, port: int) -> None:
+def test_a_refused_seed_among_good_ones_is_told_and_the_crawl_goes_on(
+    tmp_path: Path, port: int
+) -> None:
     seeds = tmp_path / "seeds.txt"
     seeds.write_text("mailto:a@example.org # not a page\n")
-    done = subprocess.run(command(tmp_path / "d", port, "--seeds", str(seeds)), capture_output=True, text=True)
+    done = subprocess.run(
+        command(tmp_path / "d", port, "--seeds", str(seeds)), capture_output=True, text=True
+    )
     assert done.returncode == ExitCode.FINISHED
-    assert f"lycosa: {seeds}:1: seed refused: mailto:a@example.org: not a URL that can be crawled" in done.stderr
+    assert (
+        f"lycosa: {seeds}:1: seed refused: mailto:a@example.org: not a URL that can be crawled"
+        in done.stderr
+    )
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
-def test_a_crawl_that_is_asked_to_end_does_so_in_order(tmp_path: Path, port: int, number: signal.Signals) -> None:
+def test_a_crawl_that_is_asked_to_end_does_so_in_order(
+    tmp_path: Path, port: int, number: signal.Signals
+) -> None:
     slow = command(tmp_path / "e", port, "--delay", "1h")
-    with subprocess.Popen(slow, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+    with subprocess.Popen(
+        slow, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
         assert running.stderr is not None
         assert running.stderr.readline().startswith("crawling into")
         running.send_signal(number)
@@ -75,7 +118,9 @@ def test_a_crawl_that_is_asked_to_end_does_so_in_order(tmp_path: Path, port: int
 
 def test_a_crawl_under_nohup_stays(tmp_path: Path, port: int) -> None:
     ignored = ["nohup", *command(tmp_path / "f", port)]
-    with subprocess.Popen(ignored, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+    with subprocess.Popen(
+        ignored, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
         assert running.stderr is not None
         assert running.stderr.readline().startswith("crawling into")
         running.send_signal(signal.SIGHUP)
@@ -86,6 +131,8 @@ def test_a_crawl_under_nohup_stays(tmp_path: Path, port: int) -> None:
 def test_a_seed_of_a_dead_port_is_told_with_what_to_do(tmp_path: Path, port: int) -> None:
     dead = "http://dead.example:9/"
     once = ["--set", "retry.host_failures=1", "--set", "retry.tries=1"]
-    done = subprocess.run(command(tmp_path / "g", port, dead, *once), capture_output=True, text=True)
+    done = subprocess.run(
+        command(tmp_path / "g", port, dead, *once), capture_output=True, text=True
+    )
     assert done.returncode == ExitCode.FINISHED
     assert f"lycosa: {dead}: " in done.stderr and "check the port" in done.stderr

@@ -1,4 +1,6 @@
-"""Errands: where robots.txt redirects to another host, only the owner of that host sends it requests, one at a time and after its delay."""
+"""Errands: where robots.txt redirects to another host, only the owner of that host sends it
+requests, one at a time and after its delay.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from judging import are_balanced, asked, host_states, hosts_of, is_polite, outcomes, quick_config, stored_rows, tables
+from judging import (
+    are_balanced,
+    asked,
+    host_states,
+    hosts_of,
+    is_polite,
+    outcomes,
+    quick_config,
+    stored_rows,
+    tables,
+)
 from lycosa.config.sections import Config, FrontierSection, PolitenessSection, RobotsSection
 from lycosa.exchange import ExchangeError, Parcel
 from lycosa.frontier.errand_queue import MOST_WAITING
@@ -63,7 +75,9 @@ def hub_requests(crawl: VirtualCrawl) -> list[str]:
 def judge(crawl: VirtualCrawl, web: dict[str, WebAnswer], number: int) -> None:
     """Every host was fetched by its own rules, nobody too fast, and nothing is left open."""
     found = outcomes(crawl)
-    assert {url for url, (state, _) in found.items() if state is UrlState.REFUSED} == {f"{url}no" for url in askers(number)}
+    assert {url for url, (state, _) in found.items() if state is UrlState.REFUSED} == {
+        f"{url}no" for url in askers(number)
+    }
     fetched = {url for url, (state, _) in found.items() if state is UrlState.FETCHED}
     assert fetched >= {*askers(number), *(f"{url}yes" for url in askers(number))}
     is_polite(crawl.log, crawl.config.politeness)
@@ -73,7 +87,9 @@ def judge(crawl: VirtualCrawl, web: dict[str, WebAnswer], number: int) -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4])
-def test_a_hub_of_robots_txt_is_asked_once_at_a_time_and_after_its_delay(workers: int, tmp_path: Path) -> None:
+def test_a_hub_of_robots_txt_is_asked_once_at_a_time_and_after_its_delay(
+    workers: int, tmp_path: Path
+) -> None:
     """24 hosts, a delay of 5 s, and a hub that needs 2 s for an answer."""
     cache = SharedCache(16 << 20, 16 << 20)
     opened: list[RocksKeyValue] = []
@@ -88,7 +104,10 @@ def test_a_hub_of_robots_txt_is_asked_once_at_a_time_and_after_its_delay(workers
     crawl.open_table = open_table
     run_workers(crawl, workers, askers(24))
     gaps = crawl.log.gaps("hub.test")
-    print(f"{workers} workers: {len(gaps) + 1} requests to the hub, {sum(gap < 5 for gap in gaps)} short gaps, least {min(gaps):.3f} s")
+    print(
+        f"{workers} workers: {len(gaps) + 1} requests to the hub, {sum(gap < 5 for gap in gaps)}"
+        f" short gaps, least {min(gaps):.3f} s"
+    )
     assert len(gaps) == 23 and min(gaps) >= 5.0
     judge(crawl, web, 24)
     report = audit(crawl.folder)
@@ -122,10 +141,16 @@ def test_a_file_that_was_requested_for_others_is_the_hosts_own_as_well(tmp_path:
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4])
-def test_hosts_whose_robots_txt_redirect_in_a_ring_do_not_wait_for_each_other(workers: int, tmp_path: Path) -> None:
+def test_hosts_whose_robots_txt_redirect_in_a_ring_do_not_wait_for_each_other(
+    workers: int, tmp_path: Path
+) -> None:
     names = askers(9)
-    answers: dict[str, WebAnswer] = {f"{url}robots.txt": moved(f"{names[(n + 1) % 9]}robots.txt") for n, url in enumerate(names)}
-    crawl, _ = scripted_crawl(tmp_path / "c", {**answers, **{url: page() for url in names}}, settings(1.0))
+    answers: dict[str, WebAnswer] = {
+        f"{url}robots.txt": moved(f"{names[(n + 1) % 9]}robots.txt") for n, url in enumerate(names)
+    }
+    crawl, _ = scripted_crawl(
+        tmp_path / "c", {**answers, **{url: page() for url in names}}, settings(1.0)
+    )
     run_workers(crawl, workers, names)
     assert set(asked(crawl.log)) == set(names)
     assert all(state.last_error is Reason.NONE for state in host_states(crawl).values())
@@ -143,13 +168,17 @@ def test_at_most_five_redirects_are_followed_across_workers(workers: int, tmp_pa
 
     for hops, state in ((5, UrlState.REFUSED), (6, UrlState.FETCHED)):
         folder = tmp_path / f"{hops}"
-        crawl, _ = scripted_crawl(folder, {**chain(hops), "http://a.example/": page()}, settings(1.0))
+        crawl, _ = scripted_crawl(
+            folder, {**chain(hops), "http://a.example/": page()}, settings(1.0)
+        )
         run_workers(crawl, workers, ["http://a.example/"])
         assert outcomes(crawl)["http://a.example/"][0] is state
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_what_waits_at_one_host_is_bounded_and_those_refused_ask_again(workers: int, tmp_path: Path) -> None:
+def test_what_waits_at_one_host_is_bounded_and_those_refused_ask_again(
+    workers: int, tmp_path: Path
+) -> None:
     most = 0
 
     def watch(assembled: Assembled) -> None:
@@ -164,7 +193,9 @@ def test_what_waits_at_one_host_is_bounded_and_those_refused_ask_again(workers: 
 
     number = MOST_WAITING + 40
     web = hub_web(number, latency_s=0.05)
-    crawl, _ = scripted_crawl(tmp_path / "c", web, settings(1.0, robots=RobotsSection(retry_s=30.0)))
+    crawl, _ = scripted_crawl(
+        tmp_path / "c", web, settings(1.0, robots=RobotsSection(retry_s=30.0))
+    )
     run_workers(crawl, workers, askers(number), meanwhile=watch)
     assert 0.9 * MOST_WAITING < most <= MOST_WAITING
     judge(crawl, web, number)
@@ -172,27 +203,44 @@ def test_what_waits_at_one_host_is_bounded_and_those_refused_ask_again(workers: 
 
 def test_a_hub_with_urls_of_its_own_gives_errands_every_second_turn(tmp_path: Path) -> None:
     pages = {f"{HUB}{n}": page() for n in range(30)}
-    web = {**hub_web(12, latency_s=0.05), HUB: page(*pages), f"{HUB}robots.txt": robots("User-agent: *\nDisallow: /r"), **pages}
+    web = {
+        **hub_web(12, latency_s=0.05),
+        HUB: page(*pages),
+        f"{HUB}robots.txt": robots("User-agent: *\nDisallow: /r"),
+        **pages,
+    }
     crawl, _ = scripted_crawl(tmp_path / "c", web, settings(1.0))
     run_workers(crawl, 2, [HUB, *askers(12)])
     judge(crawl, web, 12)
-    order = "".join("e" if path.startswith("/r") and path != "/robots.txt" else "p" for path in hub_requests(crawl))
+    order = "".join(
+        "e" if path.startswith("/r") and path != "/robots.txt" else "p"
+        for path in hub_requests(crawl)
+    )
     assert "ee" not in order.rstrip("e"), order
     assert order.count("e") == 12, "its own robots.txt does not judge what it is asked for others"
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_host_that_rests_for_long_counts_as_unreachable_until_its_answer_comes(workers: int, tmp_path: Path) -> None:
+def test_a_host_that_rests_for_long_counts_as_unreachable_until_its_answer_comes(
+    workers: int, tmp_path: Path
+) -> None:
     """The answer comes two hours later, and is taken."""
     web = {**hub_web(2), HUB: first(1, error(429, ("Retry-After", "7200")), page())}
-    crawl, _ = scripted_crawl(tmp_path / "c", web, settings(1.0, robots=RobotsSection(retry_s=86_000.0)))
+    crawl, _ = scripted_crawl(
+        tmp_path / "c", web, settings(1.0, robots=RobotsSection(retry_s=86_000.0))
+    )
     web_late = "http://late.test/"
     crawl.answers.answers |= {web_late: page(*askers(2), latency_s=10.0)}  # type: ignore[attr-defined]
     run_workers(crawl, workers, [HUB, web_late])
     assert crawl.now < 3600, "the crawl does not wait for it"
     states = [host_states(crawl)[url[7:-1]] for url in askers(2)]
-    assert [(each.state, each.reason) for each in states] == [(HostState.SNOOZED, Reason.ROBOTS_UNREACHABLE)] * 2
-    assert all(question.is_late for each in states for question in each.questions) and "its host rests" in states[0].detail
+    assert [(each.state, each.reason) for each in states] == [
+        (HostState.SNOOZED, Reason.ROBOTS_UNREACHABLE)
+    ] * 2
+    assert (
+        all(question.is_late for each in states for question in each.questions)
+        and "its host rests" in states[0].detail
+    )
     crawl.now = 7300.0
     run_workers(crawl, workers, [])
     judge(crawl, web, 2)
@@ -240,7 +288,12 @@ def test_no_question_is_lost_when_workers_die(seed: int, tmp_path: Path) -> None
     for _ in range(6):
         image = tmp_path / "image"
         try:
-            run_workers(crawl, chance.choice((1, 2, 4)), askers(12), Death(crawl, image, chance.randrange(50, 900)))
+            run_workers(
+                crawl,
+                chance.choice((1, 2, 4)),
+                askers(12),
+                Death(crawl, image, chance.randrange(50, 900)),
+            )
         except Crash:
             deaths += 1
             stores.crash()
@@ -271,11 +324,15 @@ def test_an_answer_without_its_question_is_ignored(tmp_path: Path) -> None:
     crawl.run(askers(1), meanwhile=repeat)
     judge(crawl, hub_web(1), 1)
     (answer,) = seen
-    assert answer.record_id in {row.record_id for row in stored_rows(crawl.folder) if row.kind is FetchKind.ROBOTS}
+    assert answer.record_id in {
+        row.record_id for row in stored_rows(crawl.folder) if row.kind is FetchKind.ROBOTS
+    }
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_target_that_gives_no_answer_makes_robots_txt_unreachable(workers: int, tmp_path: Path) -> None:
+def test_a_target_that_gives_no_answer_makes_robots_txt_unreachable(
+    workers: int, tmp_path: Path
+) -> None:
     web: dict[str, WebAnswer] = {
         "http://a.example/": page(),
         "http://a.example/robots.txt": moved("http://nowhere.test/r"),
@@ -283,21 +340,42 @@ def test_a_target_that_gives_no_answer_makes_robots_txt_unreachable(workers: int
         "http://b.example/robots.txt": moved("http://ill.test/r"),
         "http://ill.test/r": first(2, error(500), robots("")),
     }
-    crawl, _ = scripted_crawl(tmp_path / "c", web, settings(1.0), Names({"nowhere.test": Reason.DNS_NO_SUCH_NAME}))
+    crawl, _ = scripted_crawl(
+        tmp_path / "c", web, settings(1.0), Names({"nowhere.test": Reason.DNS_NO_SUCH_NAME})
+    )
     run_workers(crawl, workers, ["http://a.example/", "http://b.example/"])
-    assert asked(crawl.log).count("http://b.example/") == 1 and "http://a.example/" not in asked(crawl.log)
+    assert asked(crawl.log).count("http://b.example/") == 1 and "http://a.example/" not in asked(
+        crawl.log
+    )
     assert "nowhere.test" in host_states(crawl)["a.example"].detail
     counters = are_balanced(crawl)
     with tables(crawl) as opened:
-        assert counters.hosts == sum(len(hosts_of(table)) for table in opened), "hosts that were only met by an errand count as well"
+        assert counters.hosts == sum(len(hosts_of(table)) for table in opened), (
+            "hosts that were only met by an errand count as well"
+        )
 
 
 def test_a_host_says_what_it_waits_for(tmp_path: Path) -> None:
     crawl, _ = scripted_crawl(tmp_path / "c", hub_web(6), settings(5.0))
-    crawl.run(askers(6), meanwhile=lambda assembled: asyncio.get_running_loop().call_later(8.0, assembled.worker.stop) and None)
-    waiting = [host for host in host_states(crawl).values() if any(question.heard is None for question in host.questions)]
-    assert waiting and {(each.state, each.reason) for each in waiting} == {(HostState.SNOOZED, Reason.ROBOTS_ELSEWHERE)}
-    assert all(why_host(each) == f"robots.txt redirects to {each.questions[0].url}, which waits for its turn" for each in waiting)
+    crawl.run(
+        askers(6),
+        meanwhile=lambda assembled: (
+            asyncio.get_running_loop().call_later(8.0, assembled.worker.stop) and None
+        ),
+    )
+    waiting = [
+        host
+        for host in host_states(crawl).values()
+        if any(question.heard is None for question in host.questions)
+    ]
+    assert waiting and {(each.state, each.reason) for each in waiting} == {
+        (HostState.SNOOZED, Reason.ROBOTS_ELSEWHERE)
+    }
+    assert all(
+        why_host(each)
+        == f"robots.txt redirects to {each.questions[0].url}, which waits for its turn"
+        for each in waiting
+    )
     assert are_balanced(crawl).asking == len(waiting)
     crawl.run([])
     judge(crawl, hub_web(6), 6)

@@ -1,4 +1,6 @@
-"""A crawl of two thousand hosts of which one has twenty thousand pages: each host has its turn, and important URLs come first."""
+"""A crawl of two thousand hosts of which one has twenty thousand pages: each host has its turn,
+and important URLs come first.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,20 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_every_host_is_visited_within_its_bound_and_important_urls_come_first() -> None:
-    """The short form of ``bench/fairness.py``, which ends with 1 when a host was late or left out."""
-    command = [sys.executable, "-m", "bench.fairness", "--hosts", "2000", "--pages", "20000", "--slots", "40"]
+    """The short form of ``bench/fairness.py``, which ends with 1 when a host was late or left
+    out.
+    """
+    command = [
+        sys.executable,
+        "-m",
+        "bench.fairness",
+        "--hosts",
+        "2000",
+        "--pages",
+        "20000",
+        "--slots",
+        "40",
+    ]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "2,000 of 2,000 hosts visited, 0 late" in ran.stdout

@@ -1,4 +1,6 @@
-"""The short form of the proof that a hostile web costs a bounded amount, is recorded, and never stops the crawl."""
+"""The short form of the proof that a hostile web costs a bounded amount, is recorded, and never
+stops the crawl.
+"""
 
 from __future__ import annotations
 

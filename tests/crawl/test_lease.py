@@ -1,4 +1,6 @@
-"""A worker whose lease on its shard runs out sends nothing until it has it again, and no URL is the worse for it."""
+"""A worker whose lease on its shard runs out sends nothing until it has it again, and no URL is
+the worse for it.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,10 @@ def web() -> dict[str, WebAnswer]:
     """Hosts with pages of their own, whose robots.txt leads to one host."""
     answers: dict[str, WebAnswer] = {f"{_HUB}robots.txt": robots("User-agent: *\nDisallow: /no")}
     for url in _HOSTS:
-        answers |= {f"{url}robots.txt": moved(f"{_HUB}robots.txt"), url: page("/a", "/b", "/c", "/no")}
+        answers |= {
+            f"{url}robots.txt": moved(f"{_HUB}robots.txt"),
+            url: page("/a", "/b", "/c", "/no"),
+        }
         answers |= {f"{url}{name}": page() for name in "abc"}
     return answers
 
@@ -64,7 +69,10 @@ class PeriodicLease(ShardLease):
 
 def _crawl(folder: Path, lease_s: float) -> VirtualCrawl:
     """A crawl whose worker has its lease for so long in each period only."""
-    config = quick_config(frontier=FrontierSection(partitions=3, bands=4, head=6), politeness=PolitenessSection(delay_s=2.0, jitter=0.0))
+    config = quick_config(
+        frontier=FrontierSection(partitions=3, bands=4, head=6),
+        politeness=PolitenessSection(delay_s=2.0, jitter=0.0),
+    )
     crawl, _ = scripted_crawl(folder, web(), config)
     crawl.open_table = RocksKeyValue
     crawl.wrap = Connecting
@@ -86,13 +94,17 @@ def _crawl(folder: Path, lease_s: float) -> VirtualCrawl:
 
 
 @pytest.mark.parametrize("lease_s", [2.5, 5.0, 11.0])
-def test_nothing_is_requested_without_the_lease_and_all_is_fetched_with_it(lease_s: float, tmp_path: Path) -> None:
+def test_nothing_is_requested_without_the_lease_and_all_is_fetched_with_it(
+    lease_s: float, tmp_path: Path
+) -> None:
     crawl = _crawl(tmp_path / "c", lease_s)
     assert crawl.now > _PERIOD_S, "the lease was away for some time"
     assert all(each.start % _PERIOD_S < lease_s for each in crawl.log.exchanges)
     found, pages = outcomes(crawl), {f"{url}{name}" for url in _HOSTS for name in ("", *"abc")}
     assert {url for url, (state, _) in found.items() if state is UrlState.FETCHED} == pages
-    assert {url for url, (state, _) in found.items() if state is UrlState.REFUSED} == {f"{url}no" for url in _HOSTS}
+    assert {url for url, (state, _) in found.items() if state is UrlState.REFUSED} == {
+        f"{url}no" for url in _HOSTS
+    }
     assert len(crawl.log) == len(set(crawl.log.urls())), "nothing was asked for twice"
     counters = are_balanced(crawl)
     assert counters.captures == counters.requests == len(pages)
@@ -107,7 +119,9 @@ def test_what_was_broken_off_stands_in_the_attempt_log_and_is_no_request(tmp_pat
         crawl = _crawl(tmp_path / str(lease_s), lease_s)
         attempts = list(read_attempts(attempts_folder(crawl.folder)))
         broken_off = [each for each in attempts if each.outcome is Reason.LEASE_EXPIRED]
-        assert all(each.is_finished and each.status == 0 and each.delay_s == 0 for each in broken_off)
+        assert all(
+            each.is_finished and each.status == 0 and each.delay_s == 0 for each in broken_off
+        )
         assert len(attempts) - len(broken_off) == len(crawl.log)
         kinds |= {each.kind for each in broken_off}
     assert kinds == {FetchKind.PAGE, FetchKind.ROBOTS}

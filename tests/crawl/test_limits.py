@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from judging import are_balanced, asked, host_states, is_polite, new_folder, outcomes, quick_config, stored_rows
+from judging import (
+    are_balanced,
+    asked,
+    host_states,
+    is_polite,
+    new_folder,
+    outcomes,
+    quick_config,
+    stored_rows,
+)
 from lycosa.config.sections import (
     BudgetSection,
     FetchSection,
@@ -31,13 +40,15 @@ from scripted import Names, error, first, page, robots, scripted_crawl
 A, B = "http://a.example/", "http://b.test/"
 
 
-# -- pages and bytes ------------------------------------------------------------------------------------------------
+# -- pages and bytes
 
 
 @pytest.mark.parametrize("limit", [1, 2, 7, 40])
 def test_max_pages_is_exact(limit: int, tmp_path: Path) -> None:
     web = SyntheticWeb(WebPlan(seed=limit, hosts=8, pages=12, cross_links=0.3, error_rate=0.1))
-    crawl = VirtualCrawl(new_folder(tmp_path / "c"), web, quick_config(limits=LimitSection(max_pages=limit)))
+    crawl = VirtualCrawl(
+        new_folder(tmp_path / "c"), web, quick_config(limits=LimitSection(max_pages=limit))
+    )
     run = crawl.run([web.seed_url(0), web.seed_url(1), web.seed_url(2)])
     assert run.end is End.LIMIT
     assert are_balanced(crawl).captures == limit
@@ -46,7 +57,9 @@ def test_max_pages_is_exact(limit: int, tmp_path: Path) -> None:
 
 def test_max_pages_holds_over_runs_and_a_higher_one_goes_on(tmp_path: Path) -> None:
     web = SyntheticWeb(WebPlan(seed=2, hosts=4, pages=8))
-    crawl = VirtualCrawl(new_folder(tmp_path / "c"), web, quick_config(limits=LimitSection(max_pages=5)))
+    crawl = VirtualCrawl(
+        new_folder(tmp_path / "c"), web, quick_config(limits=LimitSection(max_pages=5))
+    )
     for _ in range(3):
         assert crawl.run([web.seed_url(0)]).end is End.LIMIT
         assert are_balanced(crawl).captures == 5
@@ -57,14 +70,22 @@ def test_max_pages_holds_over_runs_and_a_higher_one_goes_on(tmp_path: Path) -> N
 
 def test_failures_give_their_permits_back(tmp_path: Path) -> None:
     names = [f"http://h{n}.s{n}.example/" for n in range(8)]
-    answers = {url: first(2, error(500), page(url + "x")) for url in names} | {url + "x": page() for url in names}
-    crawl, _ = scripted_crawl(tmp_path / "c", answers, quick_config(limits=LimitSection(max_pages=10)))
+    answers = {url: first(2, error(500), page(url + "x")) for url in names} | {
+        url + "x": page() for url in names
+    }
+    crawl, _ = scripted_crawl(
+        tmp_path / "c", answers, quick_config(limits=LimitSection(max_pages=10))
+    )
     assert crawl.run(names).end is End.LIMIT
     assert are_balanced(crawl).captures == 10
 
 
-def test_a_worker_without_permits_waits_for_what_is_in_flight_without_spinning(tmp_path: Path) -> None:
-    """One slow page holds the last permit while hundreds of hosts are ready: the loop must rest, not turn."""
+def test_a_worker_without_permits_waits_for_what_is_in_flight_without_spinning(
+    tmp_path: Path,
+) -> None:
+    """One slow page holds the last permit while hundreds of hosts are ready: the loop must rest,
+    not turn.
+    """
     names = [f"http://h{n}.s{n}.example/" for n in range(300)]
     answers = {url: page() for url in names} | {A: page(latency_s=25.0)}
     config = quick_config(
@@ -92,28 +113,42 @@ def test_a_worker_without_permits_waits_for_what_is_in_flight_without_spinning(t
 
 def test_max_bytes_ends_the_crawl_within_what_was_in_flight(tmp_path: Path) -> None:
     web = SyntheticWeb(WebPlan(seed=3, hosts=6, pages=20, page_bytes=5000))
-    crawl = VirtualCrawl(new_folder(tmp_path / "c"), web, quick_config(limits=LimitSection(max_bytes=100_000)))
+    crawl = VirtualCrawl(
+        new_folder(tmp_path / "c"), web, quick_config(limits=LimitSection(max_bytes=100_000))
+    )
     assert crawl.run([web.seed_url(0)]).end is End.LIMIT
     assert 100_000 <= are_balanced(crawl).body_bytes < 100_000 + 6 * 20_000
 
 
-# -- depth ----------------------------------------------------------------------------------------------------------
+# -- depth
 
 
 @pytest.mark.parametrize("depth", [0, 1, 3])
 def test_depth_is_exact_on_a_tree(depth: int, tmp_path: Path) -> None:
     web = SyntheticWeb(WebPlan(seed=4, hosts=1, pages=60, links=6, cross_links=0.0))
-    crawl = VirtualCrawl(new_folder(tmp_path / "c"), web, quick_config(scope=ScopeSection(rule=ScopeRule.ANY, max_depth=depth)))
+    crawl = VirtualCrawl(
+        new_folder(tmp_path / "c"),
+        web,
+        quick_config(scope=ScopeSection(rule=ScopeRule.ANY, max_depth=depth)),
+    )
     crawl.run([web.seed_url(0)])
     truth = web.survey([web.seed_url(0)], Rules(max_depth=depth))
     assert set(asked(crawl.log)) == truth.requested
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_no_url_deeper_than_the_limit_is_asked_for_and_few_are_missed(seed: int, tmp_path: Path) -> None:
-    """A page that was fetched before a shorter way to it was found keeps its depth, so its links may be one too deep."""
+def test_no_url_deeper_than_the_limit_is_asked_for_and_few_are_missed(
+    seed: int, tmp_path: Path
+) -> None:
+    """A page that was fetched before a shorter way to it was found keeps its depth, so its links
+    may be one too deep.
+    """
     web = SyntheticWeb(WebPlan(seed=seed, hosts=8, pages=20, cross_links=0.3, links=6))
-    crawl = VirtualCrawl(new_folder(tmp_path / "c"), web, quick_config(scope=ScopeSection(rule=ScopeRule.ANY, max_depth=3)))
+    crawl = VirtualCrawl(
+        new_folder(tmp_path / "c"),
+        web,
+        quick_config(scope=ScopeSection(rule=ScopeRule.ANY, max_depth=3)),
+    )
     crawl.run([web.seed_url(0)])
     truth = web.survey([web.seed_url(0)], Rules(max_depth=3))
     assert set(asked(crawl.log)) <= truth.requested
@@ -121,29 +156,46 @@ def test_no_url_deeper_than_the_limit_is_asked_for_and_few_are_missed(seed: int,
 
 
 def test_a_url_refused_for_depth_is_admitted_when_it_is_found_nearer(tmp_path: Path) -> None:
-    answers = {A: page("/1", f"{B}slow"), f"{A}1": page("/2"), f"{A}2": page("/deep"), f"{A}deep": page()}
+    answers = {
+        A: page("/1", f"{B}slow"),
+        f"{A}1": page("/2"),
+        f"{A}2": page("/deep"),
+        f"{A}deep": page(),
+    }
     answers |= {f"{B}slow": page(f"{A}deep", latency_s=20.0)}
-    crawl, _ = scripted_crawl(tmp_path / "c", answers, quick_config(scope=ScopeSection(rule=ScopeRule.ANY, max_depth=2)))
+    crawl, _ = scripted_crawl(
+        tmp_path / "c", answers, quick_config(scope=ScopeSection(rule=ScopeRule.ANY, max_depth=2))
+    )
     run = crawl.run([A])
     assert f"{A}deep" in asked(crawl.log)
     assert run.counters.rule_refusals[Reason.TOO_DEEP] == 1
 
 
 def test_a_queued_url_found_nearer_takes_the_smaller_depth(tmp_path: Path) -> None:
-    answers = {A: page("/1", f"{B}slow"), f"{A}1": page("/2"), f"{A}2": page(*[f"/pad{n}" for n in range(30)], "/x")}
+    answers = {
+        A: page("/1", f"{B}slow"),
+        f"{A}1": page("/2"),
+        f"{A}2": page(*[f"/pad{n}" for n in range(30)], "/x"),
+    }
     answers |= {f"{A}x": page("/y"), f"{A}y": page(), f"{B}slow": page(f"{A}x", latency_s=10.0)}
-    crawl, _ = scripted_crawl(tmp_path / "c", answers, quick_config(scope=ScopeSection(rule=ScopeRule.ANY, max_depth=3)))
+    crawl, _ = scripted_crawl(
+        tmp_path / "c", answers, quick_config(scope=ScopeSection(rule=ScopeRule.ANY, max_depth=3))
+    )
     crawl.run([A])
     assert f"{A}y" in asked(crawl.log)
     assert next(row.depth for row in stored_rows(crawl.folder) if row.url == f"{A}x") == 2
 
 
-# -- budgets --------------------------------------------------------------------------------------------------------
+# -- budgets
 
 
-def test_a_host_over_its_page_budget_is_parked_and_goes_on_when_the_budget_is_raised(tmp_path: Path) -> None:
+def test_a_host_over_its_page_budget_is_parked_and_goes_on_when_the_budget_is_raised(
+    tmp_path: Path,
+) -> None:
     answers = {A: page(*[f"/{n}" for n in range(10)])} | {f"{A}{n}": page() for n in range(10)}
-    crawl, _ = scripted_crawl(tmp_path / "c", answers, quick_config(budgets=BudgetSection(host_pages=4, park_s=1000.0)))
+    crawl, _ = scripted_crawl(
+        tmp_path / "c", answers, quick_config(budgets=BudgetSection(host_pages=4, park_s=1000.0))
+    )
     assert crawl.run([A]).end is End.FINISHED
     host = host_states(crawl)["a.example"]
     assert (host.state, host.reason) == (HostState.PARKED, Reason.HOST_PAGE_BUDGET)
@@ -162,8 +214,12 @@ def test_a_host_over_its_page_budget_is_parked_and_goes_on_when_the_budget_is_ra
 
 def test_a_site_over_its_budget_parks_all_its_hosts(tmp_path: Path) -> None:
     hosts = [f"http://h{n}.a.example/" for n in range(3)]
-    answers = {url + str(n): page() for url in hosts for n in range(5)} | {url: page(*[f"/{n}" for n in range(5)]) for url in hosts}
-    crawl, _ = scripted_crawl(tmp_path / "c", answers, quick_config(budgets=BudgetSection(site_pages=6, park_s=1000.0)))
+    answers = {url + str(n): page() for url in hosts for n in range(5)} | {
+        url: page(*[f"/{n}" for n in range(5)]) for url in hosts
+    }
+    crawl, _ = scripted_crawl(
+        tmp_path / "c", answers, quick_config(budgets=BudgetSection(site_pages=6, park_s=1000.0))
+    )
     crawl.run(hosts)
     counters = are_balanced(crawl)
     assert 6 <= counters.captures <= 6 + 2
@@ -186,21 +242,31 @@ def test_a_host_that_brings_urls_too_fast_has_them_parked_and_fetched_later(tmp_
 
 
 def test_time_spent_on_a_host_is_bounded(tmp_path: Path) -> None:
-    answers = {A: page(*[f"/{n}" for n in range(10)])} | {f"{A}{n}": page(latency_s=4.0) for n in range(10)}
-    crawl, _ = scripted_crawl(tmp_path / "c", answers, quick_config(budgets=BudgetSection(host_time_s=10.0, park_s=5000.0)))
+    answers = {A: page(*[f"/{n}" for n in range(10)])} | {
+        f"{A}{n}": page(latency_s=4.0) for n in range(10)
+    }
+    crawl, _ = scripted_crawl(
+        tmp_path / "c",
+        answers,
+        quick_config(budgets=BudgetSection(host_time_s=10.0, park_s=5000.0)),
+    )
     crawl.run([A])
     assert host_states(crawl)["a.example"].reason is Reason.HOST_TIME_BUDGET
     assert are_balanced(crawl).captures == 4
 
 
-# -- the end --------------------------------------------------------------------------------------------------------
+# -- the end
 
 
 def test_a_crawl_waits_for_what_is_due_within_the_finish_wait(tmp_path: Path) -> None:
     answers = {A: page("/x"), f"{A}x": first(1, error(429, ("Retry-After", "500")), page())}
     crawl, _ = scripted_crawl(tmp_path / "c", answers)
     assert crawl.run([A]).duration_s > 500
-    crawl, _ = scripted_crawl(tmp_path / "d", answers, quick_config(frontier=FrontierSection(partitions=3, finish_wait_s=60.0)))
+    crawl, _ = scripted_crawl(
+        tmp_path / "d",
+        answers,
+        quick_config(frontier=FrontierSection(partitions=3, finish_wait_s=60.0)),
+    )
     run = crawl.run([A])
     assert run.end is End.FINISHED and run.duration_s < 60
     assert run.counters.of(UrlState.QUEUED) == 1
@@ -221,7 +287,12 @@ def test_a_stop_finishes_what_is_in_flight_and_starts_nothing(tmp_path: Path) ->
 
 
 def test_breaking_off_leaves_what_was_in_flight_queued(tmp_path: Path) -> None:
-    answers = {A: page("/1", "/2"), f"{A}1": page(latency_s=10.0), f"{A}2": page(), B: page(latency_s=20.0)}
+    answers = {
+        A: page("/1", "/2"),
+        f"{A}1": page(latency_s=10.0),
+        f"{A}2": page(),
+        B: page(latency_s=20.0),
+    }
     crawl, web = scripted_crawl(tmp_path / "c", answers)
 
     def break_off_soon(assembled: Assembled) -> None:
@@ -274,11 +345,15 @@ def test_a_wall_clock_that_is_set_presses_nobody(seconds: float, tmp_path: Path)
     is_polite(crawl.log, crawl.config.politeness)
 
 
-# -- traps ----------------------------------------------------------------------------------------------------------
+# -- traps
 
 
-@pytest.mark.parametrize("name", [each.value for each in Misbehaviour if each.outcome is Outcome.ENDLESS])
-def test_an_endless_space_costs_its_host_a_bounded_number_of_requests(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "name", [each.value for each in Misbehaviour if each.outcome is Outcome.ENDLESS]
+)
+def test_an_endless_space_costs_its_host_a_bounded_number_of_requests(
+    name: str, tmp_path: Path
+) -> None:
     web = SyntheticWeb(WebPlan(seed=5, hosts=2, pages=4))
     config = quick_config(
         limits=LimitSection(max_pages=400),
@@ -288,14 +363,21 @@ def test_an_endless_space_costs_its_host_a_bounded_number_of_requests(name: str,
     crawl = VirtualCrawl(new_folder(tmp_path / "c"), web, config)
     run = crawl.run([web.seed_url(0), f"{web.seed_url(0)}bad/{name}", web.seed_url(1)])
     assert run.end is End.FINISHED
-    assert set(asked(crawl.log)) >= web.survey([web.seed_url(1)], Rules(scope=lambda url: "h000001" in url)).requested
+    assert (
+        set(asked(crawl.log))
+        >= web.survey([web.seed_url(1)], Rules(scope=lambda url: "h000001" in url)).requested
+    )
     assert len(asked(crawl.log)) <= 2 * 60
     are_balanced(crawl)
 
 
-@pytest.mark.parametrize("name", [each.value for each in Misbehaviour if each.outcome is not Outcome.ENDLESS])
+@pytest.mark.parametrize(
+    "name", [each.value for each in Misbehaviour if each.outcome is not Outcome.ENDLESS]
+)
 def test_no_misbehaviour_stops_a_crawl(name: str, tmp_path: Path) -> None:
-    """Every kind of trouble beside ordinary pages: these all come, and the trouble comes to what the table of misbehaviours says."""
+    """Every kind of trouble beside ordinary pages: these all come, and the trouble comes to what
+    the table of misbehaviours says.
+    """
     web = SyntheticWeb(WebPlan(seed=6, hosts=1, pages=4))
     config = quick_config(
         politeness=PolitenessSection(backoff_s=2.0, max_backoff_s=20.0),

@@ -17,7 +17,9 @@ HOSTS = [f"h{number}.example" for number in range(30)]
 
 
 class FailingQuery:
-    """Answers for every name, an address each, unless ``fails`` says that nobody answers for this one at this time."""
+    """Answers for every name, an address each, unless ``fails`` says that nobody answers for
+    this one at this time.
+    """
 
     def __init__(self, clock: Clock, fails: Callable[[str, float], bool]) -> None:
         self._clock, self._fails = clock, fails
@@ -40,7 +42,9 @@ def crawl_with(folder: Path, fails: Callable[[str, float], bool]) -> VirtualCraw
 
 
 def test_while_nobody_is_answered_hosts_wait_and_none_is_given_up(tmp_path: Path) -> None:
-    crawl = crawl_with(tmp_path / "c", lambda name, now: now < 900 and (name != HOSTS[0] or now > 5))
+    crawl = crawl_with(
+        tmp_path / "c", lambda name, now: now < 900 and (name != HOSTS[0] or now > 5)
+    )
     run = crawl.run([f"http://{host}/" for host in HOSTS])
     assert sorted(asked(crawl.log)) == sorted(f"http://{host}/" for host in HOSTS)
     assert 900 < run.duration_s < 900 + 300
@@ -52,7 +56,9 @@ def test_a_name_that_fails_for_a_while_is_asked_for_again(tmp_path: Path) -> Non
     assert sorted(asked(crawl.log)) == sorted(f"http://{host}/" for host in HOSTS)
 
 
-def test_names_that_nobody_answers_for_are_given_up_while_others_are_answered(tmp_path: Path) -> None:
+def test_names_that_nobody_answers_for_are_given_up_while_others_are_answered(
+    tmp_path: Path,
+) -> None:
     crawl = crawl_with(tmp_path / "c", lambda name, now: name not in HOSTS[:2])
     run = crawl.run([f"http://{host}/" for host in HOSTS])
     states = host_states(crawl)

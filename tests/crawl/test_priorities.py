@@ -23,12 +23,18 @@ DAY = 86_400.0
 
 def only(name: str) -> PrioritySection:
     """Weights that leave one factor."""
-    return PrioritySection(**{each: float(each == name) for each in PrioritySection.__struct_fields__})
+    return PrioritySection(
+        **{each: float(each == name) for each in PrioritySection.__struct_fields__}
+    )
 
 
 def order(crawl: VirtualCrawl, *names: str) -> list[str]:
     """In which order pages of the first host were asked for, each counted once."""
-    return [url.removeprefix(A) for url in dict.fromkeys(asked(crawl.log)) if url.removeprefix(A) in names]
+    return [
+        url.removeprefix(A)
+        for url in dict.fromkeys(asked(crawl.log))
+        if url.removeprefix(A) in names
+    ]
 
 
 def records(crawl: VirtualCrawl) -> dict[str, UrlRecord]:
@@ -40,7 +46,9 @@ def priorities(crawl: VirtualCrawl) -> dict[str, float]:
     return {target: record.priority / 255 for target, record in records(crawl).items()}
 
 
-@pytest.mark.parametrize(("factor", "wanted"), [("importance", ["named", "often"]), ("change", ["often", "named"])])
+@pytest.mark.parametrize(
+    ("factor", "wanted"), [("importance", ["named", "often"]), ("change", ["often", "named"])]
+)
 def test_weights_decide_the_order(factor: str, wanted: list[str], tmp_path: Path) -> None:
     """A sitemap lists a page that it calls important, and one that it says changes often."""
     entries = "".join(
@@ -53,7 +61,9 @@ def test_weights_decide_the_order(factor: str, wanted: list[str], tmp_path: Path
     answers: dict[str, Answer] = {
         A: page(),
         f"{A}robots.txt": robots(f"Sitemap: {A}map.xml"),
-        f"{A}map.xml": Response(200, [XML], f'<urlset xmlns="{NAMESPACE}">{entries}</urlset>'.encode(), 0.05),
+        f"{A}map.xml": Response(
+            200, [XML], f'<urlset xmlns="{NAMESPACE}">{entries}</urlset>'.encode(), 0.05
+        ),
         **{f"{A}{name}": page() for name in ("often", "named")},
     }
     crawl, _ = scripted_crawl(tmp_path / "c", answers, quick_config(priority=only(factor)))
@@ -61,9 +71,15 @@ def test_weights_decide_the_order(factor: str, wanted: list[str], tmp_path: Path
     assert order(crawl, "often", "named") == wanted
 
 
-@pytest.mark.parametrize(("factor", "wanted"), [("depth", ["near", "deep"]), ("importance", ["deep", "near"])])
-def test_a_deep_page_that_an_important_page_links_to_comes_first_or_last(factor: str, wanted: list[str], tmp_path: Path) -> None:
-    """``near`` is one of many links of the seed; ``deep`` is the only link of a page that the seed links to."""
+@pytest.mark.parametrize(
+    ("factor", "wanted"), [("depth", ["near", "deep"]), ("importance", ["deep", "near"])]
+)
+def test_a_deep_page_that_an_important_page_links_to_comes_first_or_last(
+    factor: str, wanted: list[str], tmp_path: Path
+) -> None:
+    """``near`` is one of many links of the seed; ``deep`` is the only link of a page that the
+    seed links to.
+    """
     fill = [f"{A}fill{number}" for number in range(20)]
     answers: dict[str, Answer] = {
         A: page(f"{A}first", *fill, f"{A}near"),
@@ -92,9 +108,16 @@ def refetching(folder: Path, config: Config) -> VirtualCrawl:
     return crawl
 
 
-def test_a_page_that_changed_often_and_is_due_comes_before_one_that_never_changes(tmp_path: Path) -> None:
-    """``never`` was found first and is due first, and both are due when the crawl goes on after some months."""
-    crawl = refetching(tmp_path / "c", quick_config(refetch=RefetchSection(first_s=4 * DAY, min_s=DAY, max_s=40 * DAY)))
+def test_a_page_that_changed_often_and_is_due_comes_before_one_that_never_changes(
+    tmp_path: Path,
+) -> None:
+    """``never`` was found first and is due first, and both are due when the crawl goes on after
+    some months.
+    """
+    crawl = refetching(
+        tmp_path / "c",
+        quick_config(refetch=RefetchSection(first_s=4 * DAY, min_s=DAY, max_s=40 * DAY)),
+    )
     crawl.run([A])
     assert order(crawl, "never", "often") == ["never", "often"]
     for _ in range(100):
@@ -122,4 +145,6 @@ def test_what_was_just_fetched_is_less_urgent_than_what_was_never(tmp_path: Path
     crawl.now += 30 * DAY
     crawl.config = quick_config(priority=only("authority"))
     crawl.run()
-    assert set(priorities(crawl).values()) == {1.0}, "all are of a seed's host, and were ranked again by the new weights"
+    assert set(priorities(crawl).values()) == {1.0}, (
+        "all are of a seed's host, and were ranked again by the new weights"
+    )

@@ -1,4 +1,6 @@
-"""The README's example, as it stands there, on a synthetic web: only the seed's URL and what loopback needs are put in its place."""
+"""The README's example, as it stands there, on a synthetic web: only the seed's URL and what
+loopback needs are put in its place.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,12 @@ README = Path(__file__).parents[2] / "README.md"
 
 def on_loopback(values: dict[str, object]) -> lycosa.Config:
     """The example's settings, and names and addresses of a web that is not the world's."""
-    here = {"dns.pins": "*=127.0.0.1", "fetch.allow_addresses": "127.0.0.0/8", "politeness.delay_s": 0.01, "politeness.address_delay_s": 0}
+    here = {
+        "dns.pins": "*=127.0.0.1",
+        "fetch.allow_addresses": "127.0.0.0/8",
+        "politeness.delay_s": 0.01,
+        "politeness.address_delay_s": 0,
+    }
     return lycosa.settings({**values, **here})
 
 
@@ -24,7 +31,9 @@ def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:
     web = SyntheticWeb(WebPlan(hosts=1, pages=30))
     with served(web) as port:
         seed = web.seed_url(port=port)
-        code = example.replace("https://example.org/", seed).replace("lycosa.settings(", "on_loopback(")
+        code = example.replace("https://example.org/", seed).replace(
+            "lycosa.settings(", "on_loopback("
+        )
         code = code.replace('folder="example"', f"folder={str(tmp_path / 'example')!r}")
         names: dict[str, Any] = {"on_loopback": on_loopback}
         exec(compile(code, str(README), "exec"), names)

@@ -1,4 +1,6 @@
-"""Documents that were stored without being parsed: counted by the audit, parsed at the next start or by ``lycosa reparse``."""
+"""Documents that were stored without being parsed: counted by the audit, parsed at the next
+start or by ``lycosa reparse``.
+"""
 
 from __future__ import annotations
 
@@ -41,10 +43,16 @@ class FailingParser(InlineParser):
         self._failing, self._reason = failing, reason
 
     async def parse(self, document: Document) -> Parsed:
-        return Parsed(reason=self._reason) if document.url in self._failing else await super().parse(document)
+        return (
+            Parsed(reason=self._reason)
+            if document.url in self._failing
+            else await super().parse(document)
+        )
 
 
-def failing(*urls: str, reason: Reason = Reason.INTERNAL) -> Callable[[ParserConfig], FailingParser]:
+def failing(
+    *urls: str, reason: Reason = Reason.INTERNAL
+) -> Callable[[ParserConfig], FailingParser]:
     return functools.partial(FailingParser, failing=urls, reason=reason)
 
 
@@ -62,10 +70,15 @@ def test_the_audit_counts_what_was_never_parsed(tmp_path: Path) -> None:
     crawl_folder(tmp_path / "c", Pages(SITE), [HOST], parser=failing(HOST))
     report = audit(tmp_path / "c")
     assert [check.name for check in report.checks if check.breaches] == ["parsed"]
-    assert report.first_breaches() == [f"parsed: {HOST}, fetch 1, was stored and not parsed, so its links are not known: lycosa reparse"]
+    assert report.first_breaches() == [
+        f"parsed: {HOST}, fetch 1, was stored and not parsed, so its links are not known: lycosa"
+        " reparse"
+    ]
 
 
-def test_the_next_start_parses_it_from_its_record_and_fetches_what_it_links_to(tmp_path: Path) -> None:
+def test_the_next_start_parses_it_from_its_record_and_fetches_what_it_links_to(
+    tmp_path: Path,
+) -> None:
     web = Pages(SITE)
     crawl_folder(tmp_path / "c", web, [HOST], parser=failing(HOST))
     assert fetched(tmp_path / "c") == {HOST}
@@ -88,15 +101,21 @@ def test_a_folder_of_an_earlier_version_is_looked_through(tmp_path: Path) -> Non
     assert fetched(folder) == SITE.keys()
 
 
-def test_documents_that_killed_the_parser_are_listed_and_wait_for_the_operator(tmp_path: Path) -> None:
+def test_documents_that_killed_the_parser_are_listed_and_wait_for_the_operator(
+    tmp_path: Path,
+) -> None:
     web = Pages(SITE)
-    crawl_folder(tmp_path / "c", web, [HOST], parser=failing(f"{HOST}b", reason=Reason.PARSE_KILLED))
+    crawl_folder(
+        tmp_path / "c", web, [HOST], parser=failing(f"{HOST}b", reason=Reason.PARSE_KILLED)
+    )
     crawl_folder(tmp_path / "c", web, [], start=100.0)
     assert fetched(tmp_path / "c") == SITE.keys() - {f"{HOST}d"}
     report = audit(tmp_path / "c")
     assert report.is_clean
     notes = next(check.notes for check in report.checks if check.name == "parsed")
-    assert len(notes) == 1 and notes[0].startswith("1 parse_killed") and notes[0].endswith(f"{HOST}b")
+    assert (
+        len(notes) == 1 and notes[0].startswith("1 parse_killed") and notes[0].endswith(f"{HOST}b")
+    )
 
 
 def test_a_document_that_fails_again_stays_as_it_is(tmp_path: Path) -> None:
@@ -124,7 +143,10 @@ def test_the_body_of_a_duplicate_is_read_from_the_capture_that_has_it(tmp_path: 
     assert fetched(tmp_path / "c") == {HOST, f"{HOST}b", f"{HOST}c"}
     crawl_folder(tmp_path / "c", web, [], start=100.0)
     assert fetched(tmp_path / "c") == SITE.keys()
-    assert {remark(tmp_path / "c", f"{HOST}{name}") for name in "bc"} == {Reason.NONE, Reason.DUPLICATE}
+    assert {remark(tmp_path / "c", f"{HOST}{name}") for name in "bc"} == {
+        Reason.NONE,
+        Reason.DUPLICATE,
+    }
     assert len(web.asked) == len(set(web.asked))
     assert audit(tmp_path / "c").is_clean
 
@@ -148,15 +170,27 @@ def test_a_document_without_a_parse_is_refetched_unconditionally(tmp_path: Path)
     assert fetched(tmp_path / "c") == SITE.keys()
 
 
-def test_the_command_parses_and_says_what_came_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_parses_and_says_what_came_of_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = str(tmp_path / "c")
     failing_one = failing(HOST, reason=Reason.PARSE_KILLED)
-    crawl_folder(tmp_path / "c", Pages(SITE), [HOST], msgspec.structs.replace(QUICK, memory_bytes=1_000_000_000), parser=failing_one)
+    crawl_folder(
+        tmp_path / "c",
+        Pages(SITE),
+        [HOST],
+        msgspec.structs.replace(QUICK, memory_bytes=1_000_000_000),
+        parser=failing_one,
+    )
     assert main(["reparse", folder]) == 0
     assert "nothing to parse" in capsys.readouterr().out
     assert main(["reparse", folder, "--killed"]) == 0
     assert capsys.readouterr().out == "1 document parsed: 2 links, 2 new URLs\n"
-    assert {entry.url for entry in read_folder(tmp_path / "c").urls()} == {HOST, f"{HOST}b", f"{HOST}c"}
+    assert {entry.url for entry in read_folder(tmp_path / "c").urls()} == {
+        HOST,
+        f"{HOST}b",
+        f"{HOST}c",
+    }
     assert main(["reparse", folder, "--killed"]) == 0
     assert "nothing to parse" in capsys.readouterr().out
     assert main(["reparse", str(tmp_path)]) == 2

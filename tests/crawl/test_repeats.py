@@ -1,4 +1,6 @@
-"""Crawls of servers that drop requests: what a server received is what the attempt log says, and each request waited for the delay."""
+"""Crawls of servers that drop requests: what a server received is what the attempt log says, and
+each request waited for the delay.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,10 @@ from tls_server import AUTHORITY, server_tls
 
 DELAY_S, CUT_S = 0.3, 0.002
 PAGE = b'<html><body><a href="/a">a</a> <a href="/b">b</a> <a href="/c">c</a></body></html>'
-ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n%b" % (len(PAGE), PAGE)
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n%b" % (
+    len(PAGE),
+    PAGE,
+)
 
 
 class TimedServer(RawServer):
@@ -61,31 +66,65 @@ def serving(talk: Talk, protocols: tuple[str, ...] = ()) -> Iterator[TimedServer
 
 def crawl(folder: Path, url: str, *arguments: str) -> str:
     """What the crawl says; it ends by itself or after six seconds."""
-    command = [sys.executable, "-m", "lycosa", "crawl", url, "--dir", str(folder), "--delay", f"{DELAY_S}s", "--max-time", "6s"]
-    settings = ["retry.first_s=0.1", "politeness.address_delay_s=0", "politeness.jitter=0", *arguments]
+    command = [
+        sys.executable,
+        "-m",
+        "lycosa",
+        "crawl",
+        url,
+        "--dir",
+        str(folder),
+        "--delay",
+        f"{DELAY_S}s",
+        "--max-time",
+        "6s",
+    ]
+    settings = [
+        "retry.first_s=0.1",
+        "politeness.address_delay_s=0",
+        "politeness.jitter=0",
+        *arguments,
+    ]
     options = [word for setting in settings for word in ("--set", setting)]
     done = subprocess.run(
-        [*command, *options, "--resolve", "*=127.0.0.1", "--allow-address", "127.0.0.0/8"], capture_output=True, text=True, timeout=60
+        [*command, *options, "--resolve", "*=127.0.0.1", "--allow-address", "127.0.0.0/8"],
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     return done.stdout + done.stderr
 
 
 def judge(folder: Path, server: TimedServer, said: str) -> None:
     """The attempt log has what the server received, in its order, with the delay between."""
-    attempts = [f"/{each.url.split('/', 3)[3]}".encode() for each in sorted(read_attempts(folder / "log"), key=lambda each: each.started)]
+    attempts = [
+        f"/{each.url.split('/', 3)[3]}".encode()
+        for each in sorted(read_attempts(folder / "log"), key=lambda each: each.started)
+    ]
     assert attempts == list(server.log), said
     gaps = [later - earlier for earlier, later in pairwise(server.log.times)]
     assert min(gaps) >= DELAY_S - CUT_S, (gaps, list(server.log))
-    audit = subprocess.run([sys.executable, "-m", "lycosa", "audit", str(folder)], capture_output=True, text=True, timeout=60)
+    audit = subprocess.run(
+        [sys.executable, "-m", "lycosa", "audit", str(folder)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert audit.returncode == 0, audit.stdout
 
 
 @pytest.mark.parametrize("shed", [Shed.RST_REFUSED, Shed.GOAWAY_UNPROCESSED, Shed.CLOSE])
-def test_an_http2_server_that_sheds_load_gets_one_request_a_delay(tmp_path: Path, shed: Shed) -> None:
+def test_an_http2_server_that_sheds_load_gets_one_request_a_delay(
+    tmp_path: Path, shed: Shed
+) -> None:
     (tmp_path / "ca.pem").write_bytes(AUTHORITY.cert_pem.bytes())
     with serving(shedding(shed), ("h2", "http/1.1")) as server:
         url = f"https://www.example.org:{server.port}/shed"
-        settings = (f"fetch.ca_file={tmp_path / 'ca.pem'}", "politeness.backoff_s=1", "politeness.max_backoff_s=2")
+        settings = (
+            f"fetch.ca_file={tmp_path / 'ca.pem'}",
+            "politeness.backoff_s=1",
+            "politeness.max_backoff_s=2",
+        )
         said = crawl(tmp_path / "crawl", url, *settings)
     assert server.log.count(b"/shed") >= 2, said
     judge(tmp_path / "crawl", server, said)
@@ -93,16 +132,21 @@ def test_an_http2_server_that_sheds_load_gets_one_request_a_delay(tmp_path: Path
         assert server.log.times[-1] - server.log.times[-2] >= 1 - CUT_S
 
 
-async def _closes_at_each_second(server: RawServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _closes_at_each_second(
+    server: RawServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
     await server.read_request(reader)
     writer.write(ANSWER)
     await writer.drain()
     await server.read_request(reader)
 
 
-def test_an_http1_server_that_closes_kept_connections_gets_one_request_a_delay(tmp_path: Path) -> None:
+def test_an_http1_server_that_closes_kept_connections_gets_one_request_a_delay(
+    tmp_path: Path,
+) -> None:
     with serving(_closes_at_each_second) as server:
         said = crawl(tmp_path / "crawl", f"http://www.example.org:{server.port}/")
     assert set(server.log) >= {b"/robots.txt", b"/", b"/a", b"/b", b"/c"}, said
-    assert len(server.log) == 6, list(server.log)  # one was asked for twice: robots.txt was the first on its connection, and / the second
+    # one was asked for twice: robots.txt was the first on its connection, and / the second
+    assert len(server.log) == 6, list(server.log)
     judge(tmp_path / "crawl", server, said)

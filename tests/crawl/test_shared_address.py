@@ -1,4 +1,6 @@
-"""Many hosts on one address beside a few on addresses of their own: nobody is kept out, and nothing is lost when the crawl is killed."""
+"""Many hosts on one address beside a few on addresses of their own: nobody is kept out, and
+nothing is lost when the crawl is killed.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,25 @@ ROOT = Path(__file__).parents[2]
 _PAGES = 4
 
 
-def test_hosts_of_their_own_keep_their_rate_beside_many_of_one_address_which_is_used_to_the_full() -> None:
-    """The short form of ``bench/shared_address.py``, which ends with 1 when either loses more than 5 %."""
-    command = [sys.executable, "-m", "bench.shared_address", "--shared", "500", "--own", "20", "--seconds", "100", "--workbench", "200"]
+def test_hosts_of_their_own_keep_their_rate_beside_many_of_one_address_which_is_used_to_the_full() -> (
+    None
+):
+    """The short form of ``bench/shared_address.py``, which ends with 1 when either loses more
+    than 5 %.
+    """
+    command = [
+        sys.executable,
+        "-m",
+        "bench.shared_address",
+        "--shared",
+        "500",
+        "--own",
+        "20",
+        "--seconds",
+        "100",
+        "--workbench",
+        "200",
+    ]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert re.search(r"workbench 200: 20 hosts [\d.]+ requests/s alone", ran.stdout), ran.stdout
@@ -45,19 +63,27 @@ class Addresses:
     """Names that begin with ``shop`` have the same address."""
 
     async def resolve(self, name: str) -> Sequence[str]:
-        return ["198.18.0.1" if name.startswith("shop") else f"198.18.1.{name[3 : name.index('.')]}"]
+        return [
+            "198.18.0.1" if name.startswith("shop") else f"198.18.1.{name[3 : name.index('.')]}"
+        ]
 
     async def close(self) -> None:
         """Nothing is held."""
 
 
 def test_a_crawl_of_many_hosts_on_one_address_ends_complete_over_stops(tmp_path: Path) -> None:
-    """The workbench has places for fewer hosts than there are, so most wait in the line of the address, over two restarts as well."""
+    """The workbench has places for fewer hosts than there are, so most wait in the line of the
+    address, over two restarts as well.
+    """
     politeness = PolitenessSection(delay_s=0.5, adaptive_factor=0.0)
-    config = quick_config(politeness=politeness, frontier=FrontierSection(partitions=3, bands=4, head=6, workbench=24))
+    config = quick_config(
+        politeness=politeness, frontier=FrontierSection(partitions=3, bands=4, head=6, workbench=24)
+    )
     crawl = VirtualCrawl(new_folder(tmp_path / "c"), SyntheticWeb(WebPlan()), config)
     crawl.answers, crawl.resolver = Shops(), Addresses()
-    hosts = [f"shop{n}.s{n}.example" for n in range(120)] + [f"own{n}.o{n}.example" for n in range(6)]
+    hosts = [f"shop{n}.s{n}.example" for n in range(120)] + [
+        f"own{n}.o{n}.example" for n in range(6)
+    ]
     seeds = [f"http://{host}/0" for host in hosts]
     for seconds in (20.0, 40.0):
         crawl.longest_s = seconds

@@ -1,4 +1,6 @@
-"""Sitemaps in whole crawls: where they are found, what they may list, how much of them is read, and what they say of their pages."""
+"""Sitemaps in whole crawls: where they are found, what they may list, how much of them is read,
+and what they say of their pages.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,15 @@ import msgspec
 import pytest
 
 from judging import are_balanced, asked, outcomes, quick_config, stored_rows, tables, urls_of
-from lycosa.config.sections import Config, FetchSection, LimitSection, RefetchSection, ScopeRule, ScopeSection, SitemapSection
+from lycosa.config.sections import (
+    Config,
+    FetchSection,
+    LimitSection,
+    RefetchSection,
+    ScopeRule,
+    ScopeSection,
+    SitemapSection,
+)
 from lycosa.model.discovered import LinkKind
 from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
@@ -27,8 +37,15 @@ XML = ("Content-Type", "application/xml")
 
 def urlset(*entries: str) -> Response:
     """A sitemap; an entry is a URL, or the inside of a ``<url>``."""
-    inner = "".join(f"<url>{entry if '<' in entry else f'<loc>{entry}</loc>'}</url>" for entry in entries)
-    return Response(200, [XML], f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{inner}</urlset>'.encode(), 0.05)
+    inner = "".join(
+        f"<url>{entry if '<' in entry else f'<loc>{entry}</loc>'}</url>" for entry in entries
+    )
+    return Response(
+        200,
+        [XML],
+        f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{inner}</urlset>'.encode(),
+        0.05,
+    )
 
 
 def index(*urls: str) -> Response:
@@ -36,20 +53,34 @@ def index(*urls: str) -> Response:
     return Response(200, [XML], f"<sitemapindex>{inner}</sitemapindex>".encode(), 0.05)
 
 
-def crawled(folder: Path, answers: Mapping[str, Answer], *, scope: ScopeRule = ScopeRule.ANY, **sitemaps: object) -> set[str]:
+def crawled(
+    folder: Path,
+    answers: Mapping[str, Answer],
+    *,
+    scope: ScopeRule = ScopeRule.ANY,
+    **sitemaps: object,
+) -> set[str]:
     """What of a web is asked for, its seed ``A`` and robots.txt left out."""
     crawl, _, _ = crawl_of(folder, answers, scope=scope, **sitemaps)
     return {url for url in asked(crawl.log) if not url.endswith("/robots.txt")} - {A}
 
 
 def crawl_of(
-    folder: Path, answers: Mapping[str, Answer], *, scope: ScopeRule = ScopeRule.ANY, **sitemaps: object
+    folder: Path,
+    answers: Mapping[str, Answer],
+    *,
+    scope: ScopeRule = ScopeRule.ANY,
+    **sitemaps: object,
 ) -> tuple[VirtualCrawl, ScriptedWeb, dict[Reason, int]]:
     section = SitemapSection(**sitemaps)  # type: ignore[arg-type]
     crawl, web = scripted_crawl(folder, {A: page(), **answers}, config(scope, section))
     run = crawl.run([A])
     are_balanced(crawl)
-    return crawl, web, {Reason(reason): number for reason, number in run.counters.rule_refusals.items()}
+    return (
+        crawl,
+        web,
+        {Reason(reason): number for reason, number in run.counters.rule_refusals.items()},
+    )
 
 
 def config(scope: ScopeRule, sitemaps: SitemapSection) -> Config:
@@ -59,24 +90,37 @@ def config(scope: ScopeRule, sitemaps: SitemapSection) -> Config:
 def priorities(crawl: VirtualCrawl) -> dict[str, int]:
     """The priority with which each URL was queued, by its target."""
     with tables(crawl) as opened:
-        return {record.target: record.priority for table in opened for _, _, record in urls_of(table)}
+        return {
+            record.target: record.priority for table in opened for _, _, record in urls_of(table)
+        }
 
 
-# -- found ------------------------------------------------------------------------------------------------------------
+# -- found
 
 
 def test_sitemaps_are_named_in_robots_txt(tmp_path: Path) -> None:
-    lines = f"User-agent: *\nDisallow: /no\nSitemap: {A}one.xml\nsitemap:/two.txt\nSITEMAP: {A}three.xml.gz"
+    lines = (
+        f"User-agent: *\nDisallow: /no\nSitemap: {A}one.xml\nsitemap:/two.txt\nSITEMAP:"
+        f" {A}three.xml.gz"
+    )
     answers = {
         f"{A}robots.txt": robots(lines),
         f"{A}one.xml": urlset(f"{A}1", f"{A}no"),
-        f"{A}two.txt": Response(200, [("Content-Type", "text/plain")], f"{A}2\n{A}3\n".encode(), 0.05),
-        f"{A}three.xml.gz": Response(200, [("Content-Type", "application/gzip")], gzip.compress(urlset(f"{A}4").body), 0.05),
+        f"{A}two.txt": Response(
+            200, [("Content-Type", "text/plain")], f"{A}2\n{A}3\n".encode(), 0.05
+        ),
+        f"{A}three.xml.gz": Response(
+            200, [("Content-Type", "application/gzip")], gzip.compress(urlset(f"{A}4").body), 0.05
+        ),
     }
-    assert crawled(tmp_path / "c", answers) == {f"{A}{name}" for name in ("one.xml", "two.txt", "three.xml.gz", "1", "2", "3", "4")}
+    assert crawled(tmp_path / "c", answers) == {
+        f"{A}{name}" for name in ("one.xml", "two.txt", "three.xml.gz", "1", "2", "3", "4")
+    }
 
 
-def test_the_usual_place_is_asked_when_it_is_asked_for_and_robots_txt_names_none(tmp_path: Path) -> None:
+def test_the_usual_place_is_asked_when_it_is_asked_for_and_robots_txt_names_none(
+    tmp_path: Path,
+) -> None:
     answers = {f"{A}sitemap.xml": urlset(f"{A}1")}
     assert crawled(tmp_path / "off", answers) == set()
     assert crawled(tmp_path / "on", answers, guess=True) == {f"{A}sitemap.xml", f"{A}1"}
@@ -103,13 +147,21 @@ def test_a_sitemap_is_a_capture_of_its_own_kind_and_not_a_page(tmp_path: Path) -
     assert kinds[f"{A}1"] == (FetchKind.PAGE, LinkKind.SITEMAP)
 
 
-# -- what it may list -------------------------------------------------------------------------------------------------
+# -- what it may list
 
 
 def test_a_sitemap_may_not_list_what_belongs_to_another_host(tmp_path: Path) -> None:
-    answers = {f"{A}robots.txt": robots(f"Sitemap: {A}map.xml"), f"{A}map.xml": urlset(f"{A}1", f"{B}1", f"{A}2")}
+    answers = {
+        f"{A}robots.txt": robots(f"Sitemap: {A}map.xml"),
+        f"{A}map.xml": urlset(f"{A}1", f"{B}1", f"{A}2"),
+    }
     crawl, _, refused = crawl_of(tmp_path / "c", answers)
-    assert {url for url in asked(crawl.log) if "robots" not in url} == {A, f"{A}map.xml", f"{A}1", f"{A}2"}
+    assert {url for url in asked(crawl.log) if "robots" not in url} == {
+        A,
+        f"{A}map.xml",
+        f"{A}1",
+        f"{A}2",
+    }
     assert refused == {Reason.SITEMAP_FOREIGN: 1}
 
 
@@ -121,7 +173,13 @@ def test_a_host_whose_robots_txt_names_it_may_be_listed(tmp_path: Path) -> None:
         B: page(),
         f"{A}maps/b.xml": urlset(f"{B}1", f"{B}deep/2", f"{C}3", f"{A}4", f"{A}maps/5"),
     }
-    assert crawled(tmp_path / "c", answers) == {B, f"{A}maps/b.xml", f"{B}1", f"{B}deep/2", f"{A}maps/5"}
+    assert crawled(tmp_path / "c", answers) == {
+        B,
+        f"{A}maps/b.xml",
+        f"{B}1",
+        f"{B}deep/2",
+        f"{A}maps/5",
+    }
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
@@ -140,7 +198,9 @@ def test_who_vouches_is_known_whichever_worker_owns_the_hosts(tmp_path: Path, wo
     crawl, _ = scripted_crawl(tmp_path / "c", answers, config(ScopeRule.ANY, SitemapSection()))
     run_workers(crawl, workers, sites[:1])
     are_balanced(crawl)
-    wanted = {site + path for site in sites for path in ("", "1", "2")} | {url for url in answers if url.endswith(".xml")}
+    wanted = {site + path for site in sites for path in ("", "1", "2")} | {
+        url for url in answers if url.endswith(".xml")
+    }
     assert set(asked(crawl.log)) == wanted
 
 
@@ -157,7 +217,10 @@ def test_an_index_passes_on_who_vouches_for_it(tmp_path: Path) -> None:
 
 
 def test_a_sitemap_that_nobody_named_speaks_for_its_folder(tmp_path: Path) -> None:
-    answers = {A: page("/shop/map.xml"), f"{A}shop/map.xml": urlset(f"{A}shop/1", f"{A}shop/deep/2", f"{A}other", f"{B}shop/3")}
+    answers = {
+        A: page("/shop/map.xml"),
+        f"{A}shop/map.xml": urlset(f"{A}shop/1", f"{A}shop/deep/2", f"{A}other", f"{B}shop/3"),
+    }
     assert crawled(tmp_path / "c", answers) == {f"{A}shop/map.xml", f"{A}shop/1", f"{A}shop/deep/2"}
 
 
@@ -171,7 +234,9 @@ def test_a_redirect_keeps_who_vouches(tmp_path: Path) -> None:
 
 
 def test_a_sitemap_on_another_host_is_read_though_its_host_is_out_of_scope(tmp_path: Path) -> None:
-    """Only for the host that named it: what else is there stays out, and what that host's own robots.txt names, too."""
+    """Only for the host that named it: what else is there stays out, and what that host's own
+    robots.txt names, too.
+    """
     answers = {
         f"{A}robots.txt": robots(f"Sitemap: {B}for-a.xml"),
         f"{B}robots.txt": robots(f"Sitemap: {B}own.xml"),
@@ -185,26 +250,44 @@ def test_a_sitemap_on_another_host_is_read_though_its_host_is_out_of_scope(tmp_p
 
 def test_a_feed_that_is_named_as_a_sitemap_is_held_to_the_same_rule(tmp_path: Path) -> None:
     items = "".join(f"<item><link>{url}</link></item>" for url in (f"{A}1", f"{B}2"))
-    feed = Response(200, [("Content-Type", "application/rss+xml")], f"<rss><channel>{items}</channel></rss>".encode(), 0.05)
-    assert crawled(tmp_path / "named", {f"{A}robots.txt": robots("Sitemap: /feed"), f"{A}feed": feed}) == {f"{A}feed", f"{A}1"}
-    assert crawled(tmp_path / "linked", {A: page("/feed"), f"{A}feed": feed}) == {f"{A}feed", f"{A}1", f"{B}2"}
+    feed = Response(
+        200,
+        [("Content-Type", "application/rss+xml")],
+        f"<rss><channel>{items}</channel></rss>".encode(),
+        0.05,
+    )
+    assert crawled(
+        tmp_path / "named", {f"{A}robots.txt": robots("Sitemap: /feed"), f"{A}feed": feed}
+    ) == {f"{A}feed", f"{A}1"}
+    assert crawled(tmp_path / "linked", {A: page("/feed"), f"{A}feed": feed}) == {
+        f"{A}feed",
+        f"{A}1",
+        f"{B}2",
+    }
 
 
-# -- how much -----------------------------------------------------------------------------------------------------------
+# -- how much
 
 
 @pytest.mark.parametrize(("nesting", "levels"), [(0, 1), (1, 2), (2, 3)])
 def test_indexes_are_followed_to_a_level(tmp_path: Path, nesting: int, levels: int) -> None:
-    chain: dict[str, Answer] = {f"{A}{level}.xml": index(f"{A}{level + 1}.xml") for level in range(6)}
+    chain: dict[str, Answer] = {
+        f"{A}{level}.xml": index(f"{A}{level + 1}.xml") for level in range(6)
+    }
     answers = {f"{A}robots.txt": robots(f"Sitemap: {A}0.xml"), **chain}
     crawl, _, refused = crawl_of(tmp_path / "c", answers, max_nesting=nesting)
-    assert {url for url in asked(crawl.log) if url.endswith(".xml")} == {f"{A}{level}.xml" for level in range(levels)}
+    assert {url for url in asked(crawl.log) if url.endswith(".xml")} == {
+        f"{A}{level}.xml" for level in range(levels)
+    }
     assert refused == {Reason.SITEMAP_LIMIT: 1}
 
 
 def test_a_host_has_a_number_of_sitemaps_to_spend(tmp_path: Path) -> None:
     lines = "\n".join(f"Sitemap: {A}{n}.xml" for n in range(3))
-    answers: dict[str, Answer] = {f"{A}robots.txt": robots(lines), f"{A}0.xml": index(*(f"{A}more-{n}.xml" for n in range(20)))}
+    answers: dict[str, Answer] = {
+        f"{A}robots.txt": robots(lines),
+        f"{A}0.xml": index(*(f"{A}more-{n}.xml" for n in range(20))),
+    }
     crawl, _, refused = crawl_of(tmp_path / "c", answers, max_files=5)
     assert len({url for url in asked(crawl.log) if url.endswith(".xml")}) == 5
     assert refused == {Reason.SITEMAP_LIMIT: 18}
@@ -220,9 +303,17 @@ def test_a_host_has_a_number_of_listed_urls_to_spend(tmp_path: Path) -> None:
 
 def test_a_sitemap_may_be_larger_than_a_page(tmp_path: Path) -> None:
     big = urlset(*(f"{A}{n}?{'x' * 300}" for n in range(100)), f"{A}last")
-    answers = {f"{A}robots.txt": robots("Sitemap: /map.xml"), f"{A}map.xml": big, A: page(text="y" * len(big.body))}
+    answers = {
+        f"{A}robots.txt": robots("Sitemap: /map.xml"),
+        f"{A}map.xml": big,
+        A: page(text="y" * len(big.body)),
+    }
     fetch = FetchSection(body_bytes=20_000)
-    crawl, _ = scripted_crawl(tmp_path / "c", answers, msgspec.structs.replace(config(ScopeRule.ANY, SitemapSection()), fetch=fetch))
+    crawl, _ = scripted_crawl(
+        tmp_path / "c",
+        answers,
+        msgspec.structs.replace(config(ScopeRule.ANY, SitemapSection()), fetch=fetch),
+    )
     crawl.run([A])
     rows = {row.url: row for row in stored_rows(crawl.folder)}
     assert (rows[A].truncated, rows[A].body_bytes) == ("length", 20_000)
@@ -234,7 +325,10 @@ def test_reading_a_sitemap_again_costs_nothing_of_that(tmp_path: Path) -> None:
     def grows(earlier: int, _: Mapping[str, str]) -> Response:
         return urlset(*(f"{A}p{n}" for n in range(6 + earlier)))
 
-    answers: dict[str, Answer] = {f"{A}robots.txt": robots(f"Sitemap: {A}map.xml"), f"{A}map.xml": grows}
+    answers: dict[str, Answer] = {
+        f"{A}robots.txt": robots(f"Sitemap: {A}map.xml"),
+        f"{A}map.xml": grows,
+    }
     crawl, web, _ = crawl_of(tmp_path / "c", answers, max_urls=8, max_files=1)
     crawl.now += 8 * 86_400
     crawl.run()
@@ -253,10 +347,12 @@ def test_an_index_that_lists_itself_ends(tmp_path: Path) -> None:
     assert outcomes(crawl)[f"{A}1.xml"][1] is Reason.NONE
 
 
-# -- what it says -------------------------------------------------------------------------------------------------------
+# -- what it says
 
 
-def test_priority_change_frequency_and_last_change_decide_what_is_fetched_first(tmp_path: Path) -> None:
+def test_priority_change_frequency_and_last_change_decide_what_is_fetched_first(
+    tmp_path: Path,
+) -> None:
     entries = {
         "plain": "",
         "important": "<priority>1.0</priority>",
@@ -266,8 +362,15 @@ def test_priority_change_frequency_and_last_change_decide_what_is_fetched_first(
         "long-ago": "<lastmod>1999-01-01</lastmod>",
     }
     listed = urlset(*(f"<loc>{A}{name}</loc>{said}" for name, said in entries.items()))
-    settings = msgspec.structs.replace(config(ScopeRule.ANY, SitemapSection()), limits=LimitSection(max_pages=2))  # A and the sitemap
-    crawl, _ = scripted_crawl(tmp_path / "c", {A: page(), f"{A}robots.txt": robots("Sitemap: /map.xml"), f"{A}map.xml": listed}, settings)
+    # A and the sitemap
+    settings = msgspec.structs.replace(
+        config(ScopeRule.ANY, SitemapSection()), limits=LimitSection(max_pages=2)
+    )
+    crawl, _ = scripted_crawl(
+        tmp_path / "c",
+        {A: page(), f"{A}robots.txt": robots("Sitemap: /map.xml"), f"{A}map.xml": listed},
+        settings,
+    )
     crawl.run([A])
     priority = priorities(crawl)
     assert priority["/important"] > priority["/plain"]
@@ -275,25 +378,41 @@ def test_priority_change_frequency_and_last_change_decide_what_is_fetched_first(
     assert priority["/lately"] > priority["/plain"] > priority["/long-ago"]
 
 
-def test_a_newer_lastmod_brings_a_page_forward_and_a_sitemap_that_always_says_now_gains_little(tmp_path: Path) -> None:
-    """Four months, day by day; the sitemap is fetched every other day, as it changes. ``/news`` changes at days 40 and 80 and the sitemap
-    says so, ``/silent`` at the same days without a word, ``/liar`` never and has another date every day."""
+def test_a_newer_lastmod_brings_a_page_forward_and_a_sitemap_that_always_says_now_gains_little(
+    tmp_path: Path,
+) -> None:
+    """Four months, day by day; the sitemap is fetched every other day, as it changes. ``/news``
+    changes at days 40 and 80 and the sitemap says so, ``/silent`` at the same days without a word,
+    ``/liar`` never and has another date every day.
+    """
     day, changed = 0, {"news": 0, "silent": 0}
 
     def moment(days: float) -> str:
-        return datetime.fromtimestamp(crawl.clock.wall() - days * 86_400, UTC).isoformat(timespec="seconds")
+        return datetime.fromtimestamp(crawl.clock.wall() - days * 86_400, UTC).isoformat(
+            timespec="seconds"
+        )
 
     def listing(*_: object) -> Response:
         news = f"<loc>{A}news</loc><lastmod>{moment(day - changed['news'] + 0.01)}</lastmod>"
-        return urlset(news, f"<loc>{A}silent</loc>", f"<loc>{A}liar</loc><lastmod>{moment(0)}</lastmod>", f"{A}day{day}")
+        return urlset(
+            news,
+            f"<loc>{A}silent</loc>",
+            f"<loc>{A}liar</loc><lastmod>{moment(0)}</lastmod>",
+            f"{A}day{day}",
+        )
 
     def text(name: str) -> Answer:
         return lambda *_: page(text=f"{name} {changed.get(name, 0)}")
 
-    answers: dict[str, Answer] = {f"{A}robots.txt": robots(f"Sitemap: {A}map.xml"), f"{A}map.xml": listing}
+    answers: dict[str, Answer] = {
+        f"{A}robots.txt": robots(f"Sitemap: {A}map.xml"),
+        f"{A}map.xml": listing,
+    }
     answers |= {f"{A}{name}": text(name) for name in ("news", "silent", "liar")}
     refetch = RefetchSection(first_s=4 * 86_400, min_s=2 * 86_400, max_s=60 * 86_400)
-    crawl, web = scripted_crawl(tmp_path / "c", {A: page(), **answers}, quick_config(refetch=refetch))
+    crawl, web = scripted_crawl(
+        tmp_path / "c", {A: page(), **answers}, quick_config(refetch=refetch)
+    )
     fetched_on: dict[str, list[int]] = {name: [] for name in ("news", "silent", "liar")}
     for day in range(120):
         if day in (40, 80):
@@ -304,7 +423,13 @@ def test_a_newer_lastmod_brings_a_page_forward_and_a_sitemap_that_always_says_no
             days += [day] * (web.asked[f"{A}{name}"] - before.get(f"{A}{name}", 0))
         crawl.now = (day + 1) * 86_400.0
     are_balanced(crawl)
-    wait = {name: [min(on for on in days if on >= at) - at for at in (40, 80)] for name, days in fetched_on.items() if name != "liar"}
+    wait = {
+        name: [min(on for on in days if on >= at) - at for at in (40, 80)]
+        for name, days in fetched_on.items()
+        if name != "liar"
+    }
     assert max(wait["news"]) <= 3 < wait["silent"][0]
     assert len(fetched_on["liar"]) <= len(fetched_on["silent"]) + 4
-    assert all(later - earlier >= 2 for days in fetched_on.values() for earlier, later in pairwise(days))
+    assert all(
+        later - earlier >= 2 for days in fetched_on.values() for earlier, later in pairwise(days)
+    )

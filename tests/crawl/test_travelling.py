@@ -1,4 +1,6 @@
-"""What the owner of a URL must know travels with it: redirect chains, and who vouches for a sitemap, whatever the number of workers."""
+"""What the owner of a URL must know travels with it: redirect chains, and who vouches for a
+sitemap, whatever the number of workers.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,14 @@ def test_chains_of_redirects_across_hosts_are_whole(workers: int, tmp_path: Path
         answers[urls[-1]] = page()
     crawl, _ = scripted_crawl(tmp_path / "c", answers, CONFIG)
     run_workers(crawl, workers, [chain_urls(number)[0] for number in range(CHAINS)])
-    told = {row.url: list(row.chain) for row in stored_rows(crawl.folder) if row.kind is FetchKind.PAGE}
-    short = sum(told[url] != chain_urls(n)[:hop] for n in range(CHAINS) for hop, url in enumerate(chain_urls(n)))
+    told = {
+        row.url: list(row.chain) for row in stored_rows(crawl.folder) if row.kind is FetchKind.PAGE
+    }
+    short = sum(
+        told[url] != chain_urls(n)[:hop]
+        for n in range(CHAINS)
+        for hop, url in enumerate(chain_urls(n))
+    )
     print(f"{workers} workers: {short} of {len(told)} chains lack a hop")
     assert short == 0 and len(told) == CHAINS * (HOPS + 1)
     are_balanced(crawl)
@@ -60,7 +68,12 @@ SITES = 10
 
 
 def urlset(*urls: str) -> Response:
-    return Response(200, [XML], f"<urlset>{''.join(f'<url><loc>{url}</loc></url>' for url in urls)}</urlset>".encode(), 0.05)
+    return Response(
+        200,
+        [XML],
+        f"<urlset>{''.join(f'<url><loc>{url}</loc></url>' for url in urls)}</urlset>".encode(),
+        0.05,
+    )
 
 
 def index(*urls: str, latency_s: float = 0.05) -> Response:
@@ -69,9 +82,13 @@ def index(*urls: str, latency_s: float = 0.05) -> Response:
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4])
-def test_what_a_sitemap_of_an_index_on_another_host_may_list_is_the_same(workers: int, tmp_path: Path) -> None:
-    """Each site's robots.txt names an index at a keeper's; the index lists a sitemap on the site's second host, which vouches by naming the
-    index too; that one is reached by a redirect to a third. Each sitemap lists pages of its site, and one of a stranger."""
+def test_what_a_sitemap_of_an_index_on_another_host_may_list_is_the_same(
+    workers: int, tmp_path: Path
+) -> None:
+    """Each site's robots.txt names an index at a keeper's; the index lists a sitemap on the site's
+    second host, which vouches by naming the index too; that one is reached by a redirect to a
+    third. Each sitemap lists pages of its site, and one of a stranger.
+    """
     answers: dict[str, Answer] = {}
     wanted: set[str] = set()
     seeds = []
@@ -83,10 +100,14 @@ def test_what_a_sitemap_of_an_index_on_another_host_may_list_is_the_same(workers
             second: page(),
             f"{site}robots.txt": robots(lines),
             f"{second}robots.txt": robots(lines),
-            f"{keeper}index.xml": index(f"{second}old.xml", f"{keeper}deep/own.xml", latency_s=15.0),
+            f"{keeper}index.xml": index(
+                f"{second}old.xml", f"{keeper}deep/own.xml", latency_s=15.0
+            ),
             f"{second}old.xml": moved(f"{keeper}moved/new.xml"),
             f"{keeper}moved/new.xml": urlset(f"{site}1", f"{second}2", "http://stranger.com/3"),
-            f"{keeper}deep/own.xml": urlset(f"{site}4", f"{keeper}5", f"{keeper}deep/6", "http://stranger.com/7"),
+            f"{keeper}deep/own.xml": urlset(
+                f"{site}4", f"{keeper}5", f"{keeper}deep/6", "http://stranger.com/7"
+            ),
         }
         wanted |= {f"{site}1", f"{second}2", f"{site}4", f"{keeper}deep/6"}
         seeds += [site, second]
@@ -94,7 +115,10 @@ def test_what_a_sitemap_of_an_index_on_another_host_may_list_is_the_same(workers
     run_workers(crawl, workers, seeds)
     # The pages do not exist: that they were asked for is what counts.
     found = {url for url, (state, _) in outcomes(crawl).items() if state is UrlState.FAILED}
-    print(f"{workers} workers: {len(found & wanted)} of {len(wanted)} listed pages were requested, and {len(found - wanted)} others")
+    print(
+        f"{workers} workers: {len(found & wanted)} of {len(wanted)} listed pages were requested,"
+        f" and {len(found - wanted)} others"
+    )
     assert found == wanted
     are_balanced(crawl)
 
@@ -116,13 +140,17 @@ def test_a_sitemap_in_two_indexes_is_vouched_for_by_both(workers: int, tmp_path:
     assert {f"{a}1", f"{b}2"} <= set(outcomes(crawl))
 
 
-# -- what it costs --------------------------------------------------------------------------------------------------
+# -- what it costs
 
 
 def test_ordinary_links_and_records_are_no_larger() -> None:
     """Against the same values in the form of records that know no chain."""
-    link = Discovered("http://a.example/1", b"hosthost", b"urlurlur", LinkKind.A, 3, "http://b.example/", 0, 0.25)
-    before = msgspec.msgpack.encode([link.url, link.host8, link.url8, int(link.kind), 3, link.via, 0, 0.25, 0, -1.0, 0])
+    link = Discovered(
+        "http://a.example/1", b"hosthost", b"urlurlur", LinkKind.A, 3, "http://b.example/", 0, 0.25
+    )
+    before = msgspec.msgpack.encode(
+        [link.url, link.host8, link.url8, int(link.kind), 3, link.via, 0, 0.25, 0, -1.0, 0]
+    )
     assert len(msgspec.msgpack.encode(link)) < len(before)
     assert msgspec.msgpack.decode(before, type=Discovered) == link
     record = UrlRecord(UrlState.QUEUED, False, "/1", 1, 128, LinkKind.A, 1_700_000_000, "/")
@@ -135,5 +163,17 @@ def test_records_keep_their_chain_and_their_history() -> None:
     chain = ("http://a.example/", "http://b.example/")
     for history in (None, History(fetches=1, fetched_at=1_700_000_000, status=200)):
         for kept in ((), chain):
-            record = UrlRecord(UrlState.QUEUED, False, "/1", 1, 128, LinkKind.REDIRECT, 1, "/", 3, history=history, chain=kept)
+            record = UrlRecord(
+                UrlState.QUEUED,
+                False,
+                "/1",
+                1,
+                128,
+                LinkKind.REDIRECT,
+                1,
+                "/",
+                3,
+                history=history,
+                chain=kept,
+            )
             assert decode_url(encode_url(record)) == record

@@ -11,7 +11,13 @@ import pytest
 
 from lycosa.config.sections import PolitenessSection
 from lycosa.synthetic import RequestLog, SyntheticWeb, WebPlan
-from lycosa.worker.machine_table import NAME, NoMachineTable, machine_folder, machine_table, open_machine_table
+from lycosa.worker.machine_table import (
+    NAME,
+    NoMachineTable,
+    machine_folder,
+    machine_table,
+    open_machine_table,
+)
 from serving import served_with_log
 
 DELAY_S, LATE_S = 0.6, 0.15
@@ -20,11 +26,35 @@ WEB = SyntheticWeb(WebPlan(hosts=2, pages=8, distribution="fixed", cross_links=0
 
 def crawl(folder: Path, host: int, port: int, *more: str) -> subprocess.Popen[bytes]:
     options = [
-        *("--delay", "0s", "--set", "politeness.adaptive_factor=0", "--set", f"politeness.address_delay_s={DELAY_S}"),
-        *("--resolve", "*=127.0.0.1", "--allow-address", "127.0.0.0/8", "--contact", "test@example.org"),
+        *(
+            "--delay",
+            "0s",
+            "--set",
+            "politeness.adaptive_factor=0",
+            "--set",
+            f"politeness.address_delay_s={DELAY_S}",
+        ),
+        *(
+            "--resolve",
+            "*=127.0.0.1",
+            "--allow-address",
+            "127.0.0.0/8",
+            "--contact",
+            "test@example.org",
+        ),
         *("--set", "frontier.partitions=1", "--set", "parse.language=false", "--max-pages", "6"),
     ]
-    command = [sys.executable, "-m", "lycosa", "crawl", WEB.seed_url(host, port=port), "--dir", str(folder), *options, *more]
+    command = [
+        sys.executable,
+        "-m",
+        "lycosa",
+        "crawl",
+        WEB.seed_url(host, port=port),
+        "--dir",
+        str(folder),
+        *options,
+        *more,
+    ]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
@@ -36,10 +66,13 @@ def both(tmp_path: Path, *more: str) -> RequestLog:
     return log
 
 
-def test_two_crawls_share_the_delay_of_an_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_crawls_share_the_delay_of_an_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("LYCOSA_RUNTIME_DIR", str(tmp_path / "machine"))
     log = both(tmp_path)
-    # A busy server reads a request later than it was sent: single gaps may look shorter, by as much as it is late.
+    # A busy server reads a request later than it was sent: single gaps may look shorter, by as much
+    # as it is late.
     assert min(log.start_gaps("127.0.0.1")) >= DELAY_S - LATE_S
 
 
@@ -49,8 +82,14 @@ def test_crawls_with_tables_of_their_own_do_not(tmp_path: Path) -> None:
 
 
 def test_each_crawl_holds_its_own_settings_against_what_all_did(tmp_path: Path) -> None:
-    slow, quick = PolitenessSection(address_delay_s=5.0, address_slots=1), PolitenessSection(address_delay_s=0.5, address_slots=3)
-    first, second = open_machine_table(tmp_path / NAME, slow), open_machine_table(tmp_path / NAME, quick)
+    slow, quick = (
+        PolitenessSection(address_delay_s=5.0, address_slots=1),
+        PolitenessSection(address_delay_s=0.5, address_slots=3),
+    )
+    first, second = (
+        open_machine_table(tmp_path / NAME, slow),
+        open_machine_table(tmp_path / NAME, quick),
+    )
     assert first.take("192.0.2.1", 100.0) == 0
     assert second.take("192.0.2.1", 100.1) == pytest.approx(0.4)
     assert second.take("192.0.2.1", 100.5) == 0
@@ -71,8 +110,12 @@ def test_the_table_is_for_one_user_alone(tmp_path: Path, monkeypatch: pytest.Mon
     assert machine_folder().name == f"lycosa-{os.getuid()}"
 
 
-@pytest.mark.parametrize("trap", ["link to a folder", "link to a file", "open to all", "a file", "cannot be made"])
-def test_a_folder_that_another_may_have_laid_is_not_used(trap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "trap", ["link to a folder", "link to a file", "open to all", "a file", "cannot be made"]
+)
+def test_a_folder_that_another_may_have_laid_is_not_used(
+    trap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder, elsewhere = tmp_path / "machine", tmp_path / "elsewhere"
     elsewhere.mkdir()
     victim = elsewhere / "victim"

@@ -1,4 +1,6 @@
-"""Hosts that cannot be asked for their robots.txt: what is told of them, when they are given up, and how such a crawl ends."""
+"""Hosts that cannot be asked for their robots.txt: what is told of them, when they are given up,
+and how such a crawl ends.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +28,14 @@ A, B = "http://a.example/", "http://b.example/"
 HERE = "127.0.0.1"
 
 
-def unreachable_crawl(folder: Path, reasons: Mapping[str, Reason], config: Config | None = None) -> tuple[VirtualCrawl, ScriptedWeb]:
+def unreachable_crawl(
+    folder: Path, reasons: Mapping[str, Reason], config: Config | None = None
+) -> tuple[VirtualCrawl, ScriptedWeb]:
     """``a.example`` is at ``HERE``; addresses fail with their reason."""
     known: dict[str, Sequence[str] | Reason] = {"a.example": [HERE]}
-    crawl, web = scripted_crawl(folder, {A: page("/x"), f"{A}x": page(), B: page()}, config, Names(known))
+    crawl, web = scripted_crawl(
+        folder, {A: page("/x"), f"{A}x": page(), B: page()}, config, Names(known)
+    )
     crawl.wrap = lambda _: SyntheticFetcher(web, crawl.clock, crawl.log, unreachable=reasons)
     return crawl, web
 
@@ -42,11 +48,16 @@ def reach_again(crawl: VirtualCrawl) -> None:
     ("reason", "told"),
     [
         (Reason.CONNECT_REFUSED, "robots.txt: the connection was refused by 127.0.0.1:80 (once)"),
-        (Reason.TLS_FAILED, "robots.txt: TLS failed or the certificate is not valid, synthetic (once)"),
+        (
+            Reason.TLS_FAILED,
+            "robots.txt: TLS failed or the certificate is not valid, synthetic (once)",
+        ),
         (Reason.CONNECT_TIMEOUT, "robots.txt: no connection within the limit, 127.0.0.1:80 (once)"),
     ],
 )
-def test_a_crawl_that_reaches_nobody_ends_at_once_and_says_why(tmp_path: Path, reason: Reason, told: str) -> None:
+def test_a_crawl_that_reaches_nobody_ends_at_once_and_says_why(
+    tmp_path: Path, reason: Reason, told: str
+) -> None:
     crawl, _ = unreachable_crawl(tmp_path / "c", {HERE: reason})
     run = crawl.run([A])
     assert run.end is End.FINISHED and run.duration_s < 60
@@ -57,7 +68,9 @@ def test_a_crawl_that_reaches_nobody_ends_at_once_and_says_why(tmp_path: Path, r
 
 
 class LosesOneAnswer(Names):
-    """The third question about any name is never answered: after those ahead of the visit and for robots.txt."""
+    """The third question about any name is never answered: after those ahead of the visit and
+    for robots.txt.
+    """
 
     async def resolve(self, name: str) -> Sequence[str]:
         addresses = await super().resolve(name)
@@ -67,7 +80,9 @@ class LosesOneAnswer(Names):
 
 
 def test_a_crawl_that_reached_somebody_waits_for_him(tmp_path: Path) -> None:
-    crawl, _ = scripted_crawl(tmp_path / "c", {A: page("/x"), f"{A}x": page()}, names=LosesOneAnswer())
+    crawl, _ = scripted_crawl(
+        tmp_path / "c", {A: page("/x"), f"{A}x": page()}, names=LosesOneAnswer()
+    )
     crawl.run([A])
     assert asked(crawl.log) == [A, f"{A}x"]
 
@@ -76,7 +91,10 @@ def test_an_answer_that_is_an_error_is_told_with_its_status(tmp_path: Path) -> N
     crawl, _ = scripted_crawl(tmp_path / "c", {A: page(), f"{A}robots.txt": error(502)})
     crawl.run([A])
     host = host_states(crawl)["a.example"]
-    assert host.detail.startswith("robots.txt: the server failed (5xx), status 502 (") and host.last_error is Reason.HTTP_SERVER_ERROR
+    assert (
+        host.detail.startswith("robots.txt: the server failed (5xx), status 502 (")
+        and host.last_error is Reason.HTTP_SERVER_ERROR
+    )
 
 
 def test_a_run_that_begins_while_a_host_waits_asks_it_again(tmp_path: Path) -> None:
@@ -102,18 +120,28 @@ def test_a_host_whose_robots_txt_nobody_answers_is_given_up(tmp_path: Path) -> N
     are_balanced(crawl)
 
 
-def test_an_address_that_is_forbidden_gives_its_host_up_until_a_run_allows_it(tmp_path: Path) -> None:
+def test_an_address_that_is_forbidden_gives_its_host_up_until_a_run_allows_it(
+    tmp_path: Path,
+) -> None:
     crawl, web = unreachable_crawl(tmp_path / "c", {HERE: Reason.ADDRESS_FORBIDDEN})
     run = crawl.run([A])
     host = host_states(crawl)["a.example"]
-    assert (run.end, host.state.label, host.reason) == (End.FINISHED, "retired", Reason.ADDRESS_FORBIDDEN)
+    assert (run.end, host.state.label, host.reason) == (
+        End.FINISHED,
+        "retired",
+        Reason.ADDRESS_FORBIDDEN,
+    )
     assert f"--allow-address {HERE}" in why_host(host)
     reach_again(crawl)
     assert crawl.run().duration_s < 1 and not web.asked
-    crawl.config = msgspec.structs.replace(crawl.config, fetch=FetchSection(allow_addresses=("10.0.0.0/8",)))
+    crawl.config = msgspec.structs.replace(
+        crawl.config, fetch=FetchSection(allow_addresses=("10.0.0.0/8",))
+    )
     crawl.run()
     assert not web.asked
-    crawl.config = msgspec.structs.replace(crawl.config, fetch=FetchSection(allow_addresses=("127.0.0.0/8",)))
+    crawl.config = msgspec.structs.replace(
+        crawl.config, fetch=FetchSection(allow_addresses=("127.0.0.0/8",))
+    )
     crawl.run()
     assert asked(crawl.log) == [A, f"{A}x"]
     are_balanced(crawl)
@@ -122,10 +150,16 @@ def test_an_address_that_is_forbidden_gives_its_host_up_until_a_run_allows_it(tm
 def test_the_cause_is_kept_with_robots_txt_until_it_is_had(tmp_path: Path) -> None:
     crawl, _ = unreachable_crawl(tmp_path / "c", {HERE: Reason.CONNECT_REFUSED})
     crawl.run([A])
-    assert robots_records(crawl)[0].outage == "robots.txt: the connection was refused by 127.0.0.1:80 (once)"
+    assert (
+        robots_records(crawl)[0].outage
+        == "robots.txt: the connection was refused by 127.0.0.1:80 (once)"
+    )
     reach_again(crawl)
     crawl.run([A])
-    assert (robots_records(crawl)[0].outage, host_states(crawl)["a.example"].last_error) == ("", Reason.NONE)
+    assert (robots_records(crawl)[0].outage, host_states(crawl)["a.example"].last_error) == (
+        "",
+        Reason.NONE,
+    )
 
 
 def robots_records(crawl: VirtualCrawl) -> list[RobotsRecord]:

@@ -1,4 +1,6 @@
-"""Seeds that a run did not read to their end: it says so, and the command that it names reads the rest."""
+"""Seeds that a run did not read to their end: it says so, and the command that it names reads
+the rest.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,24 @@ from serving import served
 SEEDS, MORE = 6000, 24_000
 WEB = SyntheticWeb(WebPlan(hosts=1, pages=3, distribution="fixed"))
 OPTIONS = [
-    *("--delay", "10s", "--resolve", "*=127.0.0.1", "--allow-address", "127.0.0.0/8", "--contact", "test@example.org"),
-    *("--set", "frontier.partitions=2", "--set", "limits.max_pages=0", "--set", "parse.language=false"),
+    *(
+        "--delay",
+        "10s",
+        "--resolve",
+        "*=127.0.0.1",
+        "--allow-address",
+        "127.0.0.0/8",
+        "--contact",
+        "test@example.org",
+    ),
+    *(
+        "--set",
+        "frontier.partitions=2",
+        "--set",
+        "limits.max_pages=0",
+        "--set",
+        "parse.language=false",
+    ),
 ]
 
 
@@ -46,7 +64,12 @@ def crawl(folder: Path, *arguments: str) -> list[str]:
 
 
 def known(folder: Path) -> int:
-    done = subprocess.run([sys.executable, "-m", "lycosa", "status", str(folder), "--json"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "lycosa", "status", str(folder), "--json"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return int(json.loads(done.stdout)["discovered"])
 
 
@@ -61,9 +84,13 @@ def until(running: subprocess.Popen[str], is_so: Callable[[], bool]) -> None:
     raise AssertionError("it takes too long")
 
 
-def break_off(command: list[str], folder: Path, number: signal.Signals, stdin: IO[str] | None = None) -> str:
+def break_off(
+    command: list[str], folder: Path, number: signal.Signals, stdin: IO[str] | None = None
+) -> str:
     """Ends a crawl while it reads its seeds; gives what it printed."""
-    with subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as running:
+    with subprocess.Popen(
+        command, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as running:
         until(running, lambda: any(0 < each.lines < SEEDS for each in sources(folder)))
         running.send_signal(number)
         return running.communicate(timeout=120)[0]
@@ -76,25 +103,39 @@ def sources(folder: Path) -> list[SeedSource]:
 def read_the_rest(folder: Path, *arguments: str, stdin: IO[str] | None = None) -> tuple[str, str]:
     """Goes on until all seeds are taken, and is stopped then; gives what it printed."""
     command = crawl(folder, *arguments)
-    with subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+    with subprocess.Popen(
+        command, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
         until(running, lambda: not unread(sources(folder)))
         running.send_signal(signal.SIGINT)
         return running.communicate(timeout=120)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_the_rest_of_a_file_is_read_by_the_next_run(number: signal.Signals, tmp_path: Path, seeds: Path) -> None:
+def test_the_rest_of_a_file_is_read_by_the_next_run(
+    number: signal.Signals, tmp_path: Path, seeds: Path
+) -> None:
     folder = tmp_path / "my crawl"
     out = break_off(crawl(folder, "--seeds", str(seeds), *OPTIONS), folder, number)
     (source,) = unread(sources(folder))
     assert (source.kind, source.name) == (SourceKind.FILE, str(seeds))
     assert source.seeds <= known(folder) < SEEDS, "a place is recorded when its seeds are committed"
-    status = subprocess.run([sys.executable, "-m", "lycosa", "status", str(folder)], capture_output=True, text=True).stdout
-    assert f"{seeds}: read up to line {source.lines:,}, {source.seeds:,} seeds taken; not read to its end" in status
+    status = subprocess.run(
+        [sys.executable, "-m", "lycosa", "status", str(folder)], capture_output=True, text=True
+    ).stdout
+    assert (
+        f"{seeds}: read up to line {source.lines:,}, {source.seeds:,} seeds taken; not read to"
+        " its end" in status
+    )
     if number is signal.SIGINT:
         assert "not read to its end" in out
         line = next(line for line in out.splitlines() if line.startswith("to go on: "))
-        assert shlex.split(line.removeprefix("to go on: ").partition("   ")[0]) == ["lycosa", "crawl", "--dir", str(folder)]
+        assert shlex.split(line.removeprefix("to go on: ").partition("   ")[0]) == [
+            "lycosa",
+            "crawl",
+            "--dir",
+            str(folder),
+        ]
     out, err = read_the_rest(folder)
     assert f"reading on in {seeds}, line {source.lines + 1:,}" in err
     assert known(folder) == SEEDS
@@ -108,10 +149,14 @@ def test_a_limit_and_a_changed_file(tmp_path: Path, seeds: Path, seed: str) -> N
     with seeds.open("a") as file:
         file.writelines(f"{seed}more{number}\n" for number in range(MORE))
     limit = ["--delay", "0s", "--max-pages", "1", "--json"]
-    done = subprocess.run(crawl(folder, "--seeds", str(seeds), *OPTIONS, *limit), capture_output=True, text=True)
+    done = subprocess.run(
+        crawl(folder, "--seeds", str(seeds), *OPTIONS, *limit), capture_output=True, text=True
+    )
     assert done.returncode == ExitCode.LIMIT
     (told,) = json.loads(done.stdout)["seed_sources"]
-    assert (told["source"], told["is_complete"]) == (str(seeds), False) and told["lines"] < SEEDS + MORE
+    assert (told["source"], told["is_complete"]) == (str(seeds), False) and told[
+        "lines"
+    ] < SEEDS + MORE
     with seeds.open("r+") as file:
         text = file.read()
         file.seek(0)
@@ -129,7 +174,10 @@ def test_a_file_that_is_gone_is_told_each_time(tmp_path: Path, seeds: Path) -> N
     for _ in range(2):
         done = subprocess.run(crawl(folder, "--max-time", "1s"), capture_output=True, text=True)
         assert done.returncode == ExitCode.LIMIT
-        assert "cannot be read on (No such file or directory); give its rest with --seeds FILE" in done.stderr
+        assert (
+            "cannot be read on (No such file or directory); give its rest with --seeds FILE"
+            in done.stderr
+        )
         assert f"seeds of {seeds}: read up to line " in done.stdout
     assert known(folder) == before
 
@@ -154,7 +202,9 @@ def test_seeds_of_the_command_line_are_kept_with_the_crawl(tmp_path: Path, seed:
     assert known(folder) == len(given)
 
 
-def test_seeds_of_a_program_are_committed_before_the_first_request(tmp_path: Path, seed: str) -> None:
+def test_seeds_of_a_program_are_committed_before_the_first_request(
+    tmp_path: Path, seed: str
+) -> None:
     folder = tmp_path / "c"
     config = lycosa.settings({
         "fetch.allow_addresses": ["127.0.0.0/8"], "dns.pins": ["*=127.0.0.1"], "frontier.partitions": 2, "parse.language": False,
@@ -165,7 +215,9 @@ def test_seeds_of_a_program_are_committed_before_the_first_request(tmp_path: Pat
         started_with.append(known(folder))
         started.stop()
 
-    started = lycosa.Crawl([f"{seed}{number}" for number in range(2000)], folder, config, sinks=(stop,))
+    started = lycosa.Crawl(
+        [f"{seed}{number}" for number in range(2000)], folder, config, sinks=(stop,)
+    )
     report = started.run()
     assert started_with[0] >= 2000 and report.unread_seeds == []
     (source,) = sources(folder)

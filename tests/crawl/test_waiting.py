@@ -19,10 +19,16 @@ A = "http://a.example/"
 
 
 def test_a_retry_that_is_due_is_something_to_wait_for(tmp_path: Path) -> None:
-    crawl, _ = scripted_crawl(tmp_path / "c", {A: error(503)}, quick_config(retry=RetrySection(first_s=1000)))
+    crawl, _ = scripted_crawl(
+        tmp_path / "c", {A: error(503)}, quick_config(retry=RetrySection(first_s=1000))
+    )
     crawl.run([A])
     found: list[Progress] = []
-    crawl.run(meanwhile=lambda assembled: found.append(ProgressReport(assembled.worker, crawl.config, assembled.clock).make()))
+    crawl.run(
+        meanwhile=lambda assembled: found.append(
+            ProgressReport(assembled.worker, crawl.config, assembled.clock).make()
+        )
+    )
     assert 900 < found[0].next_in_s <= 1001
     assert waiting_for(found[0]).startswith("a host or a retry that is due in ")
 
@@ -30,8 +36,14 @@ def test_a_retry_that_is_due_is_something_to_wait_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("progress", "line"),
     [
-        (Progress(next_in_s=3.0, slowest=[HostNote("a.example", 5, 1.0, 3.0)]), "a.example, ready in 3 s"),
-        (Progress(next_in_s=3.0, slowest=[HostNote("a.example", 5, 1.0, 90.0)]), "a host or a retry that is due in 3 s"),
+        (
+            Progress(next_in_s=3.0, slowest=[HostNote("a.example", 5, 1.0, 3.0)]),
+            "a.example, ready in 3 s",
+        ),
+        (
+            Progress(next_in_s=3.0, slowest=[HostNote("a.example", 5, 1.0, 90.0)]),
+            "a host or a retry that is due in 3 s",
+        ),
         (Progress(next_in_s=3.0), "a host or a retry that is due in 3 s"),
         (Progress(), "nothing"),
     ],
@@ -41,13 +53,20 @@ def test_what_comes_first_is_named(progress: Progress, line: str) -> None:
 
 
 def test_a_url_that_is_disallowed_does_not_hide_the_one_behind_it(tmp_path: Path) -> None:
-    crawl, web = scripted_crawl(tmp_path / "c", {A: page(), f"{A}robots.txt": robots("User-agent: *\nDisallow: /no"), f"{A}x": page()})
+    crawl, web = scripted_crawl(
+        tmp_path / "c",
+        {A: page(), f"{A}robots.txt": robots("User-agent: *\nDisallow: /no"), f"{A}x": page()},
+    )
     found: list[tuple[str, ...]] = []
 
     def look(assembled: Assembled, *seeds: str) -> None:
         assembled.intake.seeds([A + seed for seed in seeds])
         host8 = hash8(host_of(A))
-        visit = next(v for p in assembled.worker.frontier.partitions.values() if (v := p.visits.find(host8)) is not None)
+        visit = next(
+            v
+            for p in assembled.worker.frontier.partitions.values()
+            if (v := p.visits.find(host8)) is not None
+        )
         with pytest.raises(StopIteration) as over:
             assembled.pipeline.next_urls(visit).send(None)  # it waits for nothing here
         found.append(over.value.value)

@@ -107,7 +107,8 @@ class Life:
     def _open(self, folder: Path) -> RocksKeyValue:
         folder.mkdir(parents=True, exist_ok=True)
         table = self.opened[folder.name] = RocksKeyValue(folder, self.cache)
-        table._db.set_options({"disable_auto_compactions": "true"})  # a dead process has no thread that changes files
+        # a dead process has no thread that changes files
+        table._db.set_options({"disable_auto_compactions": "true"})
         return table
 
     def finish(self) -> None:
@@ -142,7 +143,9 @@ class Life:
     def under_way(self) -> UnderWay:
         """Looked up in a copy, which is brought to its last commit for it."""
         crashes = self.crawl.folder / "log" / "crashes.json"
-        counts = len(msgspec.json.decode(crashes.read_bytes())["crashes"]) if crashes.exists() else 0
+        counts = (
+            len(msgspec.json.decode(crashes.read_bytes())["crashes"]) if crashes.exists() else 0
+        )
         segments = len(list(self.crawl.folder.glob("warc/*.open")))
         copy = VirtualCrawl(self.path / "copy", self.web, self.crawl.config, self._open)
         shutil.copytree(self.crawl.folder, copy.folder)
@@ -172,12 +175,16 @@ class Life:
             "requests": [msgspec.structs.astuple(each) for each in self.crawl.log.exchanges],
         }
         (self.path / "told.json").write_bytes(msgspec.json.encode(told))
-        for path in self.crawl.folder.glob("state/p*/LOG*"):  # what RocksDB says of itself, a third of all bytes
+        # what RocksDB says of itself, a third of all bytes
+        for path in self.crawl.folder.glob("state/p*/LOG*"):
             path.unlink()
         with tarfile.open(to, "w:xz", preset=9) as archive:
             archive.add(self.path / "told.json", "told.json")
             archive.add(self.crawl.folder, "crawl")
-        print(f"{to.name}: {to.stat().st_size:,} bytes, {len(self.crawl.log)} requests, {how}, {under_way}")
+        print(
+            f"{to.name}: {to.stat().st_size:,} bytes, {len(self.crawl.log)} requests, {how},"
+            f" {under_way}"
+        )
 
 
 class TooLate(Exception):
@@ -206,7 +213,12 @@ def finished(life: Life) -> tuple[str, UnderWay]:
     return "crashed before a request, then ended", life.under_way()
 
 
-def make(to: Path, workers: int, live: Callable[[Life], tuple[str, UnderWay]], is_enough: Callable[[UnderWay], bool]) -> None:
+def make(
+    to: Path,
+    workers: int,
+    live: Callable[[Life], tuple[str, UnderWay]],
+    is_enough: Callable[[UnderWay], bool],
+) -> None:
     for seed in range(200):
         with TemporaryDirectory() as name:
             life = Life(Path(name), workers, seed, SMALL if live is finished else PLAN)
@@ -214,7 +226,11 @@ def make(to: Path, workers: int, live: Callable[[Life], tuple[str, UnderWay]], i
                 how, under_way = live(life)
             except TooLate:
                 continue
-            if is_enough(under_way) and LEAST_REQUESTS < len(life.crawl.log) < MOST_REQUESTS and (live is finished or is_large(life)):
+            if (
+                is_enough(under_way)
+                and LEAST_REQUESTS < len(life.crawl.log) < MOST_REQUESTS
+                and (live is finished or is_large(life))
+            ):
                 life.pack(to, how, under_way)
                 return
     raise SystemExit(f"{to.name}: no seed gives all that is wanted")
@@ -225,21 +241,34 @@ def is_large(life: Life) -> bool:
     return len(life.web.survey(life.seeds).requested) > LEAST_REQUESTS * 1.5
 
 
-def _over(below: dict[str, dict[str, object]], above: dict[str, dict[str, object]]) -> dict[str, object]:
+def _over(
+    below: dict[str, dict[str, object]], above: dict[str, dict[str, object]]
+) -> dict[str, object]:
     return {**below, **{name: {**below[name], **section} for name, section in above.items()}}
 
 
 def _look(tables: list[RocksKeyValue]) -> tuple[int, int]:
     outboxes = [Outbox(number, table, table) for number, table in enumerate(tables)]
-    parcels = sum(len(outbox.pending(destination, 0)) for outbox in outboxes for destination in outbox.destinations())
+    parcels = sum(
+        len(outbox.pending(destination, 0))
+        for outbox in outboxes
+        for destination in outbox.destinations()
+    )
     return parcels, errands_are_kept(dict(enumerate(tables)))
 
 
 def main() -> None:
     to = Path(sys.argv[1])
     make(to / "stopped-1.tar.xz", 1, stopped, lambda found: found.questions > 0)
-    make(to / "stopped-4.tar.xz", 4, stopped, lambda found: found.questions > 0 and found.parcels > 2)
-    make(to / "crashed-1.tar.xz", 1, crashed, lambda found: min(found.questions, found.counts, found.segments) > 0)
+    make(
+        to / "stopped-4.tar.xz", 4, stopped, lambda found: found.questions > 0 and found.parcels > 2
+    )
+    make(
+        to / "crashed-1.tar.xz",
+        1,
+        crashed,
+        lambda found: min(found.questions, found.counts, found.segments) > 0,
+    )
     make(to / "crashed-4.tar.xz", 4, crashed, lambda found: min(found) > 0)
     make(to / "finished-4.tar.xz", 4, finished, lambda found: True)
 

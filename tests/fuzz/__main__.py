@@ -1,7 +1,9 @@
-"""``python -m fuzz TARGET [--minutes 10]``: fuzzes one target, or all one after the other, and prints what was shown.
+"""``python -m fuzz TARGET [--minutes 10]``: fuzzes one target, or all one after the other, and
+prints what was shown.
 
-Each target has a folder of its own, ``build/fuzz/TARGET``, with the inputs that reach different branches (the next run begins with
-them) and those that broke a promise. A find ends the run of its target.
+Each target has a folder of its own, ``build/fuzz/TARGET``, with the inputs that reach different
+branches (the next run begins with them) and those that broke a promise. A find ends the run of its
+target.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ from fuzz.mutation import mutated
 from fuzz.stretching import slow
 
 FOLDER = Path(__file__).parents[2] / "build" / "fuzz"
-_HANG_S = 20  # one input, on the clock; what it may cost in processor time is much less, but the machine may be busy
+# one input, on the clock; what it may cost in processor time is much less, but the machine may be
+# busy
+_HANG_S = 20
 _MEMORY_MB = 2048
 
 
@@ -48,12 +52,34 @@ def main() -> int:
         epilog="\n".join(f"  {name:12}{what}" for name, what in TARGETS.items()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("name", choices=[*TARGETS, "all"], metavar="TARGET", help="one of the list below, or all")
-    parser.add_argument("--minutes", type=float, default=10, metavar="N", help="how long each target runs (10)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="another seed, another run (0: the clock's)")
-    parser.add_argument("--blind", action="store_true", help="without coverage: more inputs, less apt ones; the way where atheris is not")
-    parser.add_argument("--stretch", type=int, default=0, metavar="BYTES", help="instead judge what the corpus costs when it is so long")
-    parser.add_argument("--input", type=Path, metavar="FILE", help="judge this one input, and nothing else")
+    parser.add_argument(
+        "name", choices=[*TARGETS, "all"], metavar="TARGET", help="one of the list below, or all"
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=10, metavar="N", help="how long each target runs (10)"
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="another seed, another run (0: the clock's)",
+    )
+    parser.add_argument(
+        "--blind",
+        action="store_true",
+        help="without coverage: more inputs, less apt ones; the way where atheris is not",
+    )
+    parser.add_argument(
+        "--stretch",
+        type=int,
+        default=0,
+        metavar="BYTES",
+        help="instead judge what the corpus costs when it is so long",
+    )
+    parser.add_argument(
+        "--input", type=Path, metavar="FILE", help="judge this one input, and nothing else"
+    )
     asked = parser.parse_args()
     names = list(TARGETS) if asked.name == "all" else [asked.name]
     if asked.input is not None:
@@ -88,14 +114,34 @@ def _guided(name: str, minutes: float, seed: int) -> Shown:
     dictionary.write_text("".join(f'"{_escaped(word.encode())}"\n' for word in target.words))
     before = set(finds.iterdir())
     options = [
-        *(f"-max_total_time={round(minutes * 60)}", f"-seed={seed}", f"-max_len={MAX_BYTES}", f"-timeout={_HANG_S}"),
-        *(f"-rss_limit_mb={_MEMORY_MB}", f"-dict={dictionary}", f"-artifact_prefix={finds}/", "-print_final_stats=1", "-verbosity=0"),
+        *(
+            f"-max_total_time={round(minutes * 60)}",
+            f"-seed={seed}",
+            f"-max_len={MAX_BYTES}",
+            f"-timeout={_HANG_S}",
+        ),
+        *(
+            f"-rss_limit_mb={_MEMORY_MB}",
+            f"-dict={dictionary}",
+            f"-artifact_prefix={finds}/",
+            "-print_final_stats=1",
+            "-verbosity=0",
+        ),
     ]
     began = time.monotonic()
     command = [sys.executable, "-m", "fuzz.guided", name, str(corpus), *options]
-    with tempfile.TemporaryDirectory(dir=memory_folder()) as folder:  # libFuzzer does not let a process clean up
+    with tempfile.TemporaryDirectory(
+        dir=memory_folder()
+    ) as folder:  # libFuzzer does not let a process clean up
         env = os.environ | {"TMPDIR": folder}
-        ended = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace", env=env)
+        ended = subprocess.run(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
+            env=env,
+        )
     new = sorted(set(finds.iterdir()) - before)
     if ended.returncode or new:
         print(ended.stdout[-10_000:])
@@ -107,13 +153,20 @@ def _guided(name: str, minutes: float, seed: int) -> Shown:
 
 def _escaped(word: bytes) -> str:
     """A word as libFuzzer's dictionaries have it."""
-    return "".join(chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\x{byte:02x}" for byte in word)
+    return "".join(
+        chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\x{byte:02x}" for byte in word
+    )
 
 
 def _stretched(name: str, minutes: float, size: int) -> Shown:
     """What the samples and the corpus cost when they are longer, in any order."""
     target = load(name)
-    inputs = list({*target.samples(), *(path.read_bytes() for path in sorted((FOLDER / name / "corpus").glob("*")))})
+    inputs = list(
+        {
+            *target.samples(),
+            *(path.read_bytes() for path in sorted((FOLDER / name / "corpus").glob("*"))),
+        }
+    )
     Random(size).shuffle(inputs)
     began = time.monotonic()
     tried, found = slow(target.check, inputs, size, minutes)

@@ -1,6 +1,8 @@
-"""``python -m fuzz.guided TARGET CORPUS OPTION...``: one run of libFuzzer over one target, in a process that it ends as it likes.
+"""``python -m fuzz.guided TARGET CORPUS OPTION...``: one run of libFuzzer over one target, in a
+process that it ends as it likes.
 
-Atheris counts the branches of our own Python code; libraries in C are run, not measured. The options are libFuzzer's.
+Atheris counts the branches of our own Python code; libraries in C are run, not measured. The
+options are libFuzzer's.
 """
 
 from __future__ import annotations

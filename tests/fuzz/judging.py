@@ -2,12 +2,16 @@
 
 A target is a module of ``fuzz.targets`` with
 
-* ``check(data)``: gives any bytes to a parser and asserts what must hold of the answer. Whatever it raises is a find;
-* ``samples()``: inputs to begin with, the tests' own and, where they are beside the checkout, some of the published vectors;
-* ``WORDS``: what a mutation may put in whole, because nobody finds ``Crawl-delay`` by changing single bytes;
+* ``check(data)``: gives any bytes to a parser and asserts what must hold of the answer. Whatever it
+  raises is a find;
+* ``samples()``: inputs to begin with, the tests' own and, where they are beside the checkout, some
+  of the published vectors;
+* ``WORDS``: what a mutation may put in whole, because nobody finds ``Crawl-delay`` by changing
+  single bytes;
 * where a check keeps something open, ``close()``.
 
-A check is pure but for files in a folder of its own, so that an input gives the same answer each time.
+A check is pure but for files in a folder of its own, so that an input gives the same answer each
+time.
 """
 
 from __future__ import annotations
@@ -35,7 +39,10 @@ TARGETS = {
     "robots": "robots.txt: rules, verdicts against a second matcher, bounds",
     "urls": "canonical form, its parts, spellings that must meet, SURT",
     "html": "a page: charset, tree, links, directives, text, fingerprint",
-    "values": "header values and attributes: media type, Link, refresh, srcset, directives, dates, Retry-After",
+    "values": (
+        "header values and attributes: media type, Link, refresh, srcset, directives, dates,"
+        " Retry-After"
+    ),
     "sitemaps": "sitemaps and feeds, XML and text",
     "bodies": "header lines as they come, content encodings and their bounds",
     "answers": "what a server says on a connection, through libcurl into a record",
@@ -61,22 +68,34 @@ class Target(NamedTuple):
 
 
 def load(name: str) -> Target:
-    """The target of a name in ``TARGETS``. What it tests is imported only now, so that the caller can see to how."""
+    """The target of a name in ``TARGETS``. What it tests is imported only now, so that the
+    caller can see to how.
+    """
     module = importlib.import_module(f"fuzz.targets.{name}")
-    return Target(module.check, module.samples, module.WORDS, getattr(module, "close", lambda: None))
+    return Target(
+        module.check, module.samples, module.WORDS, getattr(module, "close", lambda: None)
+    )
 
 
-def judge(check: Callable[[bytes], object], data: bytes, clock: Callable[[], float] = time.process_time) -> None:
-    """One input. Raises what the target raises, and ``TooSlow``. ``clock`` counts seconds of processor time."""
+def judge(
+    check: Callable[[bytes], object], data: bytes, clock: Callable[[], float] = time.process_time
+) -> None:
+    """One input. Raises what the target raises, and ``TooSlow``. ``clock`` counts seconds of
+    processor time.
+    """
     began = clock()
     check(data)
     spent = clock() - began
     if spent > CPU_S:
-        raise TooSlow(f"{len(data)} bytes cost {spent:.2f} s of processor time, {CPU_S} are allowed")
+        raise TooSlow(
+            f"{len(data)} bytes cost {spent:.2f} s of processor time, {CPU_S} are allowed"
+        )
 
 
 def memory_folder() -> str | None:
-    """Where temporary files are best: in memory, where a sync costs nothing; ``None`` is the system's choice, or that of ``TMPDIR``."""
+    """Where temporary files are best: in memory, where a sync costs nothing; ``None`` is the
+    system's choice, or that of ``TMPDIR``.
+    """
     return "/dev/shm" if "TMPDIR" not in os.environ and Path("/dev/shm").is_dir() else None
 
 
@@ -93,12 +112,26 @@ def shared(pattern: str) -> Iterator[Path]:
 
 
 def vectors(pattern: str, *keys: str, most: int = 120) -> Iterator[bytes]:
-    """Different values of the fields ``keys`` (or ``KEY_b64``) in the published vectors, at most ``most``, none too long."""
+    """Different values of the fields ``keys`` (or ``KEY_b64``) in the published vectors, at most
+    ``most``, none too long.
+    """
     found: set[bytes] = set()
     for path in shared(pattern):
-        text = (gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()).decode("utf-8")
-        cases = json.loads(text) if ".jsonl" not in path.name else [json.loads(line) for line in text.splitlines()]
-        found.update(value for case in cases if isinstance(case, dict) for key in keys if (value := _field(case, key)))
+        text = (
+            gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        ).decode("utf-8")
+        cases = (
+            json.loads(text)
+            if ".jsonl" not in path.name
+            else [json.loads(line) for line in text.splitlines()]
+        )
+        found.update(
+            value
+            for case in cases
+            if isinstance(case, dict)
+            for key in keys
+            if (value := _field(case, key))
+        )
     few = sorted(value for value in found if len(value) <= MAX_BYTES)
     yield from few[:: max(1, len(few) // most)]
 

@@ -7,7 +7,22 @@ from random import Random
 
 from fuzz.judging import MAX_BYTES
 
-_ODD = (b"\x00", b"\xff", b"\r", b"\n", b"\r\n", b"\t", b" ", b"%", b"\\", b"\xc3", b"\xf0\x9f\x98\x80", b"\xed\xa0\x80", b"9" * 30, b"-1")
+_ODD = (
+    b"\x00",
+    b"\xff",
+    b"\r",
+    b"\n",
+    b"\r\n",
+    b"\t",
+    b" ",
+    b"%",
+    b"\\",
+    b"\xc3",
+    b"\xf0\x9f\x98\x80",
+    b"\xed\xa0\x80",
+    b"9" * 30,
+    b"-1",
+)
 
 
 def mutated(samples: Sequence[bytes], words: Sequence[bytes], chance: Random) -> bytes:

@@ -1,4 +1,6 @@
-"""The short form of every target: its samples, blind mutations of them, and its words in any order. ``script/fuzz`` is the long one."""
+"""The short form of every target: its samples, blind mutations of them, and its words in any
+order. ``script/fuzz`` is the long one.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,12 @@ def test_what_a_target_promises_holds_of_its_samples_and_of_mutations_of_them(na
 def test_what_a_target_promises_holds_of_its_words_in_any_order(name: str) -> None:
     target = load(name)
     words = st.sampled_from([word.encode() for word in target.words])
-    pieces = st.lists(words | st.text(max_size=5).map(lambda text: text.encode("utf-8", "replace")) | st.binary(max_size=8), max_size=12)
+    pieces = st.lists(
+        words
+        | st.text(max_size=5).map(lambda text: text.encode("utf-8", "replace"))
+        | st.binary(max_size=8),
+        max_size=12,
+    )
 
     @given(pieces.map(b"".join))
     @settings(deadline=None, max_examples=60)

@@ -1,1 +1,3 @@
-"""Many nodes in one process and in virtual time: machines that die, hang, are cut off and wake, with the crawler's real code on them."""
+"""Many nodes in one process and in virtual time: machines that die, hang, are cut off and wake,
+with the crawler's real code on them.
+"""

@@ -1,9 +1,10 @@
 """One seeded history of a crawl on several nodes, and its judge.
 
-Machines are lost, hang and wake, are cut off from the cluster while they still reach the web; processes are killed; coordinators are
-replaced while they still speak; shards move; logs are fenced by claims that never come; messages, parcels, puts and appends are lost,
-repeated and late; clocks differ. In the end every URL must be in the state that the web's own survey gives, every committed capture must
-be readable, and the web's own log must show no host that was asked too early.
+Machines are lost, hang and wake, are cut off from the cluster while they still reach the web;
+processes are killed; coordinators are replaced while they still speak; shards move; logs are fenced
+by claims that never come; messages, parcels, puts and appends are lost, repeated and late; clocks
+differ. In the end every URL must be in the state that the web's own survey gives, every committed
+capture must be readable, and the web's own log must show no host that was asked too early.
 """
 
 from __future__ import annotations
@@ -19,7 +20,15 @@ from pathlib import Path
 
 import msgspec
 
-from judging import asked, errands_are_kept, is_balanced, no_disallowed, quick_config, state_of, urls_of
+from judging import (
+    asked,
+    errands_are_kept,
+    is_balanced,
+    no_disallowed,
+    quick_config,
+    state_of,
+    urls_of,
+)
 from lycosa.cluster.messages import CALLER, Drain, Move
 from lycosa.commit import MemoryLog
 from lycosa.config.sections import (
@@ -75,7 +84,9 @@ def settings(seed: int, shards: int) -> Config:
     return quick_config(
         seed=seed,
         frontier=FrontierSection(partitions=shards, bands=3, head=5, finish_wait_s=1800.0),
-        politeness=PolitenessSection(delay_s=2.0, backoff_s=2.0, max_backoff_s=20.0, adaptive_factor=2.0, address_slots=10),
+        politeness=PolitenessSection(
+            delay_s=2.0, backoff_s=2.0, max_backoff_s=20.0, adaptive_factor=2.0, address_slots=10
+        ),
         retry=RetrySection(tries=40, first_s=2.0, max_s=30.0, dns_tries=40, host_failures=10_000),
         robots=RobotsSection(retry_s=3.0),
         fetch=FetchSection(total_s=20.0),
@@ -100,7 +111,15 @@ def web_of(seed: int, hosts: int) -> tuple[SyntheticWeb, list[str]]:
                 duplicates=0.04,
                 error_rate=chance.choice((0.0, 0.03)),
                 robots=0.4,
-                robots_variants=("section", "wildcard", "delay", "redirect", "absent", "redirect-hub", "redirect-hub"),
+                robots_variants=(
+                    "section",
+                    "wildcard",
+                    "delay",
+                    "redirect",
+                    "absent",
+                    "redirect-hub",
+                    "redirect-hub",
+                ),
             )
         )
         for first in (0, 2):
@@ -111,9 +130,13 @@ def web_of(seed: int, hosts: int) -> tuple[SyntheticWeb, list[str]]:
 
 
 class NodesHistory:
-    """``shards`` on ``nodes`` machines. ``plant`` names a bug that is put into the crawler (``plants``)."""
+    """``shards`` on ``nodes`` machines. ``plant`` names a bug that is put into the crawler
+    (``plants``).
+    """
 
-    def __init__(self, seed: int, folder: Path, shards: int = 0, nodes: int = 0, plant: str = "") -> None:
+    def __init__(
+        self, seed: int, folder: Path, shards: int = 0, nodes: int = 0, plant: str = ""
+    ) -> None:
         self.seed, self.plant = seed, plant
         self.chance = random.Random(f"nodes {seed}")
         shards = shards or self.chance.randint(4, 8)
@@ -136,7 +159,14 @@ class NodesHistory:
             raise Crash("a place where it goes on for ever")
 
     async def _main(self) -> Lived:
-        self.world = World(self._folder, self.seed, self._shards, self._nodes, settings(self.seed, self._shards), self.web)
+        self.world = World(
+            self._folder,
+            self.seed,
+            self._shards,
+            self._nodes,
+            settings(self.seed, self._shards),
+            self.web,
+        )
         for _ in range(self._nodes):
             self.world.add_machine()
         self.world.start_coordinator()
@@ -144,7 +174,9 @@ class NodesHistory:
         troubling = self.world.spawn(self._trouble())
         try:
             async with asyncio.timeout(LONGEST_S):
-                while not (seeding.done() and troubling.done() and self.world.newest.coordinator.is_over):
+                while not (
+                    seeding.done() and troubling.done() and self.world.newest.coordinator.is_over
+                ):
                     await asyncio.sleep(1.0)
                     if self.world.failure is not None:
                         raise self.world.failure
@@ -165,12 +197,33 @@ class NodesHistory:
             self.world.no_more_seeds()
             await asyncio.sleep(5.0)
 
-    # -- what happens -----------------------------------------------------------------------------------------------
+    # -- what happens
 
     async def _trouble(self) -> None:
         world, chance, loop = self.world, self.chance, asyncio.get_running_loop()
-        kinds = [self._kill, self._kill, self._lose, self._lose, self._hang, self._hang, self._hang, self._cut, self._cut, self._cut]
-        kinds += [self._late, self._late, self._replace, self._split, self._fence, self._move, self._move, self._drain, self._step]
+        kinds = [
+            self._kill,
+            self._kill,
+            self._lose,
+            self._lose,
+            self._hang,
+            self._hang,
+            self._hang,
+            self._cut,
+            self._cut,
+            self._cut,
+        ]
+        kinds += [
+            self._late,
+            self._late,
+            self._replace,
+            self._split,
+            self._fence,
+            self._move,
+            self._move,
+            self._drain,
+            self._step,
+        ]
         await asyncio.sleep(chance.uniform(20.0, 40.0))
         while loop.time() < TROUBLE_S:
             chance.choice(kinds)()
@@ -194,7 +247,9 @@ class NodesHistory:
 
     def _kill(self) -> None:
         machine = self._any()
-        shards = [shard for shard in (machine.processes if machine else ()) if self._kills[shard] < 2]
+        shards = [
+            shard for shard in (machine.processes if machine else ()) if self._kills[shard] < 2
+        ]
         if machine is not None and shards and not machine.hangs:
             shard = self.chance.choice(shards)
             self._kills[shard] += 1
@@ -206,7 +261,9 @@ class NodesHistory:
         if machine is not None:
             self._tell(f"lose {machine.name}")
             machine.lose()
-            asyncio.get_running_loop().call_later(self.chance.uniform(1.0, 40.0), self.world.add_machine)
+            asyncio.get_running_loop().call_later(
+                self.chance.uniform(1.0, 40.0), self.world.add_machine
+            )
 
     def _hang(self) -> None:
         machine = self._any()
@@ -228,8 +285,15 @@ class NodesHistory:
         """A machine hears late of what it appended, and is cut off meanwhile."""
         machine = self._any()
         if machine is not None and not machine.is_cut_off:
-            late_s, cut_s, loop = self.chance.uniform(30.0, 75.0), self.chance.uniform(60.0, 90.0), asyncio.get_running_loop()
-            self._tell(f"late acknowledgements of {late_s:.0f} s for {machine.name}, cut off for {cut_s:.0f}")
+            late_s, cut_s, loop = (
+                self.chance.uniform(30.0, 75.0),
+                self.chance.uniform(60.0, 90.0),
+                asyncio.get_running_loop(),
+            )
+            self._tell(
+                f"late acknowledgements of {late_s:.0f} s for {machine.name}, cut off for"
+                f" {cut_s:.0f}"
+            )
             machine.hears_late_s = late_s
             loop.call_later(3.0, setattr, machine, "is_cut_off", True)
             loop.call_later(cut_s, setattr, machine, "is_cut_off", False)
@@ -262,7 +326,9 @@ class NodesHistory:
             self._tell(f"drain {machine.name}")
             newest = self.world.newest
             newest.hear(CALLER, Drain(machine.name))
-            asyncio.get_running_loop().call_later(30.0, lambda: self.world.newest.hear(CALLER, Drain(machine.name, is_over=True)))
+            asyncio.get_running_loop().call_later(
+                30.0, lambda: self.world.newest.hear(CALLER, Drain(machine.name, is_over=True))
+            )
 
     def _step(self) -> None:
         machine = self._any()
@@ -270,7 +336,7 @@ class NodesHistory:
             machine.clock_off_s = self.chance.uniform(-1.9, 1.9)
             self._tell(f"step of the clock of {machine.name}")
 
-    # -- judging ----------------------------------------------------------------------------------------------------
+    # -- judging
 
     def judge(self) -> None:
         """Raises ``AssertionError`` for the first promise that does not hold."""
@@ -278,11 +344,16 @@ class NodesHistory:
         opened = self._final_tables()
         truth = self.web.survey(self.seeds)
         requested = asked(world.log)
-        assert set(requested) == truth.requested, ("requests", sorted(set(requested) ^ truth.requested)[:5])
+        assert set(requested) == truth.requested, (
+            "requests",
+            sorted(set(requested) ^ truth.requested)[:5],
+        )
         found: dict[str, UrlState] = {}
         for table in opened.values():
             for host, _, record in urls_of(table):
-                found[join_url("https" if record.secure else "http", host.host, record.target)] = state_of(host, record)
+                found[join_url("https" if record.secure else "http", host.host, record.target)] = (
+                    state_of(host, record)
+                )
         assert {u for u, s in found.items() if s is UrlState.FETCHED} == truth.pages | truth.others
         assert {u for u, s in found.items() if s is UrlState.REDIRECTED} == set(truth.redirected)
         assert {u for u, s in found.items() if s is UrlState.FAILED} == set(truth.failed)
@@ -309,15 +380,24 @@ class NodesHistory:
         place = Path(tempfile.mkdtemp(dir=self._folder))
         for shard, changelog in self.world.changelogs.items():
             log = MemoryLog(changelog)
-            make = lambda shard=shard: PartitionData(MemoryKeyValue(), SortedSeenUrls(place / f"seen-{shard}"))  # noqa: E731
+
+            def make(shard: int = shard) -> PartitionData:
+                return PartitionData(MemoryKeyValue(), SortedSeenUrls(place / f"seen-{shard}"))
+
             segments = MemorySegments(self.world.objects, shard)
-            opened, _ = open_shard(shard, [shard], Ground(log, segments, MemorySnapshots(self.world.objects, shard, log, make)))
+            opened, _ = open_shard(
+                shard,
+                [shard],
+                Ground(log, segments, MemorySnapshots(self.world.objects, shard, log, make)),
+            )
             assert not segments.find(opened.term).open, f"shard {shard} left a segment open"
             tables[shard] = opened.tables[shard]
         return tables
 
     def _view(self) -> JoinedView:
-        """The crawl as the audit sees it: every shard by its newest snapshot and the commits behind it."""
+        """The crawl as the audit sees it: every shard by its newest snapshot and the commits
+        behind it.
+        """
         world, place, made = self.world, Path(tempfile.mkdtemp(dir=self._folder)), count()
 
         def make() -> PartitionData:
@@ -327,10 +407,16 @@ class NodesHistory:
         views: list[View] = []
         for shard, changelog in world.changelogs.items():
             log, segments = MemoryLog(changelog), MemorySegments(world.objects, shard)
-            views.append(SnapshotView(origin, log, segments, MemorySnapshots(world.objects, shard, log, make), [shard]))
+            views.append(
+                SnapshotView(
+                    origin, log, segments, MemorySnapshots(world.objects, shard, log, make), [shard]
+                )
+            )
         return JoinedView(origin, views)
 
-    def _captures_are_there(self, opened: dict[int, KeyValue], wanted: Sequence[str] | set[str]) -> None:
+    def _captures_are_there(
+        self, opened: dict[int, KeyValue], wanted: Sequence[str] | set[str]
+    ) -> None:
         for shard, table in opened.items():
             segments = MemorySegments(self.world.objects, shard)
             for host, _, record in urls_of(table):
@@ -339,8 +425,16 @@ class NodesHistory:
                     stored = segments.read(record.history.segment, record.history.offset)
                     assert stored.fields["WARC-Target-URI"] == url, (url, stored.fields)
                     # That of a body which was stored before is the other record's.
-                    named = "WARC-Refers-To" if stored.fields["WARC-Type"] == "revisit" else "WARC-Record-ID"
-                    assert stored.fields[named] == f"<{record.history.record_id}>", (url, record, stored.fields)
+                    named = (
+                        "WARC-Refers-To"
+                        if stored.fields["WARC-Type"] == "revisit"
+                        else "WARC-Record-ID"
+                    )
+                    assert stored.fields[named] == f"<{record.history.record_id}>", (
+                        url,
+                        record,
+                        stored.fields,
+                    )
         folder = Path(tempfile.mkdtemp(dir=self._folder))
         for key, data in self.world.objects.items():
             if key.startswith(("warc/", "journal/")):
@@ -354,8 +448,12 @@ class NodesHistory:
         shutil.rmtree(folder)
 
 
-def live_and_judge(seed: int, path: Path, shards: int = 0, nodes: int = 0, plant: str = "") -> Lived:
-    """One history to its end. Raises ``Breach``, whatever went wrong: an error inside the crawl is one as well."""
+def live_and_judge(
+    seed: int, path: Path, shards: int = 0, nodes: int = 0, plant: str = ""
+) -> Lived:
+    """One history to its end. Raises ``Breach``, whatever went wrong: an error inside the crawl
+    is one as well.
+    """
     history = NodesHistory(seed, path, shards, nodes, plant)
     try:
         return history.live()

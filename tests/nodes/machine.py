@@ -1,7 +1,9 @@
-"""A simulated machine and the processes on it: the node's own logic is the crawler's (``NodePlan``), and so is all that a worker does.
+"""A simulated machine and the processes on it: the node's own logic is the crawler's
+(``NodePlan``), and so is all that a worker does.
 
-A machine can be lost (its disk with it), hang and wake, and lose its connection to the cluster while it still reaches the web. A process
-can be killed; its machine's disk stays, so the attempt log names what was in flight.
+A machine can be lost (its disk with it), hang and wake, and lose its connection to the cluster
+while it still reaches the web. A process can be killed; its machine's disk stays, so the attempt
+log names what was in flight.
 """
 
 from __future__ import annotations
@@ -17,7 +19,17 @@ from typing import TYPE_CHECKING, Any
 
 from judging import new_folder
 from lycosa.cluster import node_plan
-from lycosa.cluster.node_plan import Act, Died, GiveUp, NodePlan, Note, Reply, StartWorker, TellCoordinator, TellWorker
+from lycosa.cluster.node_plan import (
+    Act,
+    Died,
+    GiveUp,
+    NodePlan,
+    Note,
+    Reply,
+    StartWorker,
+    TellCoordinator,
+    TellWorker,
+)
 from lycosa.cluster.worker_messages import Ended, Failed, Progress, Stop
 from lycosa.commit import Fenced, OutcomeUnknown, RolledBack
 from lycosa.commit.shard_lease import LEASE_S, ShardLease
@@ -89,14 +101,19 @@ class Machine:
         self._tasks = [world.spawn(self._listen()), world.spawn(self._tick())]
 
     def __repr__(self) -> str:
-        return f"<Machine {self.name} dead={self.is_dead} hangs={self.hangs} cut off={self.is_cut_off} {self._plan!r}>"
+        return (
+            f"<Machine {self.name} dead={self.is_dead} hangs={self.hangs} cut off={self.is_cut_off}"
+            f" {self._plan!r}>"
+        )
 
     @property
     def hangs(self) -> bool:
         return not self._thawed.is_set()
 
     def hang(self) -> None:
-        """Everything on it stands still. Servers answer what they were asked: a small answer fits into the buffers of the network."""
+        """Everything on it stands still. Servers answer what they were asked: a small answer
+        fits into the buffers of the network.
+        """
         self._thawed.clear()
         for process in self.processes.values():
             process.answered_by_servers()
@@ -126,7 +143,7 @@ class Machine:
         if self.is_dead:
             await asyncio.Event().wait()
 
-    # -- the node ---------------------------------------------------------------------------------------------------
+    # -- the node
 
     def hear(self, message: object) -> None:
         """A message has come in; a machine that hangs reads it when it wakes."""
@@ -137,8 +154,13 @@ class Machine:
             message: Any = await self._inbox.get()
             await self.gate()
             acts = self._plan.hear(message, self._now())
-            is_old, self._greatest = message.coordinator < self._greatest, max(message.coordinator, self._greatest)
-            assert not is_old or all(isinstance(act, Reply) for act in acts), f"{self.name} obeyed {message}: {acts}"
+            is_old, self._greatest = (
+                message.coordinator < self._greatest,
+                max(message.coordinator, self._greatest),
+            )
+            assert not is_old or all(isinstance(act, Reply) for act in acts), (
+                f"{self.name} obeyed {message}: {acts}"
+            )
             self._do(acts)
 
     async def _tick(self) -> None:
@@ -174,11 +196,15 @@ class Machine:
                 raise AssertionError(f"{self.name} gives up shard {act.shard}: {act.failed}")
             else:
                 assert isinstance(act, Note)
-                self.world.told.append(f"{asyncio.get_running_loop().time():.0f} {self.name}: {act.text}")
+                self.world.told.append(
+                    f"{asyncio.get_running_loop().time():.0f} {self.name}: {act.text}"
+                )
 
     def _start(self, act: StartWorker) -> None:
         assert act.shard not in self.processes, "the process before has ended"
-        process = self.processes[act.shard] = Process(self, act.shard, next(self._numbers), act.is_careful)
+        process = self.processes[act.shard] = Process(
+            self, act.shard, next(self._numbers), act.is_careful
+        )
         process.start(self._ended)
         if (greeting := self._plan.greeting(act.shard)) is not None:
             process.hear(greeting)
@@ -193,19 +219,25 @@ class Process:
         self._chance = random.Random(f"{machine.world.seed} {machine.name} {shard} {number}")
         self._number = number
         self._heard: asyncio.Queue[Any] = asyncio.Queue()
-        self._tasks: dict[asyncio.Task[Any], None] = {}  # in the order in which they began, which one seed gives
+        self._tasks: dict[
+            asyncio.Task[Any], None
+        ] = {}  # in the order in which they began, which one seed gives
         self._log = ProcessLog(machine.world.log)
         self.term = 0
         self.assembled: Assembled | None = None
         self.appended = 0  # commits, by its log
 
     def __repr__(self) -> str:
-        return f"<Process {self.machine.name} shard={self.shard} term={self.term} dead={self.is_dead}>"
+        return (
+            f"<Process {self.machine.name} shard={self.shard} term={self.term} dead={self.is_dead}>"
+        )
 
     @property
     def answers(self) -> bool:
         """Whether other workers reach it."""
-        return not (self.is_dead or self.machine.is_dead or self.machine.hangs or self.machine.is_cut_off)
+        return not (
+            self.is_dead or self.machine.is_dead or self.machine.hangs or self.machine.is_cut_off
+        )
 
     def state(self) -> str:
         """For people."""
@@ -214,7 +246,8 @@ class Process:
             return repr(self)
         worker, delivery = each.worker, each.delivery
         return (
-            f"{self!r} idle={worker.is_idle} more={worker.expects_more} lease={worker.has_lease} {worker!r} {delivery!r} {each.permits!r}"
+            f"{self!r} idle={worker.is_idle} more={worker.expects_more} lease={worker.has_lease}"
+            f" {worker!r} {delivery!r} {each.permits!r}"
         )
 
     def check(self) -> None:
@@ -248,7 +281,9 @@ class Process:
             try:
                 ending: Any = await self._run()
             except (Fenced, OutcomeUnknown) as error:
-                ending = Failed(f"{type(error).__module__}.{type(error).__qualname__}", str(error), "")
+                ending = Failed(
+                    f"{type(error).__module__}.{type(error).__qualname__}", str(error), ""
+                )
             await self.gate()
             self.is_dead = True
             self._log.broken_off()
@@ -270,7 +305,7 @@ class Process:
         self._tasks[task] = None
         task.add_done_callback(lambda task: self._tasks.pop(task, None))
 
-    # -- a worker ---------------------------------------------------------------------------------------------------
+    # -- a worker
 
     async def _run(self) -> Any:
         world = self.machine.world
@@ -296,7 +331,11 @@ class Process:
         world.inquiry_register(self, assembled)
         assembled.delivery.start()
         working = self._spawn(assembled.worker.run())
-        tasks = [working, self._spawn(self._listen(duties, assembled)), self._spawn(self._report(duties, assembled))]
+        tasks = [
+            working,
+            self._spawn(self._listen(duties, assembled)),
+            self._spawn(self._report(duties, assembled)),
+        ]
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in tasks:
             task.add_done_callback(_forget)
@@ -307,25 +346,33 @@ class Process:
         assembled.close()
         return Ended(end.value, Progress(commits=assembled.worker.committer.commits))
 
-    async def _open(self, clock: NodeClock, offload: NodeOffload, folder: Path) -> tuple[Shard, float, tuple[float, float], float]:
+    async def _open(
+        self, clock: NodeClock, offload: NodeOffload, folder: Path
+    ) -> tuple[Shard, float, tuple[float, float], float]:
         world = self.machine.world
         tables = folder / f"tables-{self._number}"
         tables.mkdir()
 
         def make() -> PartitionData:
-            return world.local_table(self.machine, self.shard) or PartitionData(MemoryKeyValue(), SortedSeenUrls(tables / "seen"))
+            return world.local_table(self.machine, self.shard) or PartitionData(
+                MemoryKeyValue(), SortedSeenUrls(tables / "seen")
+            )
 
         while True:
             log = NodeLog(self, world.changelogs[self.shard], self._chance)
             ground = Ground(
                 log,
                 NodeSegments(self, world.objects, self.shard, self._chance),
-                NodeSnapshots(self, NodeObjects(self, world.objects, self._chance), self.shard, log, make),
+                NodeSnapshots(
+                    self, NodeObjects(self, world.objects, self._chance), self.shard, log, make
+                ),
                 _SNAPSHOT_COMMITS,
             )
             began = clock.monotonic()
             with suppress(RolledBack):
-                shard, recovered = await offload.run(lambda ground=ground: open_shard(self.shard, [self.shard], ground))
+                shard, recovered = await offload.run(
+                    lambda ground=ground: open_shard(self.shard, [self.shard], ground)
+                )
                 return shard, began, recovered.latest, recovered.last_commit
             await clock.sleep(1.0)
 
@@ -341,11 +388,20 @@ class Process:
         world = self.machine.world
         is_clean = shard.was_left_orderly
         here = world.last_machine.get(self.shard) is self.machine
-        previous = PreviousEnd.ORDERLY if is_clean else PreviousEnd.CRASH if here else PreviousEnd.LOST
+        previous = (
+            PreviousEnd.ORDERLY if is_clean else PreviousEnd.CRASH if here else PreviousEnd.LOST
+        )
         world.last_machine[self.shard] = self.machine
-        last = "" if shard.last is None else f" after commit {shard.last.mark.sequence} of term {shard.last.term}"
+        last = (
+            ""
+            if shard.last is None
+            else f" after commit {shard.last.mark.sequence} of term {shard.last.term}"
+        )
         how = "orderly" if is_clean else "held"
-        world.told.append(f"{world.now():.1f} {self.machine.name} owns shard {self.shard} in term {shard.term}{last}, {how}")
+        world.told.append(
+            f"{world.now():.1f} {self.machine.name} owns shard {self.shard} in term"
+            f" {shard.term}{last}, {how}"
+        )
         time = time_after_takeover(clock.wall(), latest[1], latest[0])
         config = world.config
         return Job(
@@ -363,17 +419,25 @@ class Process:
             is_careful=self._is_careful,
         )
 
-    def _ports(self, clock: NodeClock, offload: NodeOffload, lease: ShardLease, folder: Path) -> Ports:
+    def _ports(
+        self, clock: NodeClock, offload: NodeOffload, lease: ShardLease, folder: Path
+    ) -> Ports:
         world = self.machine.world
         inner = SyntheticFetcher(
-            world.answers, clock, self._log, spool_dir=folder / "spool", may_send=lambda: lease.holds(clock.monotonic())
+            world.answers,
+            clock,
+            self._log,
+            spool_dir=folder / "spool",
+            may_send=lambda: lease.holds(clock.monotonic()),
         )
         return Ports(
             clock,
             offload,
             NodeFetcher(self, inner),
             NodeResolver(self, world.resolver, self._chance),
-            InlineParser(ParserConfig(world.config.parse, world.config.canonical, world.config.agent.product)),
+            InlineParser(
+                ParserConfig(world.config.parse, world.config.canonical, world.config.agent.product)
+            ),
             lambda folder: MemoryKeyValue(),
             lambda point: None,
             addresses=lambda job: self.machine.addresses.join(world.node_politeness),
@@ -401,9 +465,14 @@ class Process:
             await asyncio.sleep(_REPORT_S)
             await self.gate()
             worker = assembled.worker
-            captures = sum(partition.counters.captures for partition in worker.frontier.partitions.values())
+            captures = sum(
+                partition.counters.captures for partition in worker.frontier.partitions.values()
+            )
             progress = Progress(
-                captures=captures, commits=worker.committer.commits, is_idle=worker.is_idle, reaches_nobody=worker.reaches_nobody
+                captures=captures,
+                commits=worker.committer.commits,
+                is_idle=worker.is_idle,
+                reaches_nobody=worker.reaches_nobody,
             )
             for message in (*duties.report(), progress):
                 self._tell(message)

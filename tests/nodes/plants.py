@@ -1,4 +1,5 @@
-"""Bugs that the histories of many nodes must find. Each changes the crawler's own code, which is the purpose here and nowhere else.
+"""Bugs that the histories of many nodes must find. Each changes the crawler's own code, which is
+the purpose here and nowhere else.
 
 The list is that of the design of many machines, 11.
 """
@@ -30,7 +31,9 @@ PLANTS = {
     "early acknowledgement": "a parcel counts as posted before the topic has it",
     "late lease": "the lease is counted from the acknowledgement of the append",
     "row n": "row n is deleted when parcel n + 1 was acknowledged",
-    "stale snapshot": "the snapshot that was written last is used, not the one of the latest commit",
+    "stale snapshot": (
+        "the snapshot that was written last is used, not the one of the latest commit"
+    ),
     "early end": "the log is read to an end that was asked for before all appends were decided",
     "mixed files": "files of snapshots are named by their number and not by their content",
     "old coordinator": "nodes obey a coordinator that another has followed",
@@ -64,7 +67,9 @@ def _no_hold() -> Sequence[Change]:
 def _early_acknowledgement() -> Sequence[Change]:
     async def post(self: TopicPost, parcels: Sequence[Parcel]) -> Handover:
         for parcel in parcels:
-            self._running.add(asyncio.get_running_loop().create_task(_quietly(self._append(parcel))))
+            self._running.add(
+                asyncio.get_running_loop().create_task(_quietly(self._append(parcel)))
+            )
         return Handover(len(parcels))
 
     return [(TopicPost, "post", post)]
@@ -99,7 +104,8 @@ def _row_n() -> Sequence[Change]:
 
 def _stale_snapshot() -> Sequence[Change]:
     def keys(self: MemorySnapshots) -> list[str]:
-        return [key for key in self._objects if key.startswith(self._prefix())]  # in the order in which they were written
+        # in the order in which they were written
+        return [key for key in self._objects if key.startswith(self._prefix())]
 
     def restore(self: MemorySnapshots, partition: int) -> PartitionData:
         data = self._make()

@@ -1,4 +1,6 @@
-"""The ports of one simulated process: they stand still while its machine hangs, do nothing once it is dead, and lose what chance says."""
+"""The ports of one simulated process: they stand still while its machine hangs, do nothing once
+it is dead, and lose what chance says.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +29,15 @@ T = TypeVar("T")
 
 
 class Dead(BaseException):
-    """What a process meets at every port once it is dead: nothing that it does has an effect any more."""
+    """What a process meets at every port once it is dead: nothing that it does has an effect any
+    more.
+    """
 
 
 class NodeClock:
-    """The clocks of a machine: its wall clock is off, its monotonic clock began at some other moment."""
+    """The clocks of a machine: its wall clock is off, its monotonic clock began at some other
+    moment.
+    """
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -50,7 +56,9 @@ class NodeClock:
 
 
 class NodeOffload:
-    """Work of another thread, which stands still with its machine: before it begins, and before its result is known."""
+    """Work of another thread, which stands still with its machine: before it begins, and before
+    its result is known.
+    """
 
     def __init__(self, process: Process, chance: random.Random, mean_s: float = 0.005) -> None:
         self._process, self._chance, self._mean_s = process, chance, mean_s
@@ -155,7 +163,9 @@ class NodeResolver:
 
 
 class NodeLog:
-    """A shard's log as a process on some machine reaches it: away, rolled back, or with an outcome that is not known."""
+    """A shard's log as a process on some machine reaches it: away, rolled back, or with an
+    outcome that is not known.
+    """
 
     def __init__(self, process: Process, changelog: MemoryChangelog, chance: random.Random) -> None:
         self._process, self._inner, self._chance = process, MemoryLog(changelog), chance
@@ -175,7 +185,11 @@ class NodeLog:
     def append(self, commit: Commit) -> None:
         self._reach()
         world = self._process.machine.world
-        kind = self._chance.choices(("", "rolled back", "unknown", "lost"), (940, 30, 15, 15))[0] if world.is_troubled else ""
+        kind = (
+            self._chance.choices(("", "rolled back", "unknown", "lost"), (940, 30, 15, 15))[0]
+            if world.is_troubled
+            else ""
+        )
         world.faults["append"] += bool(kind)
         if kind == "rolled back":
             raise RolledBack("injected")
@@ -200,7 +214,9 @@ class NodeLog:
 
 
 class NodeObjects(MutableMapping[str, bytes]):
-    """The object store: a put may be repeated long after it was answered, as a request that a proxy held back."""
+    """The object store: a put may be repeated long after it was answered, as a request that a
+    proxy held back.
+    """
 
     def __init__(self, process: Process, objects: Objects, chance: random.Random) -> None:
         self._process, self._objects, self._chance = process, objects, chance
@@ -208,10 +224,17 @@ class NodeObjects(MutableMapping[str, bytes]):
     def __setitem__(self, key: str, value: bytes) -> None:
         self._objects[key] = value
         world = self._process.machine.world
-        if world.is_troubled and key.startswith(("parts/", "snapshots/")) and self._chance.random() < 0.3:
+        if (
+            world.is_troubled
+            and key.startswith(("parts/", "snapshots/"))
+            and self._chance.random() < 0.3
+        ):
             world.faults["late put"] += 1
-            longest_s = 60.0 if key.startswith("snapshots/") else 20.0  # a segment is open for some tens of seconds
-            asyncio.get_running_loop().call_later(self._chance.uniform(0.1, longest_s), self._put_again, key, value)
+            # a segment is open for some tens of seconds
+            longest_s = 60.0 if key.startswith("snapshots/") else 20.0
+            asyncio.get_running_loop().call_later(
+                self._chance.uniform(0.1, longest_s), self._put_again, key, value
+            )
 
     def _put_again(self, key: str, value: bytes) -> None:
         self._objects.pop(key, None)  # so that it counts as the newest by the time of its writing
@@ -233,7 +256,9 @@ class NodeObjects(MutableMapping[str, bytes]):
 class NodeSegments(MemorySegments):
     """Puts that fail, before or after they took effect."""
 
-    def __init__(self, process: Process, objects: Objects, shard: int, chance: random.Random) -> None:
+    def __init__(
+        self, process: Process, objects: Objects, shard: int, chance: random.Random
+    ) -> None:
         super().__init__(NodeObjects(process, objects, chance), shard)
         self._process, self._chance = process, chance
 
@@ -251,7 +276,14 @@ class NodeSegments(MemorySegments):
 class NodeSnapshots(MemorySnapshots):
     """Snapshots that are not taken while the object store is away."""
 
-    def __init__(self, process: Process, objects: Objects, shard: int, log: NodeLog, make: Callable[[], PartitionData]) -> None:
+    def __init__(
+        self,
+        process: Process,
+        objects: Objects,
+        shard: int,
+        log: NodeLog,
+        make: Callable[[], PartitionData],
+    ) -> None:
         super().__init__(objects, shard, log, make)
         self._process = process
 
@@ -261,7 +293,9 @@ class NodeSnapshots(MemorySnapshots):
         return super().partitions()
 
 
-def bad_append(process: Process, chance: random.Random, append: Callable[[Parcel], Any]) -> Callable[[Parcel], Any]:
+def bad_append(
+    process: Process, chance: random.Random, append: Callable[[Parcel], Any]
+) -> Callable[[Parcel], Any]:
     """Appends to inbox topics that are lost, repeated, late, or not acknowledged."""
 
     async def appended(parcel: Parcel) -> int:

@@ -1,4 +1,6 @@
-"""What all machines of a simulated cluster share: logs, objects, topics, the network, coordinators, and the web."""
+"""What all machines of a simulated cluster share: logs, objects, topics, the network,
+coordinators, and the web.
+"""
 
 from __future__ import annotations
 
@@ -36,13 +38,22 @@ _SEEDS_AGAIN_S = 3.0
 
 
 class Runner:
-    """One coordinator, and the right to write the control topic as long as no later one has claimed it."""
+    """One coordinator, and the right to write the control topic as long as no later one has
+    claimed it.
+    """
 
     def __init__(self, world: World) -> None:
         world.claims += 1
         self.number, self._world = world.claims, world
         self.is_over = False
-        self.coordinator = Coordinator(self.number, world.shards, world.config.limits, world.rules, world.now(), folded(world.control))
+        self.coordinator = Coordinator(
+            self.number,
+            world.shards,
+            world.config.limits,
+            world.rules,
+            world.now(),
+            folded(world.control),
+        )
         self._task = world.spawn(self._tick())
 
     def end(self) -> None:
@@ -75,7 +86,9 @@ class Runner:
 class World:
     """Everything beside machines. All chance follows from ``seed``."""
 
-    def __init__(self, folder: Path, seed: int, shards: int, nodes: int, config: Config, web: SyntheticWeb) -> None:
+    def __init__(
+        self, folder: Path, seed: int, shards: int, nodes: int, config: Config, web: SyntheticWeb
+    ) -> None:
         self.folder, self.seed, self.shards = folder, seed, shards
         self.chance = random.Random(f"world {seed}")
         self.config, self.web, self.answers = config, web, web
@@ -103,7 +116,9 @@ class World:
         self.failure: BaseException | None = None
         place = new_folder(folder / "manifest")
         self.sites = Sites(suffix_list(place))
-        self.manifest = manifests.create(place, manifests.identity_of(config, self.sites), "simulated", EPOCH, CRAWL)
+        self.manifest = manifests.create(
+            place, manifests.identity_of(config, self.sites), "simulated", EPOCH, CRAWL
+        )
 
     @staticmethod
     def now() -> float:
@@ -111,10 +126,14 @@ class World:
 
     @property
     def node_politeness(self) -> Any:
-        """Each machine has a table of its own, so delays of addresses are longer and slots fewer."""
+        """Each machine has a table of its own, so delays of addresses are longer and slots
+        fewer.
+        """
         section = self.config.politeness
         return msgspec.structs.replace(
-            section, address_delay_s=section.address_delay_s * self._nodes, address_slots=max(section.address_slots // self._nodes, 1)
+            section,
+            address_delay_s=section.address_delay_s * self._nodes,
+            address_slots=max(section.address_slots // self._nodes, 1),
         )
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
@@ -125,7 +144,11 @@ class World:
 
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.pop(task, None)
-        if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, Dead):
+        if (
+            not task.cancelled()
+            and (error := task.exception()) is not None
+            and not isinstance(error, Dead)
+        ):
             self.failure = self.failure or error
 
     def state(self) -> str:
@@ -147,15 +170,21 @@ class World:
     def living(self) -> list[Machine]:
         return [machine for machine in self.machines.values() if not machine.is_dead]
 
-    # -- network ----------------------------------------------------------------------------------------------------
+    # -- network
 
     def _deliver(self, act: Callable[[], None]) -> None:
-        kind = self.chance.choices(("", "lost", "twice", "late"), (94, 2, 2, 2))[0] if self.is_troubled else ""
+        kind = (
+            self.chance.choices(("", "lost", "twice", "late"), (94, 2, 2, 2))[0]
+            if self.is_troubled
+            else ""
+        )
         self.faults["message"] += bool(kind)
         if kind == "lost":
             return
         for _ in range(2 if kind == "twice" else 1):
-            seconds = self.chance.uniform(0.001, 0.03) + (self.chance.uniform(0.0, 20.0) if kind == "late" else 0.0)
+            seconds = self.chance.uniform(0.001, 0.03) + (
+                self.chance.uniform(0.0, 20.0) if kind == "late" else 0.0
+            )
             asyncio.get_running_loop().call_later(seconds, act)
 
     def tell_coordinators(self, machine: Machine, message: Any) -> None:
@@ -179,7 +208,7 @@ class World:
         if machine is not None and not machine.is_cut_off:
             self._deliver(arrive)
 
-    # -- coordinators -----------------------------------------------------------------------------------------------
+    # -- coordinators
 
     def start_coordinator(self) -> Runner:
         runner = Runner(self)
@@ -190,7 +219,7 @@ class World:
     def newest(self) -> Runner:
         return self.runners[-1]
 
-    # -- calls ------------------------------------------------------------------------------------------------------
+    # -- calls
 
     def answered(self, message: Any) -> None:
         if isinstance(message, Answered):
@@ -208,13 +237,18 @@ class World:
         for runner in list(self.runners):
             runner.hear(CALLER, NoMoreAsks())
 
-    # -- what processes reach ---------------------------------------------------------------------------------------
+    # -- what processes reach
 
     def inquiry_register(self, process: Process, assembled: Assembled) -> None:
         """The shard's owner answers from now on; one before it, which may still live, does not."""
         delivery = assembled.delivery
         self.owners[process.shard] = process
-        self._mesh.register(process.shard, delivery.arrivals.receive, delivery.arrivals.look_up(process.shard), delivery.arrivals.answer)
+        self._mesh.register(
+            process.shard,
+            delivery.arrivals.receive,
+            delivery.arrivals.look_up(process.shard),
+            delivery.arrivals.answer,
+        )
 
     def inquiry(self, process: Process) -> NodeInquiry:
         return NodeInquiry(process, self._mesh)
@@ -223,11 +257,15 @@ class World:
         return NodeInbound(process, self.topics)
 
     def local_table(self, machine: Machine, shard: int) -> PartitionData | None:
-        """A table that an earlier process left on this machine, where one may be used. None ever is."""
+        """A table that an earlier process left on this machine, where one may be used. None ever
+        is.
+        """
         return None
 
 
-def _owned_task(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any], **options: Any) -> asyncio.Task[Any]:
+def _owned_task(
+    loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any], **options: Any
+) -> asyncio.Task[Any]:
     task: asyncio.Task[Any] = asyncio.Task(work, loop=loop, **options)
     if (process := CURRENT.get()) is not None:
         process.adopt(task)
@@ -244,7 +282,9 @@ class NodeInquiry:
         await self._process.gate()
         await asyncio.sleep(0.002)
         machine = self._process.machine
-        if machine.is_cut_off or (machine.world.is_troubled and machine.world.chance.random() < 0.05):
+        if machine.is_cut_off or (
+            machine.world.is_troubled and machine.world.chance.random() < 0.05
+        ):
             return {}
         owners = {shard: owner for shard, owner in machine.world.owners.items() if owner.answers}
         found = await self._mesh.ask([key for key in keys if key[0] in owners])

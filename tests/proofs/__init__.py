@@ -1,1 +1,3 @@
-"""Proofs against real servers and real readers: ``script/prove NAME [--short]``. Tests run their short forms."""
+"""Proofs against real servers and real readers: ``script/prove NAME [--short]``. Tests run their
+short forms.
+"""

@@ -1,7 +1,8 @@
-"""Bad input, bad folders, bad networks: one clear line on standard error, the documented exit code, no traceback, nothing stored lost.
+"""Bad input, bad folders, bad networks: one clear line on standard error, the documented exit code,
+no traceback, nothing stored lost.
 
-Every case runs the real command line in a process of its own. Cases that need root (a small disk, a machine without network) or a
-program that is not there are reported as left out.
+Every case runs the real command line in a process of its own. Cases that need root (a small disk, a
+machine without network) or a program that is not there are reported as left out.
 """
 
 from __future__ import annotations
@@ -26,11 +27,22 @@ from proofs.crawls import FAST, LYCOSA, Done, RunningCrawl, Whom, crawl, environ
 from proofs.outputs import Outputs
 
 FINISHED, INTERNAL, USAGE, LIMIT, INTERRUPTED, NOTHING = range(6)
-_HASTE = ["--set", "retry.first_s=0.1", "--set", "retry.tries=2", "--set", "dns.timeout_s=1", "--set", "dns.tries=1"]
+_HASTE = [
+    "--set",
+    "retry.first_s=0.1",
+    "--set",
+    "retry.tries=2",
+    "--set",
+    "dns.timeout_s=1",
+    "--set",
+    "dns.tries=1",
+]
 
 
 class Expected(NamedTuple):
-    """What a case must end like: exit code, and a pattern that exactly one line of standard error matches."""
+    """What a case must end like: exit code, and a pattern that exactly one line of standard
+    error matches.
+    """
 
     code: int
     line: str
@@ -49,19 +61,32 @@ def judge(done: Done, expected: Expected) -> str:
     matching = [line for line in done.err.splitlines() if re.search(expected.line, line)]
     faults = [
         f"exit {done.code} and not {expected.code}" if done.code != expected.code else "",
-        f"{len(matching)} lines on standard error match {expected.line!r}" if len(matching) != 1 else "",
+        (
+            f"{len(matching)} lines on standard error match {expected.line!r}"
+            if len(matching) != 1
+            else ""
+        ),
         "a traceback" if "Traceback" in done.err + done.out else "",
         "internal error" if "internal error" in done.err else "",
     ]
     found = "; ".join(fault for fault in faults if fault)
-    return f"{found}\n    out: {done.out.strip()[:600]!r}\n    err: {done.err.strip()[:1200]!r}" if found else ""
+    return (
+        f"{found}\n    out: {done.out.strip()[:600]!r}\n    err: {done.err.strip()[:1200]!r}"
+        if found
+        else ""
+    )
 
 
-# -- words ----------------------------------------------------------------------------------------------------------
+# -- words
 
 
 def _with_arguments(*arguments: str) -> Callable[[Path, NginxSite], Done]:
-    return lambda folder, site: crawl(folder / "c", *(argument.replace("SITE", site.base) for argument in arguments), *_HASTE, timeout=30)
+    return lambda folder, site: crawl(
+        folder / "c",
+        *(argument.replace("SITE", site.base) for argument in arguments),
+        *_HASTE,
+        timeout=30,
+    )
 
 
 def _with_settings(text: str) -> Callable[[Path, NginxSite], Done]:
@@ -73,38 +98,98 @@ def _with_settings(text: str) -> Callable[[Path, NginxSite], Done]:
 
 
 WORDS = [
-    Case("an unparsable seed", _with_arguments("http://exa mple/"), Expected(USAGE, r"http://exa mple/.*not a URL")),
-    Case("another scheme", _with_arguments("ftp://a.test/"), Expected(USAGE, r"ftp://a\.test/.*'ftp' is not crawled")),
+    Case(
+        "an unparsable seed",
+        _with_arguments("http://exa mple/"),
+        Expected(USAGE, r"http://exa mple/.*not a URL"),
+    ),
+    Case(
+        "another scheme",
+        _with_arguments("ftp://a.test/"),
+        Expected(USAGE, r"ftp://a\.test/.*'ftp' is not crawled"),
+    ),
     Case("no seed", lambda folder, _: crawl(folder / "c", timeout=30), Expected(USAGE, r"no seed")),
-    Case("a seed outside the scope", _with_arguments("SITE", "--exclude", ".*"), Expected(USAGE, r"seed refused.*exclude")),
+    Case(
+        "a seed outside the scope",
+        _with_arguments("SITE", "--exclude", ".*"),
+        Expected(USAGE, r"seed refused.*exclude"),
+    ),
     Case(
         "a seed that the guard refuses",
-        lambda folder, site: lycosa("crawl", site.base, "--dir", str(folder / "c"), *_HASTE, timeout=30),
+        lambda folder, site: lycosa(
+            "crawl", site.base, "--dir", str(folder / "c"), *_HASTE, timeout=30
+        ),
         Expected(NOTHING, r"127\.0\.0\.1.*--allow-address"),
     ),
     Case(
-        "an unknown setting", _with_arguments("SITE", "--set", "fetch.slot=3"), Expected(USAGE, r"fetch\.slot.*did you mean fetch\.slots")
+        "an unknown setting",
+        _with_arguments("SITE", "--set", "fetch.slot=3"),
+        Expected(USAGE, r"fetch\.slot.*did you mean fetch\.slots"),
     ),
-    Case("a bad value", _with_arguments("SITE", "--set", "fetch.slots=many"), Expected(USAGE, r"fetch\.slots.*many.*whole number")),
-    Case("a value out of bounds", _with_arguments("SITE", "--max-pages", "-3"), Expected(USAGE, r"max_pages.*-3.*at least 0")),
-    Case("a bad pattern", _with_arguments("SITE", "--include", "("), Expected(USAGE, r"include.*regular expression")),
-    Case("a bad range", _with_arguments("SITE", "--allow-address", "x"), Expected(USAGE, r"allow.address.*'x'")),
-    Case("a bad pin", _with_arguments("SITE", "--resolve", "x"), Expected(USAGE, r"resolve.*NAME=ADDRESS")),
-    Case("an unknown option", _with_arguments("SITE", "--max-page", "3"), Expected(USAGE, r"No such option.*--max-page")),
-    Case("an unknown command", lambda *_: lycosa("crawll"), Expected(USAGE, r"crawll.*did you mean crawl")),
-    Case("a type error in a file", _with_settings('[fetch]\n\nslots = "many"\n'), Expected(USAGE, r"settings\.toml:3: fetch\.slots.*many")),
+    Case(
+        "a bad value",
+        _with_arguments("SITE", "--set", "fetch.slots=many"),
+        Expected(USAGE, r"fetch\.slots.*many.*whole number"),
+    ),
+    Case(
+        "a value out of bounds",
+        _with_arguments("SITE", "--max-pages", "-3"),
+        Expected(USAGE, r"max_pages.*-3.*at least 0"),
+    ),
+    Case(
+        "a bad pattern",
+        _with_arguments("SITE", "--include", "("),
+        Expected(USAGE, r"include.*regular expression"),
+    ),
+    Case(
+        "a bad range",
+        _with_arguments("SITE", "--allow-address", "x"),
+        Expected(USAGE, r"allow.address.*'x'"),
+    ),
+    Case(
+        "a bad pin",
+        _with_arguments("SITE", "--resolve", "x"),
+        Expected(USAGE, r"resolve.*NAME=ADDRESS"),
+    ),
+    Case(
+        "an unknown option",
+        _with_arguments("SITE", "--max-page", "3"),
+        Expected(USAGE, r"No such option.*--max-page"),
+    ),
+    Case(
+        "an unknown command",
+        lambda *_: lycosa("crawll"),
+        Expected(USAGE, r"crawll.*did you mean crawl"),
+    ),
+    Case(
+        "a type error in a file",
+        _with_settings('[fetch]\n\nslots = "many"\n'),
+        Expected(USAGE, r"settings\.toml:3: fetch\.slots.*many"),
+    ),
     Case(
         "an unknown key in a file",
         _with_settings("[fetch]\nslotss = 3\n"),
         Expected(USAGE, r"settings\.toml:2.*fetch\.slotss.*fetch\.slots"),
     ),
-    Case("a file that is not TOML", _with_settings("[fetch\n"), Expected(USAGE, r"settings\.toml:1.*TOML")),
-    Case("a settings file that is not there", _with_arguments("SITE", "--config", "no.toml"), Expected(USAGE, r"no\.toml")),
-    Case("a seed file that is not there", _with_arguments("--seeds", "no.txt"), Expected(USAGE, r"no\.txt.*no such file")),
+    Case(
+        "a file that is not TOML",
+        _with_settings("[fetch\n"),
+        Expected(USAGE, r"settings\.toml:1.*TOML"),
+    ),
+    Case(
+        "a settings file that is not there",
+        _with_arguments("SITE", "--config", "no.toml"),
+        Expected(USAGE, r"no\.toml"),
+    ),
+    Case(
+        "a seed file that is not there",
+        _with_arguments("--seeds", "no.txt"),
+        Expected(USAGE, r"no\.txt.*no such file"),
+    ),
 ]
 
 
-# -- folders --------------------------------------------------------------------------------------------------------
+# -- folders
 
 
 def _not_a_crawl(folder: Path, site: NginxSite) -> Done:
@@ -140,12 +225,26 @@ def _changed_identity(folder: Path, site: NginxSite) -> Done:
 
 
 FOLDERS = [
-    Case("a folder that is not a crawl", _not_a_crawl, Expected(USAGE, r"not empty and not a crawl")),
+    Case(
+        "a folder that is not a crawl", _not_a_crawl, Expected(USAGE, r"not empty and not a crawl")
+    ),
     Case("a crawl of a newer version", _newer, Expected(USAGE, r"99.*newer|newer.*99")),
     Case("a crawl that is in use", _in_use, Expected(USAGE, r"in use.*\d+")),
-    Case("another partition count", _changed_identity, Expected(USAGE, r"partitions.*16.*32|partitions.*32.*16")),
-    Case("status of what is no crawl", lambda folder, _: lycosa("status", str(folder)), Expected(USAGE, r"not a crawl")),
-    Case("a folder below a file", lambda *_: lycosa("crawl", "http://a.test/", "--dir", "/dev/null/c"), Expected(USAGE, r"/dev/null/c")),
+    Case(
+        "another partition count",
+        _changed_identity,
+        Expected(USAGE, r"partitions.*16.*32|partitions.*32.*16"),
+    ),
+    Case(
+        "status of what is no crawl",
+        lambda folder, _: lycosa("status", str(folder)),
+        Expected(USAGE, r"not a crawl"),
+    ),
+    Case(
+        "a folder below a file",
+        lambda *_: lycosa("crawl", "http://a.test/", "--dir", "/dev/null/c"),
+        Expected(USAGE, r"/dev/null/c"),
+    ),
     Case(
         "a folder that cannot be made",
         lambda *_: lycosa("crawl", "http://a.test/", "--dir", "/proc/c"),
@@ -154,7 +253,7 @@ FOLDERS = [
 ]
 
 
-# -- disks (root only) ----------------------------------------------------------------------------------------------
+# -- disks (root only)
 
 
 @contextmanager
@@ -194,18 +293,41 @@ DISKS = [
 ]
 
 
-# -- networks -------------------------------------------------------------------------------------------------------
+# -- networks
 
 
 def _no_network(folder: Path, site: NginxSite) -> Done:
-    command = ["unshare", "--net", *LYCOSA, "crawl", "http://example.org/", "--dir", str(folder / "c"), *_HASTE]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, env=environment())
+    command = [
+        "unshare",
+        "--net",
+        *LYCOSA,
+        "crawl",
+        "http://example.org/",
+        "--dir",
+        str(folder / "c"),
+        *_HASTE,
+    ]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        stdin=subprocess.DEVNULL,
+        env=environment(),
+    )
     return Done(done.returncode, done.stdout, done.stderr)
 
 
 def _tls(folder: Path, _: NginxSite) -> Done:
     with _tls_server() as port:
-        return crawl(folder / "c", f"https://a.test:{port}/", "--resolve", "a.test=127.0.0.1", *_HASTE, timeout=30)
+        return crawl(
+            folder / "c",
+            f"https://a.test:{port}/",
+            "--resolve",
+            "a.test=127.0.0.1",
+            *_HASTE,
+            timeout=30,
+        )
 
 
 @contextmanager
@@ -255,7 +377,9 @@ def _robots(folder: Path, site: NginxSite) -> Done:
 
 NETWORKS = [
     Case(
-        "a host that does not resolve", _with_arguments("http://no-such-host.invalid/"), Expected(NOTHING, r"no-such-host\.invalid.*name")
+        "a host that does not resolve",
+        _with_arguments("http://no-such-host.invalid/"),
+        Expected(NOTHING, r"no-such-host\.invalid.*name"),
     ),
     Case("nobody listens", _refused, Expected(NOTHING, r"127\.0\.0\.1.*refused")),
     Case("a certificate that is not trusted", _tls, Expected(NOTHING, r"a\.test.*certificate")),
@@ -276,7 +400,11 @@ def may_mount(work: Path) -> bool:
     if os.geteuid() != 0 or shutil.which("mount") is None:
         return False
     (work / "probe").mkdir(exist_ok=True)
-    tried = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(work / "probe")], capture_output=True, check=False)
+    tried = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(work / "probe")],
+        capture_output=True,
+        check=False,
+    )
     if tried.returncode == 0:
         subprocess.run(["umount", str(work / "probe")], check=True)
     return tried.returncode == 0
@@ -286,12 +414,17 @@ def may_isolate() -> bool:
     """Whether we may make a network without anything in it."""
     return (
         shutil.which("unshare") is not None
-        and subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False).returncode == 0
+        and subprocess.run(
+            ["unshare", "--net", "true"], capture_output=True, check=False
+        ).returncode
+        == 0
     )
 
 
 def prove(work: Path, short: bool) -> list[str]:
-    """Runs all cases; gives the lines of its report. Raises ``AssertionError`` with all failures."""
+    """Runs all cases; gives the lines of its report. Raises ``AssertionError`` with all
+    failures.
+    """
     cases = [*WORDS, *FOLDERS, *NETWORKS]
     left_out = []
     if short:
@@ -309,8 +442,14 @@ def prove(work: Path, short: bool) -> list[str]:
             folder.mkdir()
             done = case.run(folder, site)
             fault = judge(done, case.expected)
-            line = next((line for line in done.err.splitlines() if re.search(case.expected.line, line)), "")
-            report.append(f"{case.name}: exit {done.code}: {line}" if not fault else f"{case.name}: FAILED: {fault}")
+            line = next(
+                (line for line in done.err.splitlines() if re.search(case.expected.line, line)), ""
+            )
+            report.append(
+                f"{case.name}: exit {done.code}: {line}"
+                if not fault
+                else f"{case.name}: FAILED: {fault}"
+            )
             failed += [case.name] if fault else []
     report += [f"left out (needs root): {name}" for name in left_out]
     assert not failed, "\n".join(report)

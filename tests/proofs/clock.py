@@ -1,7 +1,9 @@
-"""Fifty seeded histories in which the wall clock of each run is right, or an hour, a day or 400 days ahead or behind.
+"""Fifty seeded histories in which the wall clock of each run is right, or an hour, a day or 400
+days ahead or behind.
 
-Each is a history as those of ``proofs.histories``: the crawl dies again and again, and every URL must be fetched in the end, in a last run
-of bounded length, with no promise broken. A seed that fails replays exactly: ``script/prove clock --first SEED --seeds 1``.
+Each is a history as those of ``proofs.histories``: the crawl dies again and again, and every URL
+must be fetched in the end, in a last run of bounded length, with no promise broken. A seed that
+fails replays exactly: ``script/prove clock --first SEED --seeds 1``.
 """
 
 from __future__ import annotations
@@ -33,11 +35,21 @@ def prove(work: Path, short: bool, seeds: int = 0, first: int = 0) -> list[str]:
     seeds = seeds or (_SHORT if short else _SEEDS)
     with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
         lived = []
-        for seed, each in enumerate(pool.map(partial(_live, str(work)), range(first, first + seeds)), first):
+        for seed, each in enumerate(
+            pool.map(partial(_live, str(work)), range(first, first + seeds)), first
+        ):
             lived.append(each)
-            print(each[2] or f"seed {seed}: {each[0]:,} requests, the clock set {each[1]} times", flush=True)
+            print(
+                each[2] or f"seed {seed}: {each[0]:,} requests, the clock set {each[1]} times",
+                flush=True,
+            )
     breaches = [breach for _, _, breach in lived if breach]
-    assert not breaches, "\n".join([f"{len(breaches)} of {seeds} histories broke a promise", *breaches])
+    assert not breaches, "\n".join(
+        [f"{len(breaches)} of {seeds} histories broke a promise", *breaches]
+    )
     settings = sum(changed for _, changed, _ in lived)
     requests = sum(number for number, _, _ in lived)
-    return [f"{seeds} histories, {requests:,} requests, the clock set {settings} times: no breach, last runs under {LONGEST_END_S:.0f} s"]
+    return [
+        f"{seeds} histories, {requests:,} requests, the clock set {settings} times: no breach, last"
+        f" runs under {LONGEST_END_S:.0f} s"
+    ]

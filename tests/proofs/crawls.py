@@ -15,7 +15,14 @@ from typing import NamedTuple
 LYCOSA = [sys.executable, "-P", "-c", "import sys; from lycosa.cli import main; sys.exit(main())"]
 LOOPBACK = ["--allow-address", "127.0.0.0/8", "--contact", "proof@example.org"]
 FAST = [
-    *("--delay", "0s", "--set", "politeness.address_delay_s=0", "--set", "politeness.adaptive_factor=0"),
+    *(
+        "--delay",
+        "0s",
+        "--set",
+        "politeness.address_delay_s=0",
+        "--set",
+        "politeness.adaptive_factor=0",
+    ),
     *("--set", "politeness.max_crawl_delay_s=0", "--set", "politeness.max_adaptive_delay_s=0"),
 ]
 """No politeness at all: for proofs that are not about it, on servers of our own."""
@@ -37,12 +44,23 @@ class Whom(Enum):
     ALL = "all"
 
 
-def lycosa(*arguments: str, env: Mapping[str, str] | None = None, timeout: float = 600, cwd: Path | None = None) -> Done:
+def lycosa(
+    *arguments: str,
+    env: Mapping[str, str] | None = None,
+    timeout: float = 600,
+    cwd: Path | None = None,
+) -> Done:
     """Runs a command to its end."""
     command = [*LYCOSA, *arguments]
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=timeout, env=environment(env), stdin=subprocess.DEVNULL, cwd=cwd
+            command,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            env=environment(env),
+            stdin=subprocess.DEVNULL,
+            cwd=cwd,
         )
     except subprocess.TimeoutExpired as late:
         return Done(124, _text(late.stdout), _text(late.stderr) + f"\nkilled after {timeout} s")
@@ -53,7 +71,9 @@ def _text(data: bytes | str | None) -> str:
     return data.decode(errors="replace") if isinstance(data, bytes) else data or ""
 
 
-def crawl(folder: Path, *arguments: str, env: Mapping[str, str] | None = None, timeout: float = 3600) -> Done:
+def crawl(
+    folder: Path, *arguments: str, env: Mapping[str, str] | None = None, timeout: float = 3600
+) -> Done:
     """One ``lycosa crawl`` to its end, on loopback addresses."""
     return lycosa("crawl", "--dir", str(folder), *LOOPBACK, *arguments, env=env, timeout=timeout)
 
@@ -61,7 +81,13 @@ def crawl(folder: Path, *arguments: str, env: Mapping[str, str] | None = None, t
 class RunningCrawl:
     """A crawl under way. ``log`` gets what it says."""
 
-    def __init__(self, folder: Path, arguments: Sequence[str], log: Path, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        arguments: Sequence[str],
+        log: Path,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
         self._log = log.open("ab")
         self.process = subprocess.Popen(
             [*LYCOSA, "crawl", "--dir", str(folder), *LOOPBACK, *arguments],
@@ -88,11 +114,16 @@ class RunningCrawl:
 
     def workers(self) -> list[int]:
         """The process ids of the workers that there are, in the order of their start."""
-        return [pid for pid in sorted(children(self.process.pid)) if "lycosa.processes.worker_process" in command_of(pid)]
+        return [
+            pid
+            for pid in sorted(children(self.process.pid))
+            if "lycosa.processes.worker_process" in command_of(pid)
+        ]
 
     def kill(self, whom: Whom, which: int = 0) -> None:
-        """Kills that part at once, by id; of the workers that there are the one at place ``which``, counted round. When the supervisor is
-        hit, waits until nothing of the crawl is left."""
+        """Kills that part at once, by id; of the workers that there are the one at place ``which``,
+        counted round. When the supervisor is hit, waits until nothing of the crawl is left.
+        """
         everybody = [self.process.pid, *_descendants(self.process.pid)]
         if whom is Whom.WORKER:
             if workers := self.workers():
@@ -118,14 +149,22 @@ class RunningCrawl:
 
 def environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
     """Ours without settings of the crawler, and with the changes."""
-    plain = {name: value for name, value in os.environ.items() if not name.startswith("LYCOSA_") or name == "LYCOSA_RUNTIME_DIR"}
+    plain = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("LYCOSA_") or name == "LYCOSA_RUNTIME_DIR"
+    }
     return {**plain, "COLUMNS": "200", **(changes or {})}
 
 
 def children(pid: int) -> list[int]:
     """Processes whose parent this is (Linux)."""
     try:
-        return [int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()]
+        return [
+            int(child)
+            for task in Path(f"/proc/{pid}/task").iterdir()
+            for child in (task / "children").read_text().split()
+        ]
     except (FileNotFoundError, ProcessLookupError):
         return []
 
@@ -140,7 +179,9 @@ def _descendants(pid: int) -> list[int]:
 def command_of(pid: int) -> str:
     """Its command line; empty when it has ended."""
     try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        return (
+            Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        )
     except (FileNotFoundError, ProcessLookupError):
         return ""
 

@@ -1,13 +1,15 @@
 """Commit logs that are deleted, emptied or cut behind a crawl's back: nothing is lost in silence.
 
-Each round is a crawl by one, two or four workers that dies once or more, whose logs are then damaged: deleted, emptied, cut by one byte,
-by the last record or by several; of one worker, or of all. The next start must come to what an undisturbed crawl comes to, or be refused
-with not one file changed, by bytes and times; and after what was taken is put back, the same command must come to that end. In a second
-series the file that says apart from the log where it ends is taken away as well: then tables, outputs and the other workers must tell,
-and a log whose loss nobody can tell must do no harm.
+Each round is a crawl by one, two or four workers that dies once or more, whose logs are then
+damaged: deleted, emptied, cut by one byte, by the last record or by several; of one worker, or of
+all. The next start must come to what an undisturbed crawl comes to, or be refused with not one file
+changed, by bytes and times; and after what was taken is put back, the same command must come to
+that end. In a second series the file that says apart from the log where it ends is taken away as
+well: then tables, outputs and the other workers must tell, and a log whose loss nobody can tell
+must do no harm.
 
-The rounds are in virtual time, with real files and RocksDB (``tests/damaging.py``). A round that fails is printed and replays:
-``script/prove damage --first SEED --seeds 1``.
+The rounds are in virtual time, with real files and RocksDB (``tests/damaging.py``). A round that
+fails is printed and replays: ``script/prove damage --first SEED --seeds 1``.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ from damaging import WORKERS, DamagedCrawl, Kind
 
 _ROUNDS, _SHORT = 50, 3
 _FEW, _FEWER = (Kind.DELETED, Kind.BYTE), (Kind.RECORDS,)  # of the short form
-_MOST_S = 300.0  # a round takes some seconds; one that hangs in virtual time ends by its own bound, and is a failure
+# a round takes some seconds; one that hangs in virtual time ends by its own bound, and is a failure
+_MOST_S = 300.0
 
 
 class Round(msgspec.Struct, frozen=True):
@@ -51,7 +54,14 @@ def live(work: str, seed: int, kind: Kind, has_statement: bool) -> Round:
             came = crawl.live(kind)
         except (Exception, SystemExit) as error:
             what = f"{type(error).__name__}: {error}"[:900]
-            return Round(seed, kind.value, workers, has_statement, "", f"{what} (history: {'; '.join(crawl.crashes)})")
+            return Round(
+                seed,
+                kind.value,
+                workers,
+                has_statement,
+                "",
+                f"{what} (history: {'; '.join(crawl.crashes)})",
+            )
     return Round(seed, kind.value, workers, has_statement, came.refusal, "")
 
 
@@ -60,19 +70,34 @@ def prove(work: Path, short: bool, seeds: int = 0, first: int = 0) -> list[str]:
     seeds = seeds or (_SHORT if short else _ROUNDS)
     began, lived = time.monotonic(), list[Round]()
     for has_statement, few in ((True, _FEW), (False, _FEWER)):
-        lived += _series(work, range(first, first + seeds), few if short else tuple(Kind), has_statement)
+        lived += _series(
+            work, range(first, first + seeds), few if short else tuple(Kind), has_statement
+        )
     failed = [each for each in lived if each.failure]
     for each in failed:
-        print(f"seed {each.seed}, {each.kind}, {each.workers} workers, has_statement={each.has_statement}: {each.failure}", flush=True)
+        print(
+            f"seed {each.seed}, {each.kind}, {each.workers} workers,"
+            f" has_statement={each.has_statement}: {each.failure}",
+            flush=True,
+        )
     assert not failed, f"{len(failed)} of {len(lived)} rounds broke a promise"
-    return [_report(lived, True), _report(lived, False), f"{len(lived)} rounds in {time.monotonic() - began:.0f} s, no promise broken"]
+    return [
+        _report(lived, True),
+        _report(lived, False),
+        f"{len(lived)} rounds in {time.monotonic() - began:.0f} s, no promise broken",
+    ]
 
 
 def _series(work: Path, seeds: range, kinds: Sequence[Kind], has_statement: bool) -> list[Round]:
-    # Fresh processes for memory's sake; two series, so that what they hold is given back in between.
+    # Fresh processes for memory's sake; two series, so that what they hold is given back in
+    # between.
     done: list[Round] = []
     with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
-        rounds = [pool.submit(live, str(work), seed, kind, has_statement) for seed in seeds for kind in kinds]
+        rounds = [
+            pool.submit(live, str(work), seed, kind, has_statement)
+            for seed in seeds
+            for kind in kinds
+        ]
         for future in as_completed(rounds, timeout=_MOST_S * len(rounds)):
             done.append(future.result())
             if len(done) % 50 == 0:

@@ -1,9 +1,12 @@
-"""Durability: the order of syncs as the kernel saw it, and one crawl killed again and again that ends like one left in peace.
+"""Durability: the order of syncs as the kernel saw it, and one crawl killed again and again that
+ends like one left in peace.
 
-The order, by ``strace``: for each commit the WARC and its journal are synced, then one record of the commit log is written and synced, and
-until then nothing is acknowledged: what tells the supervisor that seeds are taken leaves after the sync of the log that holds them.
+The order, by ``strace``: for each commit the WARC and its journal are synced, then one record of
+the commit log is written and synced, and until then nothing is acknowledged: what tells the
+supervisor that seeds are taken leaves after the sync of the log that holds them.
 
-The kills: ``kill -9`` of the worker, of the supervisor, of everything, at random moments; after each, ``lycosa audit``.
+The kills: ``kill -9`` of the worker, of the supervisor, of everything, at random moments; after
+each, ``lycosa audit``.
 """
 
 from __future__ import annotations
@@ -28,7 +31,9 @@ _RESUMED = re.compile(r"^(\d+)\s+(\d+\.\d+) <\.\.\. (\w+) resumed>.*= (-?\d+)")
 
 
 class Call(NamedTuple):
-    """A system call: who, which, on which file, its first bytes; lines of the trace where it began and where it had returned."""
+    """A system call: who, which, on which file, its first bytes; lines of the trace where it
+    began and where it had returned.
+    """
 
     process: int
     name: str
@@ -38,18 +43,44 @@ class Call(NamedTuple):
     ended: int
 
 
-# -- the order of syncs ---------------------------------------------------------------------------------------------
+# -- the order of syncs
 
 
 def trace(work: Path, site: NginxSite) -> list[Call]:
-    """A crawl of the site under strace; gives the calls that make durable or tell, of all processes, as they began."""
+    """A crawl of the site under strace; gives the calls that make durable or tell, of all
+    processes, as they began.
+    """
     program = shutil.which("strace")
     assert program is not None, "strace is not installed"
     out = work / "trace.txt"
     calls = "trace=fdatasync,fsync,write,writev,pwrite64,sendto,sendmsg"
-    command = [program, "-f", "-y", "-ttt", "-s", "24", "-e", calls, "-e", "signal=none", "-o", str(out)]
+    command = [
+        program,
+        "-f",
+        "-y",
+        "-ttt",
+        "-s",
+        "24",
+        "-e",
+        calls,
+        "-e",
+        "signal=none",
+        "-o",
+        str(out),
+    ]
     subprocess.run(
-        [*command, *LYCOSA, "crawl", f"{site.base}/", "--dir", str(work / "traced"), *LOOPBACK, *FAST, "--set", "store.commit_s=0.2"],
+        [
+            *command,
+            *LYCOSA,
+            "crawl",
+            f"{site.base}/",
+            "--dir",
+            str(work / "traced"),
+            *LOOPBACK,
+            *FAST,
+            "--set",
+            "store.commit_s=0.2",
+        ],
         check=True,
         timeout=300,
         capture_output=True,
@@ -90,7 +121,9 @@ def judge_order(calls: list[Call], folder: Path) -> tuple[list[str], list[str]]:
             commits += 1
             unlogged = True
             if dirty:
-                wrong.append(f"commit {commits} was written to the log while {sorted(dirty)} were not synced")
+                wrong.append(
+                    f"commit {commits} was written to the log while {sorted(dirty)} were not synced"
+                )
         elif "/log/commit-w" in call.file and is_sync:
             unlogged = False
         elif "SeedsTaken" in call.data:
@@ -102,7 +135,8 @@ def judge_order(calls: list[Call], folder: Path) -> tuple[list[str], list[str]]:
     if not told:
         wrong.append("no SeedsTaken was seen")
     return [
-        f"{commits} commits, {told} SeedsTaken; WARC and journal synced before each, the log before its tables and before SeedsTaken"
+        f"{commits} commits, {told} SeedsTaken; WARC and journal synced before each, the log before"
+        " its tables and before SeedsTaken"
     ], wrong
 
 
@@ -117,7 +151,7 @@ def prove_order(work: Path, short: bool) -> list[str]:
     return report
 
 
-# -- the kills ------------------------------------------------------------------------------------------------------
+# -- the kills
 
 
 class Kills(NamedTuple):
@@ -127,8 +161,12 @@ class Kills(NamedTuple):
     audits: list[str]
 
 
-def kill_again_and_again(site: NginxSite, work: Path, kills: int, expected: int, seed: int = 7) -> Kills:
-    """Runs one crawl to its end through so many kills at random moments. ``expected`` is the number of requests of an undisturbed one."""
+def kill_again_and_again(
+    site: NginxSite, work: Path, kills: int, expected: int, seed: int = 7
+) -> Kills:
+    """Runs one crawl to its end through so many kills at random moments. ``expected`` is the
+    number of requests of an undisturbed one.
+    """
     chance = random.Random(seed)
     folder, done = work / "killed", Kills([], [])
     moments = sorted(chance.uniform(0.02, 0.95) for _ in range(kills))
@@ -137,7 +175,9 @@ def kill_again_and_again(site: NginxSite, work: Path, kills: int, expected: int,
     running = RunningCrawl(folder, _arguments(site), work / "killed.out")
     for moment, whom in zip(moments, whoms, strict=True):
         target = int(expected * moment)
-        assert running.runs_until(lambda target=target: len(site.hits()) >= target), f"the crawl ended before {target} requests"
+        assert running.runs_until(lambda target=target: len(site.hits()) >= target), (
+            f"the crawl ended before {target} requests"
+        )
         running.runs_for(chance.uniform(0.0, 0.3))
         done.hits.append(f"{whom.value} after {len(site.hits())} requests")
         running.kill(whom)
@@ -151,13 +191,18 @@ def kill_again_and_again(site: NginxSite, work: Path, kills: int, expected: int,
 
 
 def audit(folder: Path) -> str:
-    """Runs ``lycosa audit``; gives its verdict in a line. Raises ``AssertionError`` when it finds something."""
+    """Runs ``lycosa audit``; gives its verdict in a line. Raises ``AssertionError`` when it
+    finds something.
+    """
     done = lycosa("audit", str(folder), "--json")
     assert done.code == 0, f"lycosa audit: exit {done.code}\n{done.out[-6000:]}\n{done.err}"
     verdict = json.loads(done.out)
     checked = sum(check["checked"] for check in verdict["checks"])
     assert verdict["clean"], verdict
-    return f"exit 0, {len(verdict['checks'])} checks of {checked} facts, {verdict['breaches']} breaches"
+    return (
+        f"exit 0, {len(verdict['checks'])} checks of {checked} facts, {verdict['breaches']}"
+        " breaches"
+    )
 
 
 def prove_kills(work: Path, short: bool) -> list[str]:
@@ -172,17 +217,25 @@ def prove_kills(work: Path, short: bool) -> list[str]:
     with NginxSite(work / "nginx-kills", root) as site:
         (site.folder / "access.log").write_text("")
         kills = kill_again_and_again(site, work, 3 if short else 10, requests)
-        repeats = sum(number - 1 for number in Counter((hit.host, hit.target) for hit in site.hits()).values())
+        repeats = sum(
+            number - 1 for number in Counter((hit.host, hit.target) for hit in site.hits()).values()
+        )
     killed = Outputs(work / "killed")
     report = [
-        f"undisturbed: {requests} requests, {len(calm.pages())} pages; killed: {len(killed.pages())} pages, {repeats} requests repeated, "
-        f"{len(killed.warcs)} WARC files, captures: {len(killed.records())} in WARC, {len(killed.lines)} in CDXJ, "
-        f"{len(killed.rows)} in Parquet",
+        (
+            f"undisturbed: {requests} requests, {len(calm.pages())} pages; killed:"
+            f" {len(killed.pages())} pages, {repeats} requests repeated, {len(killed.warcs)} WARC"
+            f" files, captures: {len(killed.records())} in WARC, {len(killed.lines)} in CDXJ,"
+            f" {len(killed.rows)} in Parquet"
+        ),
         f"kills: {'; '.join(kills.hits)}",
         f"audits: {len(kills.audits)}, the last one: {kills.audits[-1]}",
     ]
     told = "\n".join(report)
-    assert _targets(killed) == _targets(calm), (told, sorted(_targets(killed) ^ _targets(calm))[:20])
+    assert _targets(killed) == _targets(calm), (
+        told,
+        sorted(_targets(killed) ^ _targets(calm))[:20],
+    )
     assert not killed.captured_twice(), (told, killed.captured_twice()[:20])
     assert not killed.disagreements(), (told, killed.disagreements()[:20])
     assert not killed.open_files, (told, killed.open_files)
@@ -190,8 +243,17 @@ def prove_kills(work: Path, short: bool) -> list[str]:
 
 
 def _arguments(site: NginxSite) -> list[str]:
-    """Several hosts at once, slowed a little so that there are moments to hit, segments that roll while the crawl is young."""
-    fast = ["--set", "politeness.address_delay_s=0", "--set", "politeness.adaptive_factor=0", "--set", "politeness.max_crawl_delay_s=0.02"]
+    """Several hosts at once, slowed a little so that there are moments to hit, segments that
+    roll while the crawl is young.
+    """
+    fast = [
+        "--set",
+        "politeness.address_delay_s=0",
+        "--set",
+        "politeness.adaptive_factor=0",
+        "--set",
+        "politeness.max_crawl_delay_s=0.02",
+    ]
     rest = [
         "--set",
         "politeness.max_adaptive_delay_s=0.02",
@@ -203,12 +265,19 @@ def _arguments(site: NginxSite) -> list[str]:
         "store.commit_s=0.3",
     ]
     seeds = [f"http://{host}:{site.port}/" for host in _HOSTS]
-    return [*seeds, *fast, *rest, *(word for host in _HOSTS for word in ("--resolve", f"{host}={site.addresses[0]}"))]
+    return [
+        *seeds,
+        *fast,
+        *rest,
+        *(word for host in _HOSTS for word in ("--resolve", f"{host}={site.addresses[0]}")),
+    ]
 
 
 def _targets(outputs: Outputs) -> set[tuple[str, str]]:
     """Pages as host and path: the two servers have different ports."""
-    return {(url.split("/", 3)[2].partition(":")[0], url.split("/", 3)[3]) for url in outputs.pages()}
+    return {
+        (url.split("/", 3)[2].partition(":")[0], url.split("/", 3)[3]) for url in outputs.pages()
+    }
 
 
 def prove(work: Path, short: bool) -> list[str]:

@@ -1,13 +1,15 @@
-"""Faults that real machines have, each met by a crawl of several workers that then ends like one left in peace:
+"""Faults that real machines have, each met by a crawl of several workers that then ends like one
+left in peace:
 
-stopped   a worker is stopped (SIGSTOP) for longer than its supervisor allows: it is replaced, and the others go on meanwhile
-asleep    the supervisor is stopped for as long, as by Ctrl-Z: when it goes on no worker is lost
-sockets   the connections of the exchange between workers are shut down, again and again
-full      the disk is full: the crawl ends with a line that says so; the same command goes on when there is more room, and again
-readonly  the file system fails and becomes read-only (ext4's own way: ``remount,abort``), is repaired and mounted again
+stopped   a worker is stopped (SIGSTOP) for longer than its supervisor allows: it is replaced, and
+the others go on meanwhile asleep    the supervisor is stopped for as long, as by Ctrl-Z: when it
+goes on no worker is lost sockets   the connections of the exchange between workers are shut down,
+again and again full      the disk is full: the crawl ends with a line that says so; the same
+command goes on when there is more room, and again readonly  the file system fails and becomes
+read-only (ext4's own way: ``remount,abort``), is repaired and mounted again
 
-The last two need a file system of their own, which only root may mount: for others they are left out, which is said. The short form
-stops processes for some seconds only.
+The last two need a file system of their own, which only root may mount: for others they are left
+out, which is said. The short form stops processes for some seconds only.
 """
 
 from __future__ import annotations
@@ -31,17 +33,25 @@ from proofs.watching import Lines
 
 _PIDFD_GETFD = 438  # asm-generic/unistd.h; Linux 5.6
 _ALLOWED_S = 60.0
-_ROOM = ("--set", "store.min_free_bytes=0")  # else the crawl would pause before the disk is full, which is another promise
+# else the crawl would pause before the disk is full, which is another promise
+_ROOM = (
+    "--set",
+    "store.min_free_bytes=0",
+)
 _MOST_STARTS = 40
 
 
 class Ground:
-    """What every fault needs: the server, the undisturbed crawl, the number of requests that this made."""
+    """What every fault needs: the server, the undisturbed crawl, the number of requests that
+    this made.
+    """
 
     def __init__(self, site: NginxSite, work: Path, workers: int) -> None:
         self.site, self.work, self.workers = site, work, workers
         self.calm = work / "calm"
-        assert RunningCrawl(self.calm, self.arguments, work / "calm.out").finish(1200) == 0, self.said("calm")
+        assert RunningCrawl(self.calm, self.arguments, work / "calm.out").finish(1200) == 0, (
+            self.said("calm")
+        )
         self.requests = len(site.hits())
         self._lines = Lines(site.folder / "access.log")
 
@@ -55,7 +65,9 @@ class Ground:
     def wait(self, running: RunningCrawl, share: float) -> None:
         """Until so much of the crawl is done, counted from now."""
         target = self._lines.number() + int(self.requests * share)
-        assert running.runs_until(lambda: self._lines.number() >= target), "the crawl ended too early"
+        assert running.runs_until(lambda: self._lines.number() >= target), (
+            "the crawl ended too early"
+        )
 
     def said(self, name: str) -> str:
         return (self.work / f"{name}.out").read_text(errors="replace")[-3000:]
@@ -76,7 +88,9 @@ def stopped(ground: Ground, seconds: float) -> str:
     worker = running.workers()[0]
     os.kill(worker, signal.SIGSTOP)
     if seconds > _ALLOWED_S:
-        assert running.runs_until(lambda: worker not in running.workers(), seconds + 30), "the crawl ended without its worker"
+        assert running.runs_until(lambda: worker not in running.workers(), seconds + 30), (
+            "the crawl ended without its worker"
+        )
     else:
         running.runs_for(seconds)
         os.kill(worker, signal.SIGCONT)
@@ -113,7 +127,9 @@ def sockets(ground: Ground, times: int) -> str:
 
 
 def _shut_connections(worker: int) -> int:
-    """Shuts what a process has connected to sockets of the exchange, from outside (pidfd_getfd(2))."""
+    """Shuts what a process has connected to sockets of the exchange, from outside
+    (pidfd_getfd(2)).
+    """
     library, shut = ctypes.CDLL(None, use_errno=True), 0
     with suppress(FileNotFoundError, ProcessLookupError):
         handle = os.pidfd_open(worker)
@@ -148,7 +164,11 @@ def full(ground: Ground) -> str:
         folder = place / "crawl"
         while (code := ground.start("full", folder).finish()) != ExitCode.FINISHED:
             times += 1
-            assert code == ExitCode.INTERRUPTED and times < _MOST_STARTS, (code, times, ground.said("full"))
+            assert code == ExitCode.INTERRUPTED and times < _MOST_STARTS, (
+                code,
+                times,
+                ground.said("full"),
+            )
             assert "no room left on the disk" in ground.said("full"), ground.said("full")
             size += size // 5
             subprocess.run(["mount", "-o", f"remount,size={size}", str(place)], check=True)
@@ -169,9 +189,15 @@ def readonly(ground: Ground, times: int) -> str:
             ground.wait(running, 0.5 / times)
             subprocess.run(["mount", "-o", "remount,abort", str(place)], check=True)
             code = running.finish()
-            assert code not in (ExitCode.FINISHED, ExitCode.LIMIT), (number, code, ground.said("readonly"))
+            assert code not in (ExitCode.FINISHED, ExitCode.LIMIT), (
+                number,
+                code,
+                ground.said("readonly"),
+            )
             assert "ead-only file system" in ground.said("readonly"), ground.said("readonly")
-        checked = subprocess.run(["e2fsck", "-p", str(image)], check=False, capture_output=True, text=True)
+        checked = subprocess.run(
+            ["e2fsck", "-p", str(image)], check=False, capture_output=True, text=True
+        )
         assert checked.returncode in (0, 1), checked
     with _mounted(place, ["-o", "loop", str(image)]):
         assert ground.start("readonly", place / "crawl").finish() == 0, ground.said("readonly")
@@ -217,4 +243,6 @@ def prove(work: Path, short: bool, workers: int = 2) -> list[str]:
 
 
 def _may_mount() -> bool:
-    return os.geteuid() == 0 and all(shutil.which(program) for program in ("mount", "umount", "mkfs.ext4", "e2fsck"))
+    return os.geteuid() == 0 and all(
+        shutil.which(program) for program in ("mount", "umount", "mkfs.ext4", "e2fsck")
+    )

@@ -1,9 +1,11 @@
-"""A web that bites: every attack beside an ordinary web, in one crawl; and in the long form each attack once more in a crawl of its own.
+"""A web that bites: every attack beside an ordinary web, in one crawl; and in the long form each
+attack once more in a crawl of its own.
 
-The crawl must end by itself, have every ordinary page, and have a reason on record for every attack, which is the one expected. No
-request may last longer than its limit, no parse longer than its deadline, no step of the worker's loop longer than 50 ms of processor
-time, and neither process may grow beyond its bound. What an
-attack costs in memory is told by the crawl of its own, since a peak among a hundred others belongs to nobody.
+The crawl must end by itself, have every ordinary page, and have a reason on record for every
+attack, which is the one expected. No request may last longer than its limit, no parse longer than
+its deadline, no step of the worker's loop longer than 50 ms of processor time, and neither process
+may grow beyond its bound. What an attack costs in memory is told by the crawl of its own, since a
+peak among a hundred others belongs to nobody.
 """
 
 from __future__ import annotations
@@ -39,18 +41,56 @@ WORKER_MB, CHILD_MB = 450, 600  # of which 100 and 110 are the interpreter with 
 _DEADLINE_S, _MARGIN_S = 10.0, 3.0
 _AT_ONCE = 4
 _HASTE = [
-    *("--set", "frontier.finish_wait_s=1.5", "--set", "retry.first_s=0.1", "--set", "retry.tries=2", "--set", "retry.host_failures=3000"),
-    *("--set", "dns.tries=2", "--set", "dns.min_ttl_s=0", "--set", "dns.negative_ttl_s=0", "--set", "politeness.address_slots=64"),
-    *("--set", "dns.timeout_s=2", "--set", "robots.retry_s=1", "--exclude", "/never/", "--scope", "any"),
+    *(
+        "--set",
+        "frontier.finish_wait_s=1.5",
+        "--set",
+        "retry.first_s=0.1",
+        "--set",
+        "retry.tries=2",
+        "--set",
+        "retry.host_failures=3000",
+    ),
+    *(
+        "--set",
+        "dns.tries=2",
+        "--set",
+        "dns.min_ttl_s=0",
+        "--set",
+        "dns.negative_ttl_s=0",
+        "--set",
+        "politeness.address_slots=64",
+    ),
+    *(
+        "--set",
+        "dns.timeout_s=2",
+        "--set",
+        "robots.retry_s=1",
+        "--exclude",
+        "/never/",
+        "--scope",
+        "any",
+    ),
 ]
 _SHORT = [
-    *("--set", "fetch.total_s=8", "--set", "fetch.first_byte_s=6", "--set", "fetch.min_speed_window_s=3", "--set", "retry.tries=1"),
+    *(
+        "--set",
+        "fetch.total_s=8",
+        "--set",
+        "fetch.first_byte_s=6",
+        "--set",
+        "fetch.min_speed_window_s=3",
+        "--set",
+        "retry.tries=1",
+    ),
     *("--set", "fetch.connect_s=3"),
 ]
 
 
 class Case(NamedTuple):
-    """An attack: its name, where a crawl of its own starts, and the URL whose record tells what became of it."""
+    """An attack: its name, where a crawl of its own starts, and the URL whose record tells what
+    became of it.
+    """
 
     name: str
     seed: str
@@ -58,7 +98,9 @@ class Case(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What became of a case: the longest request to its host, the parser's time, the peaks, and what is on record."""
+    """What became of a case: the longest request to its host, the parser's time, the peaks, and
+    what is on record.
+    """
 
     request_s: float
     parse_s: float
@@ -83,19 +125,34 @@ def prove(work: Path, short: bool) -> list[str]:
     report = _table(cases, found, alone)
     report += _closes(work / "together")
     report.append(
-        f"{len(cases)} attacks and {len(ordinary.reachable(plain))} ordinary pages in one crawl of {took:.0f} s, exit {done.code}"
+        f"{len(cases)} attacks and {len(ordinary.reachable(plain))} ordinary pages in one crawl of"
+        f" {took:.0f} s, exit {done.code}"
     )
-    report.append(f"most memory of a worker {peak.worker_mb:.0f} MB, of a parse child {peak.child_mb:.0f} MB")
+    report.append(
+        f"most memory of a worker {peak.worker_mb:.0f} MB, of a parse child {peak.child_mb:.0f} MB"
+    )
     step_s, step = _longest_step(work / "together.steps")
     turn_s = max(cost.longest_turn_s for cost in read_costs(work / "together"))
-    report.append(f"longest step of the worker's loop {1000 * step_s:.0f} ms of processor time: {step}")
+    report.append(
+        f"longest step of the worker's loop {1000 * step_s:.0f} ms of processor time: {step}"
+    )
     report.append(f"longest turn of the worker's loop {1000 * turn_s:.0f} ms of processor time")
     faults = [*_faults(cases, found, short), *_too_large("together", peak)]
-    faults += [f"a step of the loop took {1000 * step_s:.0f} ms: {step}"] if not 0 < step_s < LONGEST_STEP_S else []
+    faults += (
+        [f"a step of the loop took {1000 * step_s:.0f} ms: {step}"]
+        if not 0 < step_s < LONGEST_STEP_S
+        else []
+    )
     faults += _unjudged(work / "together", port)
     faults += [fault for name, most in alone.items() for fault in _too_large(name, most)]
-    faults += [f"{len(missing)} ordinary pages are missing, {sorted(missing)[:3]}"] if missing else []
-    faults += [f"exit {done.code}: {done.err[-2000:]}"] if done.code != 0 or "Traceback" in done.err else []
+    faults += (
+        [f"{len(missing)} ordinary pages are missing, {sorted(missing)[:3]}"] if missing else []
+    )
+    faults += (
+        [f"exit {done.code}: {done.err[-2000:]}"]
+        if done.code != 0 or "Traceback" in done.err
+        else []
+    )
     faults += _forbidden(work / "together")
     assert not faults, "\n".join([*report, *faults])
     return report
@@ -105,12 +162,26 @@ def _cases(port: int, network: Network) -> list[Case]:
     cases = []
     for name in names():
         front = f"http://{name}{DOMAIN}:{port}/"
-        judged = f"{front}robots.txt" if name in ROBOTS else f"{front}sitemap.xml" if name in SITEMAPS else front
+        judged = (
+            f"{front}robots.txt"
+            if name in ROBOTS
+            else f"{front}sitemap.xml"
+            if name in SITEMAPS
+            else front
+        )
         if name == "redirects-for-ever":
             judged = f"http://turn-5.{name}{DOMAIN}:{port}/"
         cases.append(Case(name, front, front if name in ROBOTS else judged))
-    cases += [Case(f"dns-{name}", url, url) for name in DNS_CASES for url in [f"http://{name}.dns.example:{port}/"]]
-    cases += [Case(f"tls-{name}", url, url) for name in TLS_CASES for url in [f"https://{name}.tls.example:{network.ports[name]}/"]]
+    cases += [
+        Case(f"dns-{name}", url, url)
+        for name in DNS_CASES
+        for url in [f"http://{name}.dns.example:{port}/"]
+    ]
+    cases += [
+        Case(f"tls-{name}", url, url)
+        for name in TLS_CASES
+        for url in [f"https://{name}.tls.example:{network.ports[name]}/"]
+    ]
     canonical = Canonicalizer(CanonicalSection()).canonical
     cases += [Case(f"address {spelling}", spelling, canonical(spelling)) for spelling in SPELLINGS]
     return cases
@@ -121,9 +192,30 @@ def _crawl(folder: Path, seeds: Sequence[str], network: Network, short: bool) ->
     folder.parent.mkdir(parents=True, exist_ok=True)
     listed = folder.with_suffix(".txt")
     listed.write_text("".join(f"{seed}\n" for seed in seeds))
-    pins = [argument for pattern in (f"*{DOMAIN}", "h0*", "*.tls.example") for argument in ("--resolve", f"{pattern}=127.0.0.1")]
-    trust = ["--set", f"fetch.ca_file={network.ca_file}", "--set", f"dns.servers={json.dumps([network.name_server])}"]
-    command = [*LYCOSA, "crawl", "--dir", str(folder), "--seeds", str(listed), *LOOPBACK, *FAST, *pins, *trust, *_HASTE]
+    pins = [
+        argument
+        for pattern in (f"*{DOMAIN}", "h0*", "*.tls.example")
+        for argument in ("--resolve", f"{pattern}=127.0.0.1")
+    ]
+    trust = [
+        "--set",
+        f"fetch.ca_file={network.ca_file}",
+        "--set",
+        f"dns.servers={json.dumps([network.name_server])}",
+    ]
+    command = [
+        *LYCOSA,
+        "crawl",
+        "--dir",
+        str(folder),
+        "--seeds",
+        str(listed),
+        *LOOPBACK,
+        *FAST,
+        *pins,
+        *trust,
+        *_HASTE,
+    ]
     command += _SHORT if short else []
     steps = folder.with_suffix(".steps")
     steps.mkdir()
@@ -143,10 +235,15 @@ def _crawl(folder: Path, seeds: Sequence[str], network: Network, short: bool) ->
 
 
 def _alone(folder: Path, cases: Sequence[Case], network: Network) -> dict[str, Peak]:
-    """A crawl of its own for each attack by content, a few at a time. Names, TLS and addresses bring no content."""
+    """A crawl of its own for each attack by content, a few at a time. Names, TLS and addresses
+    bring no content.
+    """
     named = [case for case in cases if DOMAIN in case.seed]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        crawls = [pool.submit(_crawl, folder / case.name, [case.seed], network, short=False) for case in named]
+        crawls = [
+            pool.submit(_crawl, folder / case.name, [case.seed], network, short=False)
+            for case in named
+        ]
         return {case.name: crawl.result()[1] for case, crawl in zip(named, crawls, strict=True)}
 
 
@@ -165,19 +262,30 @@ def _found(folder: Path, cases: Sequence[Case]) -> dict[str, Found]:
     for case in cases:
         told = explain(reader, saved, case.judged, time.time()).to_json()
         host, facts = host_of(case.judged), told["facts"]
-        reasons = [facts.get("reason", ""), facts.get("host_reason", ""), last.get(host, "") if told["verdict"] == "queued" else ""]
-        record = " ".join(dict.fromkeys(word for word in (told["verdict"], *reasons) if word and word != "none"))
+        reasons = [
+            facts.get("reason", ""),
+            facts.get("host_reason", ""),
+            last.get(host, "") if told["verdict"] == "queued" else "",
+        ]
+        record = " ".join(
+            dict.fromkeys(word for word in (told["verdict"], *reasons) if word and word != "none")
+        )
         found[case.name] = Found(longest.get(host, 0.0), parsed.get(case.judged, 0.0), record)
     return found
 
 
 def _table(cases: Sequence[Case], found: dict[str, Found], alone: dict[str, Peak]) -> list[str]:
-    lines = ["| attack | request | parse | worker | child | on record | expected |", "|---|---|---|---|---|---|---|"]
+    lines = [
+        "| attack | request | parse | worker | child | on record | expected |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for case in cases:
         cost, most = found[case.name], alone.get(case.name)
         memory = f"{most.worker_mb:.0f} MB | {most.child_mb:.0f} MB" if most else "- | -"
         told = f"{cost.record} | {' or '.join(expected(case.name))}"
-        lines.append(f"| {case.name} | {cost.request_s:.2f} s | {cost.parse_s:.2f} s | {memory} | {told} |")
+        lines.append(
+            f"| {case.name} | {cost.request_s:.2f} s | {cost.parse_s:.2f} s | {memory} | {told} |"
+        )
     return lines
 
 
@@ -189,7 +297,8 @@ def _closes(folder: Path) -> list[str]:
             outcomes = counts.setdefault(attempt.host.partition(".")[0], {})
             outcomes[attempt.outcome.label] = outcomes.get(attempt.outcome.label, 0) + 1
     return [
-        f"{framing}: {', '.join(f'{n} {label}' for label, n in sorted(outcomes.items()))}" for framing, outcomes in sorted(counts.items())
+        f"{framing}: {', '.join(f'{n} {label}' for label, n in sorted(outcomes.items()))}"
+        for framing, outcomes in sorted(counts.items())
     ]
 
 
@@ -199,15 +308,24 @@ def _faults(cases: Sequence[Case], found: dict[str, Found], short: bool) -> list
     for case in cases:
         cost = found[case.name]
         if cost.record not in expected(case.name):
-            faults.append(f"{case.name}: on record is {cost.record!r}, expected {expected(case.name)}")
+            faults.append(
+                f"{case.name}: on record is {cost.record!r}, expected {expected(case.name)}"
+            )
         if cost.request_s > limit_s or cost.parse_s > _DEADLINE_S:
-            faults.append(f"{case.name}: {cost.request_s:.1f} s for a request, {cost.parse_s:.1f} s for parsing")
+            faults.append(
+                f"{case.name}: {cost.request_s:.1f} s for a request, {cost.parse_s:.1f} s for"
+                " parsing"
+            )
     return faults
 
 
 def _too_large(name: str, peak: Peak) -> list[str]:
     large = peak.worker_mb > WORKER_MB or peak.child_mb > CHILD_MB
-    return [f"{name}: worker {peak.worker_mb:.0f} MB, parse child {peak.child_mb:.0f} MB"] if large else []
+    return (
+        [f"{name}: worker {peak.worker_mb:.0f} MB, parse child {peak.child_mb:.0f} MB"]
+        if large
+        else []
+    )
 
 
 def _longest_step(folder: Path) -> tuple[float, str]:
@@ -222,7 +340,9 @@ def _unjudged(folder: Path, port: int) -> list[str]:
     reader = read_folder(folder)
     saved = load_saved(reader)
     for name, path in QUEUED.items():
-        urls = [f"http://{name}{DOMAIN}:{port}{path(number)}" for number in range(1, QUEUED_URLS, 149)]
+        urls = [
+            f"http://{name}{DOMAIN}:{port}{path(number)}" for number in range(1, QUEUED_URLS, 149)
+        ]
         verdicts = [explain(reader, saved, url, time.time()).verdict for url in urls]
         if verdicts != ["refused_by_robots"] * len(urls):
             faults.append(f"{name}: queued URLs became {verdicts}")
@@ -231,7 +351,13 @@ def _unjudged(folder: Path, port: int) -> list[str]:
 
 def _forbidden(folder: Path) -> list[str]:
     """Requests that went to an address that is nobody's business."""
-    attempts = [a for a in read_attempts(attempts_folder(folder)) if not a.address.startswith("127.")]
+    attempts = [
+        a for a in read_attempts(attempts_folder(folder)) if not a.address.startswith("127.")
+    ]
     sent = [a for a in attempts if a.outcome.label != "address_forbidden"]
     told = [f"asked {a.address} for {a.url}: {a.outcome.label}" for a in sent]
-    return told if any(a.address == PRIVATE for a in attempts) else [*told, "nothing was pointed at a private address"]
+    return (
+        told
+        if any(a.address == PRIVATE for a in attempts)
+        else [*told, "nothing was pointed at a private address"]
+    )

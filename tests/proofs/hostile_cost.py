@@ -1,4 +1,6 @@
-"""What a crawl's processes cost while it runs: the most memory that its workers and its parse children ever had (Linux)."""
+"""What a crawl's processes cost while it runs: the most memory that its workers and its parse
+children ever had (Linux).
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,9 @@ class Peak(NamedTuple):
 
 
 class Watcher:
-    """Samples the peaks of all descendants of a process on a thread of its own: a peak is the kernel's, so that nothing short is missed
-    but the last moments of a process that is killed."""
+    """Samples the peaks of all descendants of a process on a thread of its own: a peak is the
+    kernel's, so that nothing short is missed but the last moments of a process that is killed.
+    """
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._pid = process.pid
@@ -38,7 +41,13 @@ class Watcher:
         while not self._is_over.wait(_SAMPLE_S):
             for pid in _descendants(self._pid):
                 command = _read(pid, "cmdline")
-                kind = "child" if "lycosa.parse.child" in command else "worker" if "lycosa.processes.worker_process" in command else ""
+                kind = (
+                    "child"
+                    if "lycosa.parse.child" in command
+                    else "worker"
+                    if "lycosa.processes.worker_process" in command
+                    else ""
+                )
                 if kind:
                     self._most[kind] = max(self._most[kind], _peak_mb(_read(pid, "status")))
 

@@ -1,11 +1,13 @@
-"""What must be on record of each attack: the verdict of ``lycosa explain`` and the reasons beside it.
+"""What must be on record of each attack: the verdict of ``lycosa explain`` and the reasons beside
+it.
 
 Where time decides, either of two limits may be the first; the short form has shorter ones.
 """
 
 from __future__ import annotations
 
-# The front pages of hosts differ in one word: near duplicates, where their fingerprints happen to lie close enough.
+# The front pages of hosts differ in one word: near duplicates, where their fingerprints happen to
+# lie close enough.
 _FETCHED = ("fetched", "duplicate", "duplicate duplicate", "near_duplicate")
 _BOMB = ("fetched decode_limit",)
 _BROKEN = ("fetched decode_failed",)
@@ -67,23 +69,30 @@ _BY_NAME: dict[str, tuple[str, ...]] = {
     "links-to-a-million-hosts": _BOMB,
     "robots-tags-50000": _TOO_LARGE,
     "link-header-of-200-kb": _TOO_LARGE,
-    # Its first 500 KiB say nothing against the front page: what disallows it stands behind them (RFC 9309 section 2.5).
+    # Its first 500 KiB say nothing against the front page: what disallows it stands behind them
+    # (RFC 9309 section 2.5).
     "robots-of-600-kib": _FETCHED,
-    # A line is read up to 16 KB, as Google's matcher does; what is left of this one disallows everything.
+    # A line is read up to 16 KB, as Google's matcher does; what is left of this one disallows
+    # everything.
     "robots-stars": ("refused_by_robots robots_disallowed",),
     "sitemap-quadratic-entities": ("fetched content_type", "fetched"),
     "sitemap-of-60-mb": _BOMB,
     "sitemap-million-urls": _BOMB,
     "sitemap-bomb": _BOMB,
     "sitemap-endless": _CUT,
-    "dns-changes": (*_FORBIDDEN, "failed address_forbidden"),  # by what its robots.txt or its page was to be fetched
+    # by what its robots.txt or its page was to be fetched
+    "dns-changes": (
+        *_FORBIDDEN,
+        "failed address_forbidden",
+    ),
     # Only the first address is asked; which one that is, is the resolver's choice.
     "dns-both": ("failed http_client_error", *_FORBIDDEN),
     "dns-private": _FORBIDDEN,
     "dns-silent": _NO_NAME,
     "dns-alias-loop": ("retired dns_no_such_name", *_NO_NAME),
     "dns-garbage": _NO_NAME,
-    # The name server is asked by us alone, so who else it answers for is its word; the address is judged all the same.
+    # The name server is asked by us alone, so who else it answers for is its word; the address is
+    # judged all the same.
     "dns-wrong-question": (*_NO_NAME, "failed http_client_error"),
     "dns-refuses": _NO_NAME,
     "tls-no-tls": _NO_TLS,
@@ -94,6 +103,10 @@ _BY_KIND = {"bomb-": _BOMB, "tls-": _BAD_TLS, "address ": _FORBIDDEN}
 
 
 def expected(name: str) -> tuple[str, ...]:
-    """What may be on record of the attack. What is not named is a page like others, whatever it costs."""
-    by_kind = next((records for kind, records in _BY_KIND.items() if name.startswith(kind)), _FETCHED)
+    """What may be on record of the attack. What is not named is a page like others, whatever it
+    costs.
+    """
+    by_kind = next(
+        (records for kind, records in _BY_KIND.items() if name.startswith(kind)), _FETCHED
+    )
     return _BY_NAME.get(name, by_kind)

@@ -1,4 +1,6 @@
-"""Name servers that lie and TLS servers with bad certificates, on loopback, on a loop of their own."""
+"""Name servers that lie and TLS servers with bad certificates, on loopback, on a loop of their
+own.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,39 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 from dnslib import CNAME, QTYPE, RR, A, DNSError, DNSRecord
 
-_PAGE = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 34\r\nConnection: close\r\n\r\n<title>Secure</title><p>A page</p>"
+_PAGE = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 34\r\nConnection:"
+    b" close\r\n\r\n<title>Secure</title><p>A page</p>"
+)
 PRIVATE = "169.254.169.254"
-DNS_CASES = ("changes", "both", "private", "silent", "alias-loop", "garbage", "wrong-question", "refuses")
-TLS_CASES = ("expired", "not-yet", "self-signed", "wrong-name", "unknown-authority", "old-protocol", "weak-key", "no-tls", "silent", "good")
+DNS_CASES = (
+    "changes",
+    "both",
+    "private",
+    "silent",
+    "alias-loop",
+    "garbage",
+    "wrong-question",
+    "refuses",
+)
+TLS_CASES = (
+    "expired",
+    "not-yet",
+    "self-signed",
+    "wrong-name",
+    "unknown-authority",
+    "old-protocol",
+    "weak-key",
+    "no-tls",
+    "silent",
+    "good",
+)
 
 
 class Network(NamedTuple):
-    """Where the name server is, the port of each TLS case, and the authority that the crawl is told to trust."""
+    """Where the name server is, the port of each TLS case, and the authority that the crawl is
+    told to trust.
+    """
 
     name_server: str
     ports: dict[str, int]
@@ -35,7 +62,9 @@ class Network(NamedTuple):
 
 
 class _NameServer(asyncio.DatagramProtocol):
-    """Answers for ``CASE.dns.example``; every second answer of ``changes`` is a private address, and none may be kept."""
+    """Answers for ``CASE.dns.example``; every second answer of ``changes`` is a private address,
+    and none may be kept.
+    """
 
     def __init__(self) -> None:
         self._asked = 0
@@ -99,9 +128,13 @@ def _context(case: str, authority: trustme.CA) -> ssl.SSLContext | None:
     name, now = f"{case}.tls.example", datetime.now(UTC)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     if case == "expired":
-        issued = authority.issue_cert(name, not_before=now - timedelta(days=9), not_after=now - timedelta(days=1))
+        issued = authority.issue_cert(
+            name, not_before=now - timedelta(days=9), not_after=now - timedelta(days=1)
+        )
     elif case == "not-yet":
-        issued = authority.issue_cert(name, not_before=now + timedelta(days=1), not_after=now + timedelta(days=9))
+        issued = authority.issue_cert(
+            name, not_before=now + timedelta(days=1), not_after=now + timedelta(days=9)
+        )
     elif case == "wrong-name":
         issued = authority.issue_cert("other.example")
     elif case == "unknown-authority":
@@ -115,7 +148,8 @@ def _context(case: str, authority: trustme.CA) -> ssl.SSLContext | None:
     if case == "old-protocol":
         context.set_ciphers("ALL:@SECLEVEL=0")
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # that it is out of date is why it is here
+            # that it is out of date is why it is here
+            warnings.simplefilter("ignore", DeprecationWarning)
             context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1
     return context
 
@@ -125,12 +159,21 @@ def _configure_own(context: ssl.SSLContext, name: str, bits: int) -> None:
     key = rsa.generate_private_key(public_exponent=65537, key_size=bits)
     subject, now = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]), datetime.now(UTC)
     certificate = (
-        x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number(), now - timedelta(1), now + timedelta(9))
+        x509.CertificateBuilder(
+            subject,
+            subject,
+            key.public_key(),
+            x509.random_serial_number(),
+            now - timedelta(1),
+            now + timedelta(9),
+        )
         .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
         .sign(key, hashes.SHA256())
     )
     pem = serialization.Encoding.PEM
-    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    private = key.private_bytes(
+        pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
     context.set_ciphers("DEFAULT:@SECLEVEL=0")  # else our own side would refuse a weak key
     with tempfile.NamedTemporaryFile(suffix=".pem") as file:
         file.write(private + certificate.public_bytes(pem))
@@ -148,9 +191,13 @@ class _Servers:
         loop, authority, ports = asyncio.get_running_loop(), trustme.CA(), {}
         authority.cert_pem.write_to_path(str(ca_file))
         loop.set_exception_handler(lambda *_: None)  # handshakes that fail are what it is for
-        self._names, _ = await loop.create_datagram_endpoint(_NameServer, local_addr=("127.0.0.1", 0))
+        self._names, _ = await loop.create_datagram_endpoint(
+            _NameServer, local_addr=("127.0.0.1", 0)
+        )
         for case in TLS_CASES:
-            server = await asyncio.start_server(_never if case == "silent" else _talk, "127.0.0.1", 0, ssl=_context(case, authority))
+            server = await asyncio.start_server(
+                _never if case == "silent" else _talk, "127.0.0.1", 0, ssl=_context(case, authority)
+            )
             ports[case] = server.sockets[0].getsockname()[1]
             self._servers.append(server)
         host, port = self._names.get_extra_info("sockname")

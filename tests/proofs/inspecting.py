@@ -1,8 +1,10 @@
-"""Inspecting: every command that reads a crawl folder, run again and again beside crawls that run and on what kills leave of them.
+"""Inspecting: every command that reads a crawl folder, run again and again beside crawls that run
+and on what kills leave of them.
 
-The crawls are of a synthetic web whose hosts link to each other, by one, two and four workers. While one runs, each command is run
-in turn: none may end with an internal error, none may say that the folder is damaged, and ``lycosa audit`` may name no breach. Then
-everything is killed with ``kill -9``, the commands are run on what is left, and the same command resumes the crawl.
+The crawls are of a synthetic web whose hosts link to each other, by one, two and four workers.
+While one runs, each command is run in turn: none may end with an internal error, none may say that
+the folder is damaged, and ``lycosa audit`` may name no breach. Then everything is killed with
+``kill -9``, the commands are run on what is left, and the same command resumes the crawl.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ _QUESTIONS = (
 
 
 class Trial(NamedTuple):
-    """One command and how it ended, beside a crawl that ran (``moment`` is the number of workers) or on one that was killed."""
+    """One command and how it ended, beside a crawl that ran (``moment`` is the number of
+    workers) or on one that was killed.
+    """
 
     moment: str
     arguments: tuple[str, ...]
@@ -39,7 +43,10 @@ class Trial(NamedTuple):
         if self.done.code == 0:
             return ""
         text = (self.done.err + self.done.out).strip().splitlines()
-        return f"{self.moment}: lycosa {' '.join(self.arguments)} gave {self.done.code}: {' | '.join(text[-4:])}"
+        return (
+            f"{self.moment}: lycosa {' '.join(self.arguments)} gave {self.done.code}:"
+            f" {' | '.join(text[-4:])}"
+        )
 
 
 def commands(folder: Path, url: str, out: Path) -> list[tuple[str, ...]]:
@@ -51,14 +58,19 @@ def commands(folder: Path, url: str, out: Path) -> list[tuple[str, ...]]:
         ("explain", place, url),
         ("explain", place, f"{url}never/found"),
         *(("sql", place, question) for question in _QUESTIONS),
-        *(("export", place, kind, "-o", str(out / f"{kind}.jsonl")) for kind in ("pages", "links", "urls", "hosts", "fetches")),
+        *(
+            ("export", place, kind, "-o", str(out / f"{kind}.jsonl"))
+            for kind in ("pages", "links", "urls", "hosts", "fetches")
+        ),
         ("export", place, "pages", "-o", str(out / "pages.parquet")),
         ("simulate", "--hosts-of", place, "--days", "0.01"),
     ]
 
 
 def arguments(port: int, workers: int, seed_url: str) -> list[str]:
-    """A quick crawl with small segments and tables that are flushed often, so that files change under the readers' hands."""
+    """A quick crawl with small segments and tables that are flushed often, so that files change
+    under the readers' hands.
+    """
     settings = {
         "politeness.address_delay_s": 0,
         "politeness.address_slots": 100,
@@ -75,9 +87,21 @@ def arguments(port: int, workers: int, seed_url: str) -> list[str]:
 class Inspection:
     """One crawl with everything that reads it."""
 
-    def __init__(self, work: Path, web: SyntheticWeb, port: int, workers: int, chance: random.Random, most: int) -> None:
+    def __init__(
+        self,
+        work: Path,
+        web: SyntheticWeb,
+        port: int,
+        workers: int,
+        chance: random.Random,
+        most: int,
+    ) -> None:
         self.trials: list[Trial] = []
-        self._folder, self._log, self._out = work / f"crawl-{workers}", work / f"crawl-{workers}.out", work / "out"
+        self._folder, self._log, self._out = (
+            work / f"crawl-{workers}",
+            work / f"crawl-{workers}.out",
+            work / "out",
+        )
         self._out.mkdir(exist_ok=True)
         self._port, self._workers, self._chance, self._most = port, workers, chance, most
         self._seed_url = web.seed_url(port=port)
@@ -85,7 +109,9 @@ class Inspection:
     def beside(self, rounds: int) -> None:
         """``rounds`` of all commands beside the crawl, which is killed after each."""
         for number in range(rounds):
-            running = RunningCrawl(self._folder, arguments(self._port, self._workers, self._seed_url), self._log)
+            running = RunningCrawl(
+                self._folder, arguments(self._port, self._workers, self._seed_url), self._log
+            )
             has_begun = running.runs_until(lambda: any(self._folder.glob("journal/*")), 30)
             assert has_begun, self._log.read_text()[-2000:]
             for command in self._shuffled():
@@ -115,7 +141,12 @@ def prove(work: Path, short: bool, rounds: int = 0) -> list[str]:
             trials += inspection.trials
     faults = [trial.fault for trial in trials if trial.fault]
     ran = Counter((trial.moment.split(" (")[0], trial.arguments[0]) for trial in trials)
-    failed = Counter((trial.moment.split(" (")[0], trial.arguments[0]) for trial in trials if trial.fault)
-    report = [f"{moment}: {command}: {number} times, {failed[moment, command]} failed" for (moment, command), number in sorted(ran.items())]
+    failed = Counter(
+        (trial.moment.split(" (")[0], trial.arguments[0]) for trial in trials if trial.fault
+    )
+    report = [
+        f"{moment}: {command}: {number} times, {failed[moment, command]} failed"
+        for (moment, command), number in sorted(ran.items())
+    ]
     assert not faults, "\n".join([*report, *faults[:40]])
     return report

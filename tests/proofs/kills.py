@@ -1,15 +1,19 @@
-"""Kills: one crawl by several workers during which processes are killed at random, again and again, ends like one left in peace.
+"""Kills: one crawl by several workers during which processes are killed at random, again and again,
+ends like one left in peace.
 
-nginx serves the PostgreSQL manual under nine host names at four addresses, with a front page that links to all of them, so that every
-worker finds URLs for the others. One crawl is left alone; the other is hit by ``kill -9`` so many times at moments that a seed draws:
-mostly one worker, now and then the supervisor or everything, and then the same command is given again. Some hits come while a worker that
-was hit before is still being brought back, or in the second after the start.
+nginx serves the PostgreSQL manual under nine host names at four addresses, with a front page that
+links to all of them, so that every worker finds URLs for the others. One crawl is left alone; the
+other is hit by ``kill -9`` so many times at moments that a seed draws: mostly one worker, now and
+then the supervisor or everything, and then the same command is given again. Some hits come while a
+worker that was hit before is still being brought back, or in the second after the start.
 
-Then both must have come to the same URLs in the same states with the same bodies; ``lycosa audit`` must find nothing; no fetch may have two
-captures; WARC, CDXJ and Parquet must agree; and by nginx's log as by ours no host and no address was pressed.
+Then both must have come to the same URLs in the same states with the same bodies; ``lycosa audit``
+must find nothing; no fetch may have two captures; WARC, CDXJ and Parquet must agree; and by nginx's
+log as by ours no host and no address was pressed.
 
-A third crawl of the same site is run by one worker, then three, then two, each with ``--max-pages`` and a worker killed on the way: the
-captures are exactly as many as allowed each time, and when the limit is gone the end is the same again.
+A third crawl of the same site is run by one worker, then three, then two, each with ``--max-pages``
+and a worker killed on the way: the captures are exactly as many as allowed each time, and when the
+limit is gone the end is the same again.
 """
 
 from __future__ import annotations
@@ -30,7 +34,10 @@ from proofs.outputs import Outputs
 from proofs.politeness import CUT_S, judge_hits, near_starts
 from proofs.watching import Lines
 
-HOSTS = tuple(f"{name}.test" for name in ("amber", "birch", "cedar", "delta", "ember", "flint", "grove", "heath", "iris"))
+HOSTS = tuple(
+    f"{name}.test"
+    for name in ("amber", "birch", "cedar", "delta", "ember", "flint", "grove", "heath", "iris")
+)
 ADDRESSES = tuple(f"127.0.0.{number}" for number in range(1, 5))
 DELAY_S, ADDRESS_DELAY_S, ADDRESS_SLOTS = 0.05, 0.01, 4
 _LATE_S = 0.02  # from the last request that a killed process sent until the server has read it
@@ -38,7 +45,9 @@ _WHOM = [*[Whom.WORKER] * 2, Whom.SUPERVISOR, *[Whom.WORKER] * 2, Whom.ALL, *[Wh
 
 
 class Hits(NamedTuple):
-    """What the kills did: how often each part was hit, and how many audits of what they left were clean."""
+    """What the kills did: how often each part was hit, and how many audits of what they left
+    were clean.
+    """
 
     whom: Counter[str]
     audits: int
@@ -50,7 +59,8 @@ def arguments(site: NginxSite, workers: int) -> list[str]:
         "politeness.address_delay_s": ADDRESS_DELAY_S,
         "politeness.adaptive_factor": 0,
         "politeness.jitter": 0,
-        "politeness.max_crawl_delay_s": 0.5,  # what a host rests whose request was cut off: the longest ordinary delay
+        # what a host rests whose request was cut off: the longest ordinary delay
+        "politeness.max_crawl_delay_s": 0.5,
         "politeness.max_adaptive_delay_s": 0.5,
         "store.segment_bytes": 2_000_000,
         "store.commit_s": 0.3,
@@ -66,7 +76,9 @@ def arguments(site: NginxSite, workers: int) -> list[str]:
 
 
 def make_site(root: Path, pages: int, port_mark: str = "@PORT@") -> None:
-    """The manual, or ``pages`` made pages; the front page links to the other hosts, at the port that nginx puts in."""
+    """The manual, or ``pages`` made pages; the front page links to the other hosts, at the port
+    that nginx puts in.
+    """
     if pages or link_documentation(root, ("pg",)):
         write_tree(root, pages or 1000, seed=5)
     front = root / "index.html"
@@ -76,11 +88,17 @@ def make_site(root: Path, pages: int, port_mark: str = "@PORT@") -> None:
 
 def site_of(folder: Path, root: Path) -> NginxSite:
     """nginx over that site."""
-    return NginxSite(folder, root, ADDRESSES, extra='sub_filter "@PORT@" "$server_port"; sub_filter_once off;')
+    return NginxSite(
+        folder, root, ADDRESSES, extra='sub_filter "@PORT@" "$server_port"; sub_filter_once off;'
+    )
 
 
-def disturb(site: NginxSite, work: Path, kills: int, expected: int, workers: int, seed: int = 11) -> Hits:
-    """Runs one crawl to its end through so many kills. ``expected`` is the number of requests of an undisturbed one."""
+def disturb(
+    site: NginxSite, work: Path, kills: int, expected: int, workers: int, seed: int = 11
+) -> Hits:
+    """Runs one crawl to its end through so many kills. ``expected`` is the number of requests of
+    an undisturbed one.
+    """
     chance, done = random.Random(seed), Hits(Counter(), 0)
     folder, log = work / "killed", work / "killed.out"
     whoms = [_WHOM[number % len(_WHOM)] for number in range(kills)]
@@ -91,9 +109,13 @@ def disturb(site: NginxSite, work: Path, kills: int, expected: int, workers: int
     running = RunningCrawl(folder, arguments(site, workers), log)
     for number, (moment, whom) in enumerate(zip(moments, whoms, strict=True)):
         target = before + int(expected * moment)
-        assert running.runs_until(lambda target=target: lines.number() >= target, 120), f"ended before kill {number}: {_tail(log)}"
+        assert running.runs_until(lambda target=target: lines.number() >= target, 120), (
+            f"ended before kill {number}: {_tail(log)}"
+        )
         running.runs_for(chance.uniform(0.0, 0.5))
-        assert whom is not Whom.WORKER or running.runs_until(running.workers), f"no worker for kill {number}: {_tail(log)}"
+        assert whom is not Whom.WORKER or running.runs_until(running.workers), (
+            f"no worker for kill {number}: {_tail(log)}"
+        )
         running.kill(whom, chance.randrange(workers))
         done.whom[whom.value] += 1
         if whom is not Whom.WORKER:
@@ -107,7 +129,9 @@ def disturb(site: NginxSite, work: Path, kills: int, expected: int, workers: int
 
 
 def deal_again(site: NginxSite, work: Path, pages: int) -> list[str]:
-    """One crawl by one worker, three and two, with limits and kills; ``pages`` is what there is. Gives what is wrong."""
+    """One crawl by one worker, three and two, with limits and kills; ``pages`` is what there is.
+    Gives what is wrong.
+    """
     folder, log, wrong = work / "dealt", work / "dealt.out", []
     lines = Lines(site.folder / "access.log")
     for workers, share in ((1, 0.3), (3, 0.6), (2, 0.8)):
@@ -118,7 +142,10 @@ def deal_again(site: NginxSite, work: Path, pages: int) -> list[str]:
         code = running.finish()
         captures = sum(row["kind"] != "robots" for row in Outputs(folder).rows)
         if (code, captures) != (3, limit):
-            wrong.append(f"{workers} workers with a limit of {limit} captures ended with {captures} and code {code}: {_tail(log)}")
+            wrong.append(
+                f"{workers} workers with a limit of {limit} captures ended with {captures} and code"
+                f" {code}: {_tail(log)}"
+            )
     if RunningCrawl(folder, arguments(site, 3), log).finish() != 0:
         wrong.append(f"the last run failed: {_tail(log)}")
     return wrong
@@ -136,7 +163,11 @@ def differences(calm: Path, other: Path) -> list[str]:
 
 def _ends(folder: Path) -> dict[str, tuple[Any, ...]]:
     states = {entry.url: entry.state.label for entry in read_folder(folder).urls()}
-    bodies = {row["url"]: (row["fetch_status"], row["content_digest"]) for row in Outputs(folder).rows if row["kind"] != "robots"}
+    bodies = {
+        row["url"]: (row["fetch_status"], row["content_digest"])
+        for row in Outputs(folder).rows
+        if row["kind"] != "robots"
+    }
     return {url: (state, *bodies.get(url, ())) for url, state in states.items()}
 
 
@@ -144,7 +175,10 @@ def judge_files(folder: Path) -> list[str]:
     """What is wrong with the outputs of a crawl."""
     outputs = Outputs(folder)
     return [
-        *(f"{url} has more than one capture of its fetch {number}" for url, number in outputs.captured_twice()),
+        *(
+            f"{url} has more than one capture of its fetch {number}"
+            for url, number in outputs.captured_twice()
+        ),
         *outputs.disagreements(),
         *(f"{path} is still open" for path in outputs.open_files),
     ]
@@ -154,22 +188,49 @@ def judge_politeness(hits: Iterable[Hit], folder: Path) -> tuple[list[str], list
     """What the server's log and ours say. Gives a report and what is wrong."""
     seen, attempts = list(hits), list(read_attempts(folder / "log"))
     server, uses = judge_hits(seen), address_use(attempts)
-    least_gap, least_start = min(gap.gap_s for gap in gaps(attempts)), min(use.least_gap_s for use in uses)
+    least_gap, least_start = (
+        min(gap.gap_s for gap in gaps(attempts)),
+        min(use.least_gap_s for use in uses),
+    )
     most = max(use.most_at_once for use in uses)
     near = near_starts(seen, attempts, ADDRESS_DELAY_S)
-    unexcused = [each for each in near if each.gap_s + each.waited_s + _LATE_S < ADDRESS_DELAY_S - RESOLUTION_S]
+    unexcused = [
+        each
+        for each in near
+        if each.gap_s + each.waited_s + _LATE_S < ADDRESS_DELAY_S - RESOLUTION_S
+    ]
     report = [
-        f"requests: {len(seen)} in the access log, {len(attempts)} in the attempt log, {sum(not a.is_finished for a in attempts)} cut off",
-        f"access log: least pause of a host {server.least_gap_s:.4f} s, at most {server.most_at_once} open at an address; "
-        f"{len(near)} starts read nearer than the address delay, {len(unexcused)} of them not explained by the server's waiting",
-        f"attempt log: least pause of a host {least_gap:.6f} s, least time between starts at an address {least_start:.6f} s, "
-        f"at most {most} open at one",
+        (
+            f"requests: {len(seen)} in the access log, {len(attempts)} in the attempt log,"
+            f" {sum(not a.is_finished for a in attempts)} cut off"
+        ),
+        (
+            f"access log: least pause of a host {server.least_gap_s:.4f} s, at most"
+            f" {server.most_at_once} open at an address; {len(near)} starts read nearer than the"
+            f" address delay, {len(unexcused)} of them not explained by the server's waiting"
+        ),
+        (
+            f"attempt log: least pause of a host {least_gap:.6f} s, least time between starts at an"
+            f" address {least_start:.6f} s, at most {most} open at one"
+        ),
     ]
     wrong = [
-        *(["the access log has a pause that is too short"] if server.least_gap_s < DELAY_S - RESOLUTION_S else []),
+        *(
+            ["the access log has a pause that is too short"]
+            if server.least_gap_s < DELAY_S - RESOLUTION_S
+            else []
+        ),
         *(["the attempt log has a pause that is too short"] if least_gap < DELAY_S - CUT_S else []),
-        *(["the attempt log has two starts at an address that are too near"] if least_start < ADDRESS_DELAY_S - CUT_S else []),
-        *([f"{most} and {server.most_at_once} requests were open at an address"] if max(most, server.most_at_once) > ADDRESS_SLOTS else []),
+        *(
+            ["the attempt log has two starts at an address that are too near"]
+            if least_start < ADDRESS_DELAY_S - CUT_S
+            else []
+        ),
+        *(
+            [f"{most} and {server.most_at_once} requests were open at an address"]
+            if max(most, server.most_at_once) > ADDRESS_SLOTS
+            else []
+        ),
         *(f"two starts at an address {each}" for each in unexcused),
     ]
     return report, wrong
@@ -191,18 +252,35 @@ def prove(work: Path, short: bool, kills: int = 0, workers: int = 3) -> list[str
         done = disturb(site, work, kills, requests, workers)
         hits = site.hits()[requests:]
         wrong = deal_again(site, work, len(_ends(work / "calm")))
-    told = Counter(line.rsplit("(", 1)[1].split(")")[0] for line in (work / "killed.out").read_text().splitlines() if " died (" in line)
+    told = Counter(
+        line.rsplit("(", 1)[1].split(")")[0]
+        for line in (work / "killed.out").read_text().splitlines()
+        if " died (" in line
+    )
     report, pressed = judge_politeness(hits, work / "killed")
     wrong += [*pressed, *differences(work / "calm", work / "dealt"), *judge_files(work / "dealt")]
     wrong += [*differences(work / "calm", work / "killed"), *judge_files(work / "killed")]
     repeats = sum(number - 1 for number in Counter((hit.host, hit.target) for hit in hits).values())
     report = [
-        f"{workers} workers, {len(HOSTS)} hosts; undisturbed {requests} requests, killed {len(hits)} of which {repeats} repeated",
-        f"kills: {sum(done.whom.values())} ({', '.join(f'{number} of {whom}' for whom, number in sorted(done.whom.items()))}); "
-        f"workers brought back by their supervisor: {dict(told)}",
+        (
+            f"{workers} workers, {len(HOSTS)} hosts; undisturbed {requests} requests, killed"
+            f" {len(hits)} of which {repeats} repeated"
+        ),
+        (
+            f"kills: {sum(done.whom.values())}"
+            f" ({', '.join(f'{number} of {whom}' for whom, number in sorted(done.whom.items()))});"
+            f" workers brought back by their supervisor: {dict(told)}"
+        ),
         *report,
-        f"{len(_ends(work / 'killed'))} URLs in the same states with the same bodies" if not wrong else f"{len(wrong)} things are wrong",
-        f"by one worker, three, two and three, with exact limits and kills: the same; {audit(work / 'dealt')}",
+        (
+            f"{len(_ends(work / 'killed'))} URLs in the same states with the same bodies"
+            if not wrong
+            else f"{len(wrong)} things are wrong"
+        ),
+        (
+            "by one worker, three, two and three, with exact limits and kills: the same;"
+            f" {audit(work / 'dealt')}"
+        ),
         f"audits on the way: {done.audits}, the last one: {audit(work / 'killed')}",
     ]
     assert not wrong, "\n".join([*report, *wrong[:30]])

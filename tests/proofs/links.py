@@ -1,4 +1,6 @@
-"""Links of every page of Debian's documentation are what lexbor finds, and html5lib in every seventh; so are those of random tag soup."""
+"""Links of every page of Debian's documentation are what lexbor finds, and html5lib in every
+seventh; so are those of random tag soup.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,15 @@ from html_trees import differences, is_beyond_turbohtml
 from lycosa.parse.html import decode_whatwg, read_html
 
 FOLDERS = (
-    *("openjdk-17-jre-headless/api", "openjdk-17-doc", "python3.11/html", "postgresql-doc-15/html", "sqlite3", "nodejs", "libxslt1-dev"),
+    *(
+        "openjdk-17-jre-headless/api",
+        "openjdk-17-doc",
+        "python3.11/html",
+        "postgresql-doc-15/html",
+        "sqlite3",
+        "nodejs",
+        "libxslt1-dev",
+    ),
     *("valgrind", "libffi-dev", "libtasn1-doc"),
 )
 _MAX_BYTES = 3_000_000  # what a crawl reads of a page; html5lib needs seconds for more
@@ -19,7 +29,12 @@ _MAX_BYTES = 3_000_000  # what a crawl reads of a page; html5lib needs seconds f
 def pages_of_debian() -> list[Path]:
     """The HTML pages of the documentation packages that are installed, in order, none twice."""
     root = Path("/usr/share/doc")
-    found = {path.resolve() for name in FOLDERS for path in (root / name).rglob("*.htm*") if path.is_file()}
+    found = {
+        path.resolve()
+        for name in FOLDERS
+        for path in (root / name).rglob("*.htm*")
+        if path.is_file()
+    }
     return sorted(found)
 
 
@@ -33,12 +48,16 @@ def prove(work: Path, short: bool, pages: int = 0, seeds: int = 0) -> list[str]:
         body = path.read_bytes()[:_MAX_BYTES]
         page = read_html(body)
         links += len(page.links)
-        told = differences(page, decode_whatwg(body, page.charset).lstrip("\ufeff"), html5lib_too=number % 7 == 0)
+        told = differences(
+            page, decode_whatwg(body, page.charset).lstrip("\ufeff"), html5lib_too=number % 7 == 0
+        )
         differing.update({f"{path} ({parser})": what for parser, what in told.items()})
     lines = [f"{len(paths)} pages, {links} links: {len(differing)} differ"]
     soups = _differing_soups(seeds or (500 if short else 50_000))
     lines.append(f"{seeds or (500 if short else 50_000)} soups: {len(soups)} differ")
-    assert not differing and not soups, "\n".join([*lines, *(f"{name}: {what}" for name, what in (differing | soups).items())])
+    assert not differing and not soups, "\n".join(
+        [*lines, *(f"{name}: {what}" for name, what in (differing | soups).items())]
+    )
     return lines
 
 

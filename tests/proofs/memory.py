@@ -1,9 +1,10 @@
 """Memory: a crawl stays under the bound that it is given, and ends all the same.
 
-The site is that of the soak: many small hosts, which fill every cache there is. Twice: with little memory, and with workers that
-come near the bound because pages make them hold what nobody planned for; then what they give back, and that they stop fetching for a while,
-is seen in ``status.json`` and in what the crawl says. Judged by ``/proc``: what all processes have of their own, and the program's code
-once.
+The site is that of the soak: many small hosts, which fill every cache there is. Twice: with little
+memory, and with workers that come near the bound because pages make them hold what nobody planned
+for; then what they give back, and that they stop fetching for a while, is seen in ``status.json``
+and in what the crawl says. Judged by ``/proc``: what all processes have of their own, and the
+program's code once.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from proofs.watching import look
 _LOOK_S = 0.25
 _MOST_S = 3600.0
 _HOARDS = 16
-_SLACK = 1.05  # on a busy machine what is in flight may come on top for the half second between two looks
+# on a busy machine what is in flight may come on top for the half second between two looks
+_SLACK = 1.05
 _BOUND_MB = 900  # the least for two workers is 855
 _HOARDING = "".join(f"<a href=/hook-hoard/{number}>x</a> " for number in range(_HOARDS))
 _HOARDER = f"""
@@ -37,7 +39,11 @@ _HOARDER = f"""
 def _held_mb(supervisor: int) -> float:
     """What counts: each process's own memory, and the code once, as the supervisor has it."""
     parts = look(supervisor)
-    return sum(sample.own_mb for sample in parts.values()) + parts["supervisor"].mapped_mb if parts else 0.0
+    return (
+        sum(sample.own_mb for sample in parts.values()) + parts["supervisor"].mapped_mb
+        if parts
+        else 0.0
+    )
 
 
 def _watch(running: RunningCrawl, folder: Path) -> tuple[list[float], list[dict[str, Any]]]:
@@ -64,32 +70,62 @@ def _with_little(work: Path, pages: int) -> str:
     seeds_file = work / "seeds"
     with NginxSite(work / "nginx", work / "empty", ("0.0.0.0",), extra=SITE) as site:
         seeds_file.write_text(seeds(site.port))
-        bound = ["--workers", "2", "--memory", f"{_BOUND_MB}MB", "--max-pages", str(pages), "--set", "frontier.finish_wait_s=1"]
+        bound = [
+            "--workers",
+            "2",
+            "--memory",
+            f"{_BOUND_MB}MB",
+            "--max-pages",
+            str(pages),
+            "--set",
+            "frontier.finish_wait_s=1",
+        ]
         running = RunningCrawl(folder, ["--seeds", str(seeds_file), *FAST, *bound], log)
         held, said = _watch(running, folder)
         code = running.finish(60)
     assert code == 3, f"the crawl ended with {code}:\n{log.read_text()[-3000:]}"
-    assert max(held) <= _BOUND_MB * _SLACK, f"{max(held):.0f} MB were held with a bound of {_BOUND_MB} MB"
+    assert max(held) <= _BOUND_MB * _SLACK, (
+        f"{max(held):.0f} MB were held with a bound of {_BOUND_MB} MB"
+    )
     assert {each["bound_bytes"] for each in said} == {_BOUND_MB * 1_000_000}
     relief = ", ".join(_reliefs(said)) or "never"
-    return f"{pages} pages by 2 workers within {_BOUND_MB} MB: at most {max(held):.0f} MB, {len(held)} looks, relief: {relief}"
+    return (
+        f"{pages} pages by 2 workers within {_BOUND_MB} MB: at most {max(held):.0f} MB, {len(held)}"
+        f" looks, relief: {relief}"
+    )
 
 
 def _with_hoarders(work: Path) -> str:
-    """One worker that would hold 300 MB more than planned at its pace, with little for everything."""
+    """One worker that would hold 300 MB more than planned at its pace, with little for
+    everything.
+    """
     folder, log, bound_mb = work / "hoarders", work / "hoarders.out", 420
     with NginxSite(work / "hoard-nginx", work / "empty", extra=_HOARDER) as site:
         url = f"http://127.0.0.1:{site.port}/"
         few = ["--set", "fetch.slots=16", "--set", "parse.language=false"]
-        pace = ["--delay", "0.5s", *FAST[2:], *few, "--memory", f"{bound_mb}MB", "--set", "frontier.finish_wait_s=1"]
+        pace = [
+            "--delay",
+            "0.5s",
+            *FAST[2:],
+            *few,
+            "--memory",
+            f"{bound_mb}MB",
+            "--set",
+            "frontier.finish_wait_s=1",
+        ]
         running = RunningCrawl(folder, [url, *pace], log, env={"LYCOSA_TEST_HOOKS": "1"})
         held, said = _watch(running, folder)
         code = running.finish(60)
     assert code == 0, f"the crawl ended with {code}:\n{log.read_text()[-3000:]}"
-    assert max(held) <= bound_mb * _SLACK, f"{max(held):.0f} MB were held with a bound of {bound_mb} MB"
+    assert max(held) <= bound_mb * _SLACK, (
+        f"{max(held):.0f} MB were held with a bound of {bound_mb} MB"
+    )
     assert "fetches nothing until there is more room" in _reliefs(said), f"it never stopped: {said}"
     assert log.read_text().count("a worker fetches nothing until there is more room") == 1
-    return f"{_HOARDS} pages of 25 MB each for 10 s within {bound_mb} MB: at most {max(held):.0f} MB; a worker {', '.join(_reliefs(said))}"
+    return (
+        f"{_HOARDS} pages of 25 MB each for 10 s within {bound_mb} MB: at most {max(held):.0f} MB;"
+        f" a worker {', '.join(_reliefs(said))}"
+    )
 
 
 def _reliefs(said: list[dict[str, Any]]) -> list[str]:

@@ -1,8 +1,10 @@
-"""Histories of a crawl on many nodes, two thousand with 4 to 8 shards and a hundred with 40, without a breach; ten planted bugs, all found.
+"""Histories of a crawl on many nodes, two thousand with 4 to 8 shards and a hundred with 40,
+without a breach; ten planted bugs, all found.
 
-``tests/nodes`` says what happens in a history: the crawler's own coordinator, node logic, workers, commits and exchange in virtual time,
-over a log, an object store and inbox topics in memory. Histories run on as many processes as there are cores. A seed that fails is printed
-and replays exactly: ``script/prove nodes --first SEED --seeds 1``.
+``tests/nodes`` says what happens in a history: the crawler's own coordinator, node logic, workers,
+commits and exchange in virtual time, over a log, an object store and inbox topics in memory.
+Histories run on as many processes as there are cores. A seed that fails is printed and replays
+exactly: ``script/prove nodes --first SEED --seeds 1``.
 """
 
 from __future__ import annotations
@@ -50,12 +52,23 @@ def live(work: str, seed: int, shards: int = 0, nodes: int = 0, plant: str = "")
 
 
 def prove(work: Path, short: bool, seeds: int = 0, first: int = 0) -> list[str]:
-    """Raises ``AssertionError`` with the seeds of the histories that broke a promise, or the bug that none of them found."""
-    small, large = seeds or (_SHORT if short else _SEEDS), seeds // 20 if seeds else 1 if short else _LARGE
+    """Raises ``AssertionError`` with the seeds of the histories that broke a promise, or the bug
+    that none of them found.
+    """
+    small, large = (
+        seeds or (_SHORT if short else _SEEDS),
+        seeds // 20 if seeds else 1 if short else _LARGE,
+    )
     told = [_lived(work, range(first, first + small), 0, 0, "4 to 8 shards on 1 to 5 nodes")]
     if large:
         told.append(
-            _lived(work, range(first, first + large), _LARGE_SHARDS, _LARGE_NODES, f"{_LARGE_SHARDS} shards on {_LARGE_NODES} nodes")
+            _lived(
+                work,
+                range(first, first + large),
+                _LARGE_SHARDS,
+                _LARGE_NODES,
+                f"{_LARGE_SHARDS} shards on {_LARGE_NODES} nodes",
+            )
         )
     return told + [_found(work, plant, first) for plant in PLANTS]
 
@@ -68,12 +81,16 @@ def _lived(work: Path, seeds: range, shards: int, nodes: int, what: str) -> str:
         if each.breach:
             print(each.breach, flush=True)
     broken = sorted(each.seed for each in outcomes if each.breach)
-    assert not broken, f"{len(broken)} of {len(seeds)} histories ({what}) broke a promise: seeds {broken}"
+    assert not broken, (
+        f"{len(broken)} of {len(seeds)} histories ({what}) broke a promise: seeds {broken}"
+    )
     return (
-        f"{len(outcomes)} histories of {what} (seeds {seeds.start} to {seeds.stop - 1}), no breach, in {time.monotonic() - began:.0f} s;"
-        f" {sum(each.cpu_s for each in outcomes):.0f} s of CPU, {sum(each.requests for each in outcomes):,} requests,"
-        f" {sum(each.takeovers for each in outcomes):,} takeovers, {sum(each.faults for each in outcomes):,} faults"
-        f" (least of a history: {min(each.faults for each in outcomes)})"
+        f"{len(outcomes)} histories of {what} (seeds {seeds.start} to {seeds.stop - 1}), no breach,"
+        f" in {time.monotonic() - began:.0f} s; {sum(each.cpu_s for each in outcomes):.0f} s of"
+        f" CPU, {sum(each.requests for each in outcomes):,} requests,"
+        f" {sum(each.takeovers for each in outcomes):,} takeovers,"
+        f" {sum(each.faults for each in outcomes):,} faults (least of a history:"
+        f" {min(each.faults for each in outcomes)})"
     )
 
 
@@ -82,7 +99,9 @@ def _all_of(work: Path, seeds: range, shards: int, nodes: int) -> Iterator[Outco
     done, last = 0, time.monotonic()
     for batch in (seeds[at : at + _BATCH] for at in range(0, len(seeds), _BATCH)):
         with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
-            for future in as_completed([pool.submit(live, str(work), seed, shards, nodes) for seed in batch]):
+            for future in as_completed(
+                [pool.submit(live, str(work), seed, shards, nodes) for seed in batch]
+            ):
                 done += 1
                 if time.monotonic() - last >= _TOLD_S:
                     last = time.monotonic()
@@ -98,7 +117,17 @@ def _found(work: Path, plant: str, first: int) -> str:
     """Tries seeds, as many at a time as there are cores, until one finds the bug."""
     with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
         for some in _some(range(first, first + _MOST_TO_FIND), os.cpu_count() or 1):
-            for lived in pool.map(live, [str(work)] * len(some), some, [0] * len(some), [0] * len(some), [plant] * len(some)):
+            for lived in pool.map(
+                live,
+                [str(work)] * len(some),
+                some,
+                [0] * len(some),
+                [0] * len(some),
+                [plant] * len(some),
+            ):
                 if lived.breach:
-                    return f"planted bug found by history {lived.seed - first + 1}: {PLANTS[plant]}\n    {lived.breach[:160]}"
+                    return (
+                        f"planted bug found by history {lived.seed - first + 1}: {PLANTS[plant]}\n "
+                        f"   {lived.breach[:160]}"
+                    )
     raise AssertionError(f"not found by {_MOST_TO_FIND} histories: {PLANTS[plant]}")

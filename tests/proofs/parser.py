@@ -1,15 +1,19 @@
-"""Parsers that are killed, and a system without processes to give: no page is lost, and nothing of it is silent.
+"""Parsers that are killed, and a system without processes to give: no page is lost, and nothing of
+it is silent.
 
-A site is a tree in which each page is linked once, so a page that is stored without its links costs everything below it. One crawl a round
-goes through faults that a seed draws, at moments counted in requests that the server has seen:
+A site is a tree in which each page is linked once, so a page that is stored without its links costs
+everything below it. One crawl a round goes through faults that a seed draws, at moments counted in
+requests that the server has seen:
 
-kill      ``kill -9`` of the parse child, as the system's memory killer does it, with documents in it: it is stopped for a moment before
-outage    the same, and for some seconds no process and no thread can be started by the worker (``strace`` lets clone and fork fail)
-worker    ``kill -9`` of the worker, while for some seconds its supervisor can start none
+kill      ``kill -9`` of the parse child, as the system's memory killer does it, with documents in
+it: it is stopped for a moment before outage    the same, and for some seconds no process and no
+thread can be started by the worker (``strace`` lets clone and fork fail) worker    ``kill -9`` of
+the worker, while for some seconds its supervisor can start none
 
-After each crawl every page has been found and fetched, none has a remark of the parser, ``lycosa audit`` finds nothing, and the summary and
-the lines of the crawl tell of each outage. One more crawl is stopped (Ctrl-C) during an outage that does not end before it does: it ends
-within seconds, and the same command fetches the rest.
+After each crawl every page has been found and fetched, none has a remark of the parser, ``lycosa
+audit`` finds nothing, and the summary and the lines of the crawl tell of each outage. One more
+crawl is stopped (Ctrl-C) during an outage that does not end before it does: it ends within seconds,
+and the same command fetches the rest.
 """
 
 from __future__ import annotations
@@ -40,7 +44,9 @@ _KINDS = ("kill", "kill", "kill", "outage", "worker")
 
 
 class Tree:
-    """Pages 0 to ``size`` - 1 over eight hosts: page n links to 4n + 1, ..., 4n + 4. Counts the pages that were asked for."""
+    """Pages 0 to ``size`` - 1 over eight hosts: page n links to 4n + 1, ..., 4n + 4. Counts the
+    pages that were asked for.
+    """
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -70,7 +76,9 @@ class Round:
         self._tree, self._seed = tree, seed
         self._chance = random.Random(f"parser {seed}")
         self.folder, self._log = work / f"round-{seed}", work / f"round-{seed}.out"
-        kinds = [*dict.fromkeys(_KINDS), *self._chance.choices(_KINDS, k=max(events - 3, 0))][:events]
+        kinds = [*dict.fromkeys(_KINDS), *self._chance.choices(_KINDS, k=max(events - 3, 0))][
+            :events
+        ]
         self._chance.shuffle(kinds)
         moments = sorted(self._chance.uniform(0.05, 0.7) for _ in kinds)
         self.plan = list(zip(moments, kinds, strict=True))
@@ -78,8 +86,24 @@ class Round:
 
     def arguments(self) -> list[str]:
         return [
-            *(self._tree.url(0), "--scope", "any", "--resolve", "*.test=127.0.0.1", *FAST, "--delay", "0.1s"),
-            *("--set", "frontier.finish_wait_s=2", "--set", "store.commit_s=0.3", "--set", "parse.language=false"),
+            *(
+                self._tree.url(0),
+                "--scope",
+                "any",
+                "--resolve",
+                "*.test=127.0.0.1",
+                *FAST,
+                "--delay",
+                "0.1s",
+            ),
+            *(
+                "--set",
+                "frontier.finish_wait_s=2",
+                "--set",
+                "store.commit_s=0.3",
+                "--set",
+                "parse.language=false",
+            ),
             *("--set", "seen.near_duplicates=false"),
         ]
 
@@ -95,7 +119,9 @@ class Round:
         running = self.start()
         for moment, kind in self.plan:
             target = int(self._tree.size * moment)
-            if not running.runs_until(lambda target=target: len(self._tree.asked) >= target, 120) or not self._hit(running, kind):
+            if not running.runs_until(
+                lambda target=target: len(self._tree.asked) >= target, 120
+            ) or not self._hit(running, kind):
                 break
             self.done[kind] += 1
         code = running.finish(300)
@@ -130,16 +156,28 @@ class Round:
         states, remarks = found(self.folder)
         lost = self._tree.size - states[UrlState.FETCHED]
         told = f"round {self._seed}, {dict(self.done)}"
-        assert not lost, f"{told}: {lost} of {self._tree.size} pages lost; {dict(states)}, {dict(remarks)}\n{self.said()[-3000:]}"
+        assert not lost, (
+            f"{told}: {lost} of {self._tree.size} pages lost; {dict(states)},"
+            f" {dict(remarks)}\n{self.said()[-3000:]}"
+        )
         assert not remarks, f"{told}: {dict(remarks)}\n{self.said()[-3000:]}"
         said = self.said()
-        assert said.count("cannot start its parse child") >= bool(self.done["outage"]), f"{told}: silent\n{said[-3000:]}"
-        assert said.count("cannot be started") >= bool(self.done["worker"]), f"{told}: silent\n{said[-3000:]}"
-        return f"{told}: {states[UrlState.FETCHED]} of {self._tree.size} pages; audit {audit(self.folder)}"
+        assert said.count("cannot start its parse child") >= bool(self.done["outage"]), (
+            f"{told}: silent\n{said[-3000:]}"
+        )
+        assert said.count("cannot be started") >= bool(self.done["worker"]), (
+            f"{told}: silent\n{said[-3000:]}"
+        )
+        return (
+            f"{told}: {states[UrlState.FETCHED]} of {self._tree.size} pages; audit"
+            f" {audit(self.folder)}"
+        )
 
 
 def found(folder: Path) -> tuple[Counter[UrlState], Counter[str]]:
-    """URLs by state, and those that were fetched by their remark. All pages are different, so there is none to be expected."""
+    """URLs by state, and those that were fetched by their remark. All pages are different, so
+    there is none to be expected.
+    """
     states: Counter[UrlState] = Counter()
     remarks: Counter[str] = Counter()
     for entry in read_folder(folder).urls():
@@ -168,7 +206,19 @@ def without_processes(pid: int) -> Iterator[None]:
     """A process that can start no process and no thread meanwhile."""
     program = shutil.which("strace")
     assert program is not None, "strace is not installed"
-    command = [program, "-f", "-qq", "-o", "/dev/null", "-e", f"trace={_CALLS}", "-e", f"inject={_CALLS}:error=EAGAIN", "-p", str(pid)]
+    command = [
+        program,
+        "-f",
+        "-qq",
+        "-o",
+        "/dev/null",
+        "-e",
+        f"trace={_CALLS}",
+        "-e",
+        f"inject={_CALLS}:error=EAGAIN",
+        "-p",
+        str(pid),
+    ]
     tracer = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         while tracer.poll() is None and not _is_traced(pid):
@@ -191,14 +241,20 @@ def _is_traced(pid: int) -> bool:
 
 
 def stopped(tree: Tree, work: Path) -> str:
-    """Ctrl-C while no parse child can be started; then the same command. Raises ``AssertionError``."""
+    """Ctrl-C while no parse child can be started; then the same command. Raises
+    ``AssertionError``.
+    """
     tree.asked.clear()
     crawl = Round(tree, work, -1, 0)
     running = crawl.start()
-    assert running.runs_until(lambda: len(tree.asked) >= tree.size // 4 and parse_child(running), 60), crawl.said()
+    assert running.runs_until(
+        lambda: len(tree.asked) >= tree.size // 4 and parse_child(running), 60
+    ), crawl.said()
     with without_processes(running.workers()[0]):
         _signal(parse_child(running), signal.SIGKILL)
-        assert running.runs_until(lambda: "cannot start its parse child" in crawl.said(), 30), crawl.said()
+        assert running.runs_until(lambda: "cannot start its parse child" in crawl.said(), 30), (
+            crawl.said()
+        )
         os.kill(running.process.pid, signal.SIGINT)
         code = running.finish(30)
     assert code == 4, f"exit {code}\n{crawl.said()[-3000:]}"
@@ -206,7 +262,10 @@ def stopped(tree: Tree, work: Path) -> str:
     assert crawl.start().finish(300) == 0, crawl.said()[-3000:]
     states, remarks = found(crawl.folder)
     assert (states[UrlState.FETCHED], remarks) == (tree.size, Counter()), (states, remarks)
-    return f"stopped during an outage: audit {between}; then {tree.size} of {tree.size} pages; audit {audit(crawl.folder)}"
+    return (
+        f"stopped during an outage: audit {between}; then {tree.size} of {tree.size} pages; audit"
+        f" {audit(crawl.folder)}"
+    )
 
 
 def prove(work: Path, short: bool, rounds: int = 50) -> list[str]:

@@ -1,20 +1,24 @@
 """Politeness at rate: nobody is pressed, across a kill and a restart, and no time is wasted either.
 
-One site under many host names of as many sites on ten loopback addresses. Two witnesses, the server's access log and our attempt log,
-must each show for every host that the next request starts at least the delay after the end of the one before, and for every
-address that starts lie at least the address delay apart and at most so many requests are open.
+One site under many host names of as many sites on ten loopback addresses. Two witnesses, the
+server's access log and our attempt log, must each show for every host that the next request starts
+at least the delay after the end of the one before, and for every address that starts lie at least
+the address delay apart and at most so many requests are open.
 
 The rate. An address with hosts h can do, for robots.txt and pages together,
 
-    min( 1 / address delay,  sum over its hosts of 1 / (delay x (1 + jitter / 2) + mean duration of a fetch) )
+    min( 1 / address delay,  sum over its hosts of 1 / (delay x (1 + jitter / 2) + mean duration of
+    a fetch) )
 
-requests a second, since the jitter is uniform in [0, jitter]. The sum over the addresses is the computed maximum. The achieved rate is the
-number of requests divided by the time from the first start to the last one and one address delay (so many gaps as requests), of both phases
-(before the kill, after it) together: ramp-up counts, only the restart itself does not.
+requests a second, since the jitter is uniform in [0, jitter]. The sum over the addresses is the
+computed maximum. The achieved rate is the number of requests divided by the time from the first
+start to the last one and one address delay (so many gaps as requests), of both phases (before the
+kill, after it) together: ramp-up counts, only the restart itself does not.
 
-The long form has 20 hosts at each address, so that addresses are what is short; in the short form half of the addresses have four hosts
-each, so that there the hosts are. A test may run beside others on a busy machine, so the short form asks for less of the rate and allows
-more late stamps; what we promise (pauses, starts, requests at once) is held to the millisecond in both.
+The long form has 20 hosts at each address, so that addresses are what is short; in the short form
+half of the addresses have four hosts each, so that there the hosts are. A test may run beside
+others on a busy machine, so the short form asks for less of the rate and allows more late stamps;
+what we promise (pauses, starts, requests at once) is held to the millisecond in both.
 """
 
 from __future__ import annotations
@@ -35,7 +39,9 @@ ADDRESSES = tuple(f"127.0.0.{number}" for number in range(1, 11))
 
 
 class Pressed(NamedTuple):
-    """What one witness says: least pause of any host, least time between two starts at any address, most requests open at any address."""
+    """What one witness says: least pause of any host, least time between two starts at any
+    address, most requests open at any address.
+    """
 
     least_gap_s: float
     least_start_s: float
@@ -43,7 +49,9 @@ class Pressed(NamedTuple):
 
 
 class Phase(NamedTuple):
-    """A run of the crawl without interruption: requests, seconds from the first start to the last, requests a second and what could be."""
+    """A run of the crawl without interruption: requests, seconds from the first start to the
+    last, requests a second and what could be.
+    """
 
     requests: int
     seconds: float
@@ -58,24 +66,42 @@ def judge_hits(hits: list[Hit]) -> Pressed:
     for hit in hits:
         hosts.setdefault(hit.host, []).append(hit)
         addresses.setdefault(hit.address, []).append(hit)
-    pauses = [later.start - earlier.end for each in hosts.values() for earlier, later in pairwise(sorted(each))]
-    starts = [later.start - earlier.start for each in addresses.values() for earlier, later in pairwise(sorted(each))]
-    return Pressed(min(pauses), min(starts), max(_most_at_once(each) for each in addresses.values()))
+    pauses = [
+        later.start - earlier.end
+        for each in hosts.values()
+        for earlier, later in pairwise(sorted(each))
+    ]
+    starts = [
+        later.start - earlier.start
+        for each in addresses.values()
+        for earlier, later in pairwise(sorted(each))
+    ]
+    return Pressed(
+        min(pauses), min(starts), max(_most_at_once(each) for each in addresses.values())
+    )
 
 
 class Near(NamedTuple):
-    """Two starts at an address that the server read too near to each other, and how long it let the first one wait for its answer."""
+    """Two starts at an address that the server read too near to each other, and how long it let
+    the first one wait for its answer.
+    """
 
     gap_s: float
     waited_s: float
 
 
-def near_starts(hits: list[Hit], attempts: list[Attempt], delay_s: float = ADDRESS_DELAY_S) -> list[Near]:
-    """A server stamps a request when it reads it; a busy one reads late, and then the next one seems near. We sent the first one
-    ``waited_s`` before its answer had come, so its true start lay at most so much before the stamp."""
+def near_starts(
+    hits: list[Hit], attempts: list[Attempt], delay_s: float = ADDRESS_DELAY_S
+) -> list[Near]:
+    """A server stamps a request when it reads it; a busy one reads late, and then the next one
+    seems near. We sent the first one ``waited_s`` before its answer had come, so its true start lay
+    at most so much before the stamp.
+    """
     waits: dict[tuple[str, str], list[Attempt]] = {}
     for attempt in attempts:
-        waits.setdefault((attempt.host.partition(":")[0], "/" + attempt.url.split("/", 3)[3]), []).append(attempt)
+        waits.setdefault(
+            (attempt.host.partition(":")[0], "/" + attempt.url.split("/", 3)[3]), []
+        ).append(attempt)
     addresses: dict[str, list[Hit]] = {}
     for hit in hits:
         addresses.setdefault(hit.address, []).append(hit)
@@ -84,8 +110,13 @@ def near_starts(hits: list[Hit], attempts: list[Attempt], delay_s: float = ADDRE
         for earlier, later in pairwise(sorted(each)):
             gap_s = later.start - earlier.start
             if gap_s < delay_s - RESOLUTION_S:
-                known = waits.get((earlier.host, earlier.target), [])  # none when a disk that failed took the log's last lines
-                sent = min((attempt.started_wall for attempt in known), key=lambda at: abs(at - earlier.start), default=earlier.start)
+                # none when a disk that failed took the log's last lines
+                known = waits.get((earlier.host, earlier.target), [])
+                sent = min(
+                    (attempt.started_wall for attempt in known),
+                    key=lambda at: abs(at - earlier.start),
+                    default=earlier.start,
+                )
                 found.append(Near(gap_s, max(earlier.start - sent, 0.0)))
     return sorted(found)
 
@@ -93,7 +124,11 @@ def near_starts(hits: list[Hit], attempts: list[Attempt], delay_s: float = ADDRE
 def judge_attempts(attempts: list[Attempt]) -> Pressed:
     """Our own testimony, in microseconds."""
     uses = address_use(attempts)
-    return Pressed(min(gap.gap_s for gap in gaps(attempts)), min(use.least_gap_s for use in uses), max(use.most_at_once for use in uses))
+    return Pressed(
+        min(gap.gap_s for gap in gaps(attempts)),
+        min(use.least_gap_s for use in uses),
+        max(use.most_at_once for use in uses),
+    )
 
 
 def phase_of(attempts: Iterable[Attempt]) -> Phase:
@@ -123,52 +158,75 @@ def prove(work: Path, short: bool, seconds: float = 0.0, hosts: int = 200) -> li
         seeds = work / "seeds.txt"
         seeds.write_text("".join(f"http://{name}:{site.port}/\n" for name in names))
         pins = [f"{name}={_address(number, short)}" for number, name in enumerate(names)]
-        arguments = ["--seeds", str(seeds), "--delay", f"{DELAY_S:g}s", *(word for pin in pins for word in ("--resolve", pin))]
+        arguments = [
+            "--seeds",
+            str(seeds),
+            "--delay",
+            f"{DELAY_S:g}s",
+            *(word for pin in pins for word in ("--resolve", pin)),
+        ]
         first = RunningCrawl(work / "crawl", arguments, work / "crawl.out")
         first.runs_until(lambda: len(site.hits()) > 0)
         assert first.runs_for(seconds / 2), (work / "crawl.out").read_text()
         first.kill(Whom.ALL)
-        second = RunningCrawl(work / "crawl", [*arguments, "--max-time", f"{seconds / 2:g}s"], work / "crawl.out")
+        second = RunningCrawl(
+            work / "crawl", [*arguments, "--max-time", f"{seconds / 2:g}s"], work / "crawl.out"
+        )
         code = second.finish(seconds + 120)
         assert code == 3, (code, (work / "crawl.out").read_text())
         hits = site.hits()
     attempts = list(read_attempts(work / "crawl" / "log"))
-    return _report(hits, attempts, least_share=0.75 if short else 0.95, most_near=0.02 if short else 0.001)
+    return _report(
+        hits, attempts, least_share=0.75 if short else 0.95, most_near=0.02 if short else 0.001
+    )
 
 
 def _told(witness: str, pressed: Pressed) -> str:
     gap, start, most = pressed
     return (
-        f"{witness}: least pause of a host {gap:.6f} s, least time between starts at an address {start:.6f} s, at most {most} open at one"
+        f"{witness}: least pause of a host {gap:.6f} s, least time between starts at an address"
+        f" {start:.6f} s, at most {most} open at one"
     )
 
 
 def _address(number: int, is_uneven: bool) -> str:
-    """Evenly spread; or the first 20 hosts on the last five addresses, the others on the first five."""
+    """Evenly spread; or the first 20 hosts on the last five addresses, the others on the first
+    five.
+    """
     if not is_uneven:
         return ADDRESSES[number % len(ADDRESSES)]
     return ADDRESSES[5 + number % 5] if number < 20 else ADDRESSES[number % 5]
 
 
-def _report(hits: list[Hit], attempts: list[Attempt], least_share: float, most_near: float) -> list[str]:
+def _report(
+    hits: list[Hit], attempts: list[Attempt], least_share: float, most_near: float
+) -> list[str]:
     server, ours, near = judge_hits(hits), judge_attempts(attempts), near_starts(hits, attempts)
     runs = list(dict.fromkeys(attempt.run for attempt in attempts))
     phases = [phase_of(attempt for attempt in attempts if attempt.run == run) for run in runs]
     unfinished = sum(not attempt.is_finished for attempt in attempts)
     report = [
-        f"requests: {len(hits)} in the access log, {len(attempts)} in the attempt log ({unfinished} cut off by the kill), "
-        f"{len({hit.host for hit in hits})} hosts, {len({hit.address for hit in hits})} addresses",
+        (
+            f"requests: {len(hits)} in the access log, {len(attempts)} in the attempt log"
+            f" ({unfinished} cut off by the kill), {len({hit.host for hit in hits})} hosts,"
+            f" {len({hit.address for hit in hits})} addresses"
+        ),
         _told("access log", server),
         _told("attempt log", ours),
-        f"starts nearer than the address delay in the access log: {len(near)}, in each the server let the first one wait that much longer: "
-        f"{[f'{each.gap_s:.3f} s after {each.waited_s:.3f} s' for each in near[:5]]}",
+        (
+            f"starts nearer than the address delay in the access log: {len(near)}, in each the"
+            " server let the first one wait that much longer:"
+            f" {[f'{each.gap_s:.3f} s after {each.waited_s:.3f} s' for each in near[:5]]}"
+        ),
         *(
-            f"phase {number}: {phase.requests} requests in {phase.seconds:.1f} s, {phase.rate:.2f} a second "
-            f"of at most {phase.maximum:.2f}: {100 * phase.rate / phase.maximum:.1f} %"
+            f"phase {number}: {phase.requests} requests in {phase.seconds:.1f} s, {phase.rate:.2f}"
+            f" a second of at most {phase.maximum:.2f}: {100 * phase.rate / phase.maximum:.1f} %"
             for number, phase in enumerate(phases, 1)
         ),
     ]
-    share = sum(phase.requests for phase in phases) / sum(phase.maximum * (phase.seconds + ADDRESS_DELAY_S) for phase in phases)
+    share = sum(phase.requests for phase in phases) / sum(
+        phase.maximum * (phase.seconds + ADDRESS_DELAY_S) for phase in phases
+    )
     report.append(f"achieved rate: {100 * share:.1f} % of the computed maximum")
     told = "\n".join(report)
     assert server.least_gap_s >= DELAY_S - RESOLUTION_S, told
@@ -183,8 +241,15 @@ def _report(hits: list[Hit], attempts: list[Attempt], least_share: float, most_n
 
 
 def _most_at_once(hits: list[Hit]) -> int:
-    """Requests open at once; one that took less than the log can tell counts for its millisecond."""
-    events = sorted([*((hit.start, 1) for hit in hits), *((max(hit.end, hit.start + 0.0005), -1) for hit in hits)])
+    """Requests open at once; one that took less than the log can tell counts for its
+    millisecond.
+    """
+    events = sorted(
+        [
+            *((hit.start, 1) for hit in hits),
+            *((max(hit.end, hit.start + 0.0005), -1) for hit in hits),
+        ]
+    )
     most = open_now = 0
     for _, step in events:
         open_now += step

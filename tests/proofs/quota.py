@@ -1,8 +1,9 @@
-"""A share of the processors for some processes, by a control group of our own (Linux, version 1 or 2): a machine that is as small as we
-say.
+"""A share of the processors for some processes, by a control group of our own (Linux, version 1 or
+2): a machine that is as small as we say.
 
-A quota makes a crawl CPU-bound at a known rate however busy the machine is, as long as the group is served first; so it also gets the
-greatest weight. Needs the right to make groups, as root in most containers has it.
+A quota makes a crawl CPU-bound at a known rate however busy the machine is, as long as the group is
+served first; so it also gets the greatest weight. Needs the right to make groups, as root in most
+containers has it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ _V1, _V2 = Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")
 
 
 class Quota:
-    """A context manager; ``prefix`` begins a command that runs in the group, ``cores`` 0 is a group without a bound but with weight."""
+    """A context manager; ``prefix`` begins a command that runs in the group, ``cores`` 0 is a
+    group without a bound but with weight.
+    """
 
     def __init__(self, name: str, cores: float) -> None:
         self._folder = (_V1 if _is_v1() else _V2) / f"{name}-{os.getpid()}"
@@ -28,7 +31,11 @@ class Quota:
         if _is_v1():
             return os.access(_V1, os.W_OK)
         controllers = _V2 / "cgroup.subtree_control"
-        return os.access(_V2, os.W_OK) and controllers.exists() and "cpu" in controllers.read_text().split()
+        return (
+            os.access(_V2, os.W_OK)
+            and controllers.exists()
+            and "cpu" in controllers.read_text().split()
+        )
 
     @property
     def prefix(self) -> list[str]:
@@ -52,7 +59,12 @@ class Quota:
             (self._folder / "cpu.max").write_text(f"{quota or 'max'} {_PERIOD_US}")
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._folder.rmdir()  # all its processes have ended: whoever started one waited for it
 
 

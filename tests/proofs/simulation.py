@@ -1,20 +1,28 @@
-"""``lycosa simulate`` against real crawls, against itself at three sample sizes, and for a thousand days.
+"""``lycosa simulate`` against real crawls, against itself at three sample sizes, and for a thousand
+days.
 
-**Against real crawls.** A real nginx serves hosts whose pages we know. They are crawled as users crawl, and what the simulation
-says before is compared with what happens, twice:
+**Against real crawls.** A real nginx serves hosts whose pages we know. They are crawled as users
+crawl, and what the simulation says before is compared with what happens, twice:
 
-* *politeness-bound*: hosts of different sizes on a few addresses, some with a Crawl-delay, listed as ``--hosts-of`` wants them. Compared
-  are the times at which half, nine tenths and all of the pages are fetched, from the first request on, by the attempt log.
-* *CPU-bound*: no delays, and a part of one core by a control group. A crawl tells what a page costs (``--means-of``); one of other
-  hosts, another number of pages and a third more processor is predicted from that. Compared is how long the whole run takes. On virtual
-  cores a second of processor time does not always do the same, by up to a third from one minute to the next, so it is asked what a page
-  costs before and after, and the mean is taken. The short form allows twice the error: a second of waiting in a run of ten is a tenth.
+* *politeness-bound*: hosts of different sizes on a few addresses, some with a Crawl-delay, listed
+  as ``--hosts-of`` wants them. Compared
+  are the times at which half, nine tenths and all of the pages are fetched, from the first request
+  on, by the attempt log.
+* *CPU-bound*: no delays, and a part of one core by a control group. A crawl tells what a page costs
+  (``--means-of``); one of other
+  hosts, another number of pages and a third more processor is predicted from that. Compared is how
+  long the whole run takes. On virtual
+  cores a second of processor time does not always do the same, by up to a third from one minute to
+  the next, so it is asked what a page
+  costs before and after, and the mean is taken. The short form allows twice the error: a second of
+  waiting in a run of ten is a tenth.
 
-Both crawls run in a control group that is served first, since how busy the machine is with other things is nothing that a model
-can know. Where no such group can be made the processor time of the CPU-bound run is compared, and not how long it took.
+Both crawls run in a control group that is served first, since how busy the machine is with other
+things is nothing that a model can know. Where no such group can be made the processor time of the
+CPU-bound run is compared, and not how long it took.
 
-**The law.** The same web, a billion pages on 45 million hosts, at three sizes of the sample, of which each is twice the one before: the
-answers of the smaller ones are those of the largest one.
+**The law.** The same web, a billion pages on 45 million hosts, at three sizes of the sample, of
+which each is twice the one before: the answers of the smaller ones are those of the largest one.
 
 **A thousand days** over 100,000 hosts, all of them in the sample, with five million fetches.
 """
@@ -67,7 +75,7 @@ def simulated(*arguments: str, timeout: float = 3600) -> dict[str, Any]:
     return found
 
 
-# -- against real crawls ------------------------------------------------------------------------------------------
+# -- against real crawls
 
 
 class Site:
@@ -80,7 +88,9 @@ class Site:
         for number, name in enumerate(self.names):
             write_tree(work / "root" / name, pages[number], seed=number, size=_PAGE_BYTES)
             if number in crawl_delays:
-                (work / "root" / name / "robots.txt").write_text(f"User-agent: *\nCrawl-delay: {crawl_delays[number]}\n")
+                (work / "root" / name / "robots.txt").write_text(
+                    f"User-agent: *\nCrawl-delay: {crawl_delays[number]}\n"
+                )
 
     def address(self, number: int) -> str:
         return ADDRESSES[number % len(ADDRESSES)]
@@ -92,10 +102,21 @@ class Site:
             writer = csv.writer(file)
             writer.writerow(("pages", "captures", "bytes", "time_s", "crawl_delay_s", "address"))
             for number, pages in enumerate(self.pages):
-                writer.writerow((pages, 1, _PAGE_BYTES, LATENCY_S, self._delays.get(number, ""), self.address(number)))
+                writer.writerow(
+                    (
+                        pages,
+                        1,
+                        _PAGE_BYTES,
+                        LATENCY_S,
+                        self._delays.get(number, ""),
+                        self.address(number),
+                    )
+                )
         return path
 
-    def crawl(self, folder: Path, arguments: Sequence[str], quota: Quota | None, others: Quota | None) -> None:
+    def crawl(
+        self, folder: Path, arguments: Sequence[str], quota: Quota | None, others: Quota | None
+    ) -> None:
         """Crawls all of it."""
         seeds = self.work / "seeds.txt"
         with NginxSite(self.work / "nginx", self.work / "root" / "$host", ADDRESSES) as site:
@@ -103,7 +124,11 @@ class Site:
                 for pid in (site.pid, *children(site.pid)):
                     others.join(pid)
             seeds.write_text("".join(f"http://{name}:{site.port}/\n" for name in self.names))
-            pins = [word for number, name in enumerate(self.names) for word in ("--resolve", f"{name}={self.address(number)}")]
+            pins = [
+                word
+                for number, name in enumerate(self.names)
+                for word in ("--resolve", f"{name}={self.address(number)}")
+            ]
             command = [
                 *(quota.prefix if quota else ()),
                 *LYCOSA,
@@ -116,7 +141,14 @@ class Site:
                 *pins,
                 *arguments,
             ]
-            done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=3000, check=False)
+            done = subprocess.run(
+                command,
+                env=environment(),
+                capture_output=True,
+                text=True,
+                timeout=3000,
+                check=False,
+            )
         assert done.returncode == 0, done.stderr
 
 
@@ -131,11 +163,23 @@ def _politeness_bound(work: Path, short: bool) -> list[str]:
         site.crawl(work / "crawl", settings, group, group)
     attempts = list(read_attempts(work / "crawl" / "log"))
     first = min(attempt.started_wall for attempt in attempts)
-    ends = sorted(attempt.ended_wall - first for attempt in attempts if attempt.kind is FetchKind.PAGE)
+    ends = sorted(
+        attempt.ended_wall - first for attempt in attempts if attempt.kind is FetchKind.PAGE
+    )
     assert len(ends) == sum(pages), (len(ends), sum(pages), _wrong(attempts))
     means = ("--let", "means.start_cpu_s=0s")
     days = str(2 * ends[-1] / DAY_S)
-    said = simulated("--hosts-of", str(site.listed()), *means, "--days", days, "--let", f"web.branches={BRANCHES}", *_SURE, *settings)
+    said = simulated(
+        "--hosts-of",
+        str(site.listed()),
+        *means,
+        "--days",
+        days,
+        "--let",
+        f"web.branches={BRANCHES}",
+        *_SURE,
+        *settings,
+    )
     assert said["binds"] == "politeness", said["binds"]
     told = [f"politeness-bound: {len(ends)} pages on {hosts} hosts at {len(ADDRESSES)} addresses"]
     for share in (0.5, 0.9, 1.0):
@@ -157,7 +201,8 @@ def _cpu_bound(work: Path, short: bool) -> list[str]:
         quotas: list[Quota | None] = [None, None, None]
         if cores[0]:
             quotas = [
-                stack.enter_context(Quota(f"lycosa-{name}", size)) for name, size in (("a", cores[0]), ("b", cores[1]), ("nginx", 0.0))
+                stack.enter_context(Quota(f"lycosa-{name}", size))
+                for name, size in (("a", cores[0]), ("b", cores[1]), ("nginx", 0.0))
             ]
         first.crawl(work / "before", FAST, quotas[0], quotas[2])
         second.crawl(work / "crawl", FAST, quotas[1], quotas[2])
@@ -171,13 +216,24 @@ def _cpu_bound(work: Path, short: bool) -> list[str]:
     assert cost.captures == sum(second.pages), cost
     means = said["means"]
     told = [
-        f"CPU-bound: {means['page_ms']:.3f} ms a page and {means['start_cpu_s']:.2f} s for the start, from twice {sum(first.pages)} pages; "
-        f"then {cost.captures} pages on {len(second.pages)} hosts took {cost.cpu_s:.2f} s of processor time in {cost.seconds:.2f} s"
+        f"CPU-bound: {means['page_ms']:.3f} ms a page and {means['start_cpu_s']:.2f} s for the"
+        f" start, from twice {sum(first.pages)} pages; then {cost.captures} pages on"
+        f" {len(second.pages)} hosts took {cost.cpu_s:.2f} s of processor time in"
+        f" {cost.seconds:.2f} s"
     ]
-    told.append(_compared("processor time", said["busy_cores"] * said["days"] * DAY_S, cost.cpu_s, wanted))
+    told.append(
+        _compared("processor time", said["busy_cores"] * said["days"] * DAY_S, cost.cpu_s, wanted)
+    )
     if cores[1]:
         assert said["binds"] == "cpu", said["limits"]
-        told.append(_compared(f"the run on {cores[1]} cores", said["first_round_day"] * DAY_S, cost.seconds, wanted))
+        told.append(
+            _compared(
+                f"the run on {cores[1]} cores",
+                said["first_round_day"] * DAY_S,
+                cost.seconds,
+                wanted,
+            )
+        )
     else:
         told.append("no control group can be made here: how long the run takes is not compared")
     return told
@@ -217,25 +273,41 @@ def _wrong(attempts: Sequence[Attempt]) -> list[Attempt]:
     return [attempt for attempt in attempts if attempt.status not in (200, 404)][:5]
 
 
-# -- against itself -----------------------------------------------------------------------------------------------
+# -- against itself
 
 
 def _law(sizes: Sequence[int], days: int) -> list[str]:
-    model = ("--hosts", "45M", "--pages", "1G", "--workers", "8", "--cores", "8", "--let", "means.bandwidth_bytes_per_s=1250MB")
+    model = (
+        "--hosts",
+        "45M",
+        "--pages",
+        "1G",
+        "--workers",
+        "8",
+        "--cores",
+        "8",
+        "--let",
+        "means.bandwidth_bytes_per_s=1250MB",
+    )
     found = [simulated(*model, "--days", str(days), "--sample", str(size)) for size in sizes]
     best = found[-1]
-    told = [f"the law: a billion pages on 45 million hosts, {days} days, 8 workers on 8 cores; binds: {best['binds']}"]
+    told = [
+        f"the law: a billion pages on 45 million hosts, {days} days, 8 workers on 8 cores; binds:"
+        f" {best['binds']}"
+    ]
     for said in found:
         sample = said["sample"]
         told.append(
-            f"  {sample['hosts']:,} hosts with {sample['pages']:,} pages: {sample['requests']:,} requests in {sample['cpu_s']} s of CPU; "
-            f"{said['pages_per_day']:,.0f} pages a day, 90 % after {said['most_day']:.2f} days, {100 * said['fresh_late']:.1f} % current"
+            f"  {sample['hosts']:,} hosts with {sample['pages']:,} pages: {sample['requests']:,}"
+            f" requests in {sample['cpu_s']} s of CPU; {said['pages_per_day']:,.0f} pages a day, 90"
+            f" % after {said['most_day']:.2f} days, {100 * said['fresh_late']:.1f} % current"
         )
     for said in found[:-1]:
         errors = {name: said[name] / best[name] - 1.0 for name in _COMPARED if best[name]}
         worst = max(errors, key=lambda name: abs(errors[name]))
         told.append(
-            f"  {said['sample']['hosts']:,} against {best['sample']['hosts']:,} hosts: at most {100 * errors[worst]:+.1f} % ({worst})"
+            f"  {said['sample']['hosts']:,} against {best['sample']['hosts']:,} hosts: at most"
+            f" {100 * errors[worst]:+.1f} % ({worst})"
         )
         assert abs(errors[worst]) <= WANTED, (told, errors)
         assert said["binds"] == best["binds"], told
@@ -245,14 +317,33 @@ def _law(sizes: Sequence[int], days: int) -> list[str]:
 def _thousand_days(hosts: int) -> list[str]:
     """Pages are fetched again after two months at first, a year at most: some ten times each."""
     said = simulated(
-        *("--hosts", str(hosts), "--pages", str(6 * hosts), "--sample", str(hosts), "--days", "1000", "--let", "web.changes_per_day=0.005"),
-        *("--set", "refetch.first_s=60d", "--set", "refetch.min_s=60d", "--set", "refetch.max_s=365d"),
+        *(
+            "--hosts",
+            str(hosts),
+            "--pages",
+            str(6 * hosts),
+            "--sample",
+            str(hosts),
+            "--days",
+            "1000",
+            "--let",
+            "web.changes_per_day=0.005",
+        ),
+        *(
+            "--set",
+            "refetch.first_s=60d",
+            "--set",
+            "refetch.min_s=60d",
+            "--set",
+            "refetch.max_s=365d",
+        ),
     )
     sample, fetches = said["sample"], said["captures"]
     told = (
-        f"a thousand days over {hosts:,} hosts: {fetches:,.0f} fetches of pages ({sample['requests']:,} requests), "
-        f"{sample['wall_s']:.0f} s on the clock, {sample['cpu_s']:.0f} s of CPU in {sample['parts']} parts, "
-        f"{1e6 * sample['cpu_s'] / sample['requests']:.0f} us a request"
+        f"a thousand days over {hosts:,} hosts: {fetches:,.0f} fetches of pages"
+        f" ({sample['requests']:,} requests), {sample['wall_s']:.0f} s on the clock,"
+        f" {sample['cpu_s']:.0f} s of CPU in {sample['parts']} parts,"
+        f" {1e6 * sample['cpu_s'] / sample['requests']:.0f} us a request"
     )
     assert sample["hosts"] == hosts, told
     assert fetches >= 50 * hosts, told

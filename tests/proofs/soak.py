@@ -1,16 +1,20 @@
-"""Soak: a crawl of a million small pages by two workers, watched from ``/proc``: memory and descriptors stay as they were.
+"""Soak: a crawl of a million small pages by two workers, watched from ``/proc``: memory and
+descriptors stay as they were.
 
-nginx answers from its configuration, without a file: each of 1,296 addresses of the loopback network is a host with a tree of ten links
-a page, four levels deep, and every page also links to another host, so that workers have URLs for each other. The words of a page are
-those of a random number, so that no two are alike.
+nginx answers from its configuration, without a file: each of 1,296 addresses of the loopback
+network is a host with a tree of ten links a page, four levels deep, and every page also links to
+another host, so that workers have URLs for each other. The words of a page are those of a random
+number, so that no two are alike.
 
-The crawl has little memory (600 MB a worker with its parser), and the million is counted after 300,000 pages: in these the caches fill that
-this memory bounds (RocksDB's blocks and memtables, URL-seen's newest hashes). With the default of 1.5 GB they grow with the state for the
-whole million, as they may.
+The crawl has little memory (600 MB a worker with its parser), and the million is counted after
+300,000 pages: in these the caches fill that this memory bounds (RocksDB's blocks and memtables,
+URL-seen's newest hashes). With the default of 1.5 GB they grow with the state for the whole
+million, as they may.
 
-Compared are the means over its first and its last tenth; segments are small, so that in both some are closed, which takes memory for a
-while. Mapped files of URL-seen are told beside: they are the system's cache and grow by eight bytes a URL by design. Closing the last files
-after the last page is not part of the crawl's steady state and is told apart.
+Compared are the means over its first and its last tenth; segments are small, so that in both some
+are closed, which takes memory for a while. Mapped files of URL-seen are told beside: they are the
+system's cache and grow by eight bytes a URL by design. Closing the last files after the last page
+is not part of the crawl's steady state and is told apart.
 """
 
 from __future__ import annotations
@@ -34,10 +38,17 @@ _WORKER_MB = 600
 _SAMPLE_S = 1.0
 _MOST_S = 7200.0
 _GROWTH = 0.05
-_SPARE_DESCRIPTORS = 8  # of a process: a segment that is being closed beside the one that is written, a connection that is being made
+# of a process: a segment that is being closed beside the one that is written, a connection that is
+# being made
+_SPARE_DESCRIPTORS = 8
 _LETTERS = "abcdefghijklmnop"
 _PAIRS = "".join(f"(?<{letter}>..)" for letter in _LETTERS)
-_TEXT = " ".join([*(f"${one}${other}" for one, other in pairwise(_LETTERS)), *(f"${letter}" for letter in _LETTERS)])
+_TEXT = " ".join(
+    [
+        *(f"${one}${other}" for one, other in pairwise(_LETTERS)),
+        *(f"${letter}" for letter in _LETTERS),
+    ]
+)
 _DOWN = "".join(f"<a href=${{uri}}{digit}>${{b}}{digit}</a> " for digit in range(10))
 _PAGE = "<!DOCTYPE html><html lang=en><title>$words</title><p>$words</p>"
 _OTHER = "<a href=http://$other:$server_port$uri>other</a></html>"
@@ -65,7 +76,9 @@ def seeds(port: int) -> str:
 
 
 def watch(site: NginxSite, work: Path, pages: int, workers: int) -> tuple[list[Moment], float, int]:
-    """Crawls so many pages; gives what was seen meanwhile, the seconds that it took, the exit code."""
+    """Crawls so many pages; gives what was seen meanwhile, the seconds that it took, the exit
+    code.
+    """
     seed_file = work / "seeds"
     seed_file.write_text(seeds(site.port))
     limits = [
@@ -81,7 +94,9 @@ def watch(site: NginxSite, work: Path, pages: int, workers: int) -> tuple[list[M
         "store.segment_bytes=100MB",
     ]
     began, moments = time.monotonic(), []
-    running = RunningCrawl(work / "crawl", ["--seeds", str(seed_file), *FAST, *limits], work / "crawl.out")
+    running = RunningCrawl(
+        work / "crawl", ["--seeds", str(seed_file), *FAST, *limits], work / "crawl.out"
+    )
     log = Lines(site.folder / "access.log")
     with (work / "samples.csv").open("w") as file:
         table = csv.writer(file)
@@ -106,13 +121,17 @@ def judge(moments: list[Moment], pages: int, part_of: float = 0.1) -> tuple[list
         early, late = _of(first, part), _of(last, part)
         if not early or not late:
             continue
-        before, after = statistics.mean(s.own_mb for s in early), statistics.mean(s.own_mb for s in late)
+        before, after = (
+            statistics.mean(s.own_mb for s in early),
+            statistics.mean(s.own_mb for s in late),
+        )
         files = [statistics.mean(s.mapped_mb for s in samples) for samples in (early, late)]
         opened = [max(s.descriptors for s in samples) for samples in (early, late)]
         more = (after / before - 1) * 100
         report.append(
-            f"{part}: {before:.1f} -> {after:.1f} MB ({more:+.1f} %), mapped files {files[0]:.1f} -> {files[1]:.1f} MB, "
-            f"most descriptors {opened[0]} -> {opened[1]}; most memory ever {max(s.own_mb for s in _of(moments, part)):.1f} MB"
+            f"{part}: {before:.1f} -> {after:.1f} MB ({more:+.1f} %), mapped files {files[0]:.1f}"
+            f" -> {files[1]:.1f} MB, most descriptors {opened[0]} -> {opened[1]}; most memory ever"
+            f" {max(s.own_mb for s in _of(moments, part)):.1f} MB"
         )
         if after > before * (1 + _GROWTH):
             wrong.append(f"{part}: memory grew by {more:.1f} %")
@@ -136,7 +155,11 @@ def prove(work: Path, short: bool, pages: int = 0, workers: int = 2) -> list[str
         moments, seconds, code = watch(site, work, total, workers)
     assert code == 3, f"the crawl ended with {code}:\n{(work / 'crawl.out').read_text()[-3000:]}"
     report, wrong = judge(moments, pages, 0.4 if short else 0.1)
-    report.insert(0, f"{total} pages in {seconds:.0f} s ({total / seconds:.0f} a second) by {workers} workers, {len(moments)} looks")
+    report.insert(
+        0,
+        f"{total} pages in {seconds:.0f} s ({total / seconds:.0f} a second) by {workers} workers,"
+        f" {len(moments)} looks",
+    )
     assert len(report) == 2 + 2 * workers, f"processes are missing: {report}"
     assert short or not wrong, "\n".join([*report, *wrong])
     return report

@@ -21,9 +21,13 @@ class Sample(NamedTuple):
 
 
 def look(supervisor: int) -> dict[str, Sample]:
-    """All processes of a crawl by their part: ``supervisor``, ``worker 0``, ``worker 0's child``; workers in the order of their start."""
+    """All processes of a crawl by their part: ``supervisor``, ``worker 0``, ``worker 0's
+    child``; workers in the order of their start.
+    """
     found = {"supervisor": _sample(supervisor)}
-    workers = sorted(pid for pid in children(supervisor) if "lycosa.processes.worker_process" in command_of(pid))
+    workers = sorted(
+        pid for pid in children(supervisor) if "lycosa.processes.worker_process" in command_of(pid)
+    )
     for number, worker in enumerate(workers):
         found[f"worker {number}"] = _sample(worker)
         for child in children(worker):
@@ -41,7 +45,9 @@ def _sample(pid: int) -> Sample | None:
         return None
     if "RssAnon" not in fields:
         return None  # it has ended and waits for its parent
-    own, mapped, shared = (int(fields[name].split()[0]) * 1024 / _MB for name in ("RssAnon", "RssFile", "RssShmem"))
+    own, mapped, shared = (
+        int(fields[name].split()[0]) * 1024 / _MB for name in ("RssAnon", "RssFile", "RssShmem")
+    )
     return Sample(round(own, 2), round(mapped + shared, 2), descriptors, int(fields["Threads"]))
 
 

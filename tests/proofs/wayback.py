@@ -1,5 +1,7 @@
-"""pywb over a crawl folder as it is, and cdxj-indexer over its WARC files. They are under the GPL and the AGPL and never dependencies: the
-proofs install them into an environment of their own, or use the one named by ``PROVE_PYWB``, and say so when there is none."""
+"""pywb over a crawl folder as it is, and cdxj-indexer over its WARC files. They are under the GPL
+and the AGPL and never dependencies: the proofs install them into an environment of their own, or
+use the one named by ``PROVE_PYWB``, and say so when there is none.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,16 @@ def pywb_programs(work: Path, may_install: bool) -> Path | None:
     environment = work / "pywb-environment"
     subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
     installed = subprocess.run(
-        [str(environment / "bin" / "pip"), "install", "-q", "pywb", "cdxj-indexer", "setuptools<81"], check=False, capture_output=True
+        [
+            str(environment / "bin" / "pip"),
+            "install",
+            "-q",
+            "pywb",
+            "cdxj-indexer",
+            "setuptools<81",
+        ],
+        check=False,
+        capture_output=True,
     )
     return environment / "bin" if installed.returncode == 0 else None
 
@@ -44,7 +55,11 @@ class Wayback:
 
     def __enter__(self) -> Wayback:
         self._work.mkdir()
-        settings = {"collections": {"crawl": {"index_paths": f"{self._crawl}/cdxj/", "archive_paths": f"{self._crawl}/"}}}
+        settings = {
+            "collections": {
+                "crawl": {"index_paths": f"{self._crawl}/cdxj/", "archive_paths": f"{self._crawl}/"}
+            }
+        }
         (self._work / "config.yaml").write_text(json.dumps(settings))  # JSON is YAML
         command = [str(self._programs / "wayback"), "-p", str(self._port), "-b", "127.0.0.1"]
         with (self._work / "log").open("wb") as log:
@@ -52,18 +67,31 @@ class Wayback:
         self._wait_until_open()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._process.terminate()
         self._process.wait(10)
 
     def replay(self, url: str, timestamp: str = "") -> Replayed:
-        """What it shows for a URL nearest to a time of 14 digits, or the newest, without rewriting."""
+        """What it shows for a URL nearest to a time of 14 digits, or the newest, without
+        rewriting.
+        """
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=20)
         try:
-            connection.request("GET", f"/crawl/{timestamp}id_/{url}", headers={"Accept-Encoding": "gzip, br, zstd, deflate"})
+            connection.request(
+                "GET",
+                f"/crawl/{timestamp}id_/{url}",
+                headers={"Accept-Encoding": "gzip, br, zstd, deflate"},
+            )
             answer = connection.getresponse()
             return Replayed(answer.status, answer.read())
-        except http.client.IncompleteRead as cut:  # of a body that was cut, under the header block that announced a whole one
+        except (
+            http.client.IncompleteRead
+        ) as cut:  # of a body that was cut, under the header block that announced a whole one
             return Replayed(answer.status, cut.partial)
         finally:
             connection.close()

@@ -1,4 +1,6 @@
-"""Hosts of one address take only a share of the workbench; the others wait in the line of the address."""
+"""Hosts of one address take only a share of the workbench; the others wait in the line of the
+address.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,14 @@ def shop(number: int) -> str:
     return f"shop{number}.example"
 
 
-def discover(partition: Partition, hosts: Iterable[str], pages: int = 1, importance: float = 0.5) -> None:
-    batch = [found(f"http://{host}/{page}", importance=importance) for host in hosts for page in range(pages)]
+def discover(
+    partition: Partition, hosts: Iterable[str], pages: int = 1, importance: float = 0.5
+) -> None:
+    batch = [
+        found(f"http://{host}/{page}", importance=importance)
+        for host in hosts
+        for page in range(pages)
+    ]
     partition.discover(batch, START)
 
 
@@ -111,11 +119,17 @@ def test_all_hosts_of_the_line_have_their_turn_in_order() -> None:
     assert sorted(asked) == sorted([*hosts, *hosts])
     commit(store, partition)
     assert rows(store) == [] and store.get(b"w" + SHARED.encode()) is None
-    assert all(visit.record.state is HostState.EXHAUSTED for host in hosts if (visit := partition.visits.find(hash8(host))))
+    assert all(
+        visit.record.state is HostState.EXHAUSTED
+        for host in hosts
+        if (visit := partition.visits.find(hash8(host)))
+    )
 
 
 def test_a_full_workbench_is_not_kept_by_the_lines() -> None:
-    """Shared addresses fill the workbench with their shares, and hosts wait in their lines: one of its own has its turn all the same."""
+    """Shared addresses fill the workbench with their shares, and hosts wait in their lines: one
+    of its own has its turn all the same.
+    """
     partition = open_partition(MemoryKeyValue(), limit=100_000)
     for at in range(4):
         hosts = [f"blog{number}-{at}.example" for number in range(20)]
@@ -178,7 +192,9 @@ def test_a_host_in_a_line_moves_up_for_a_better_url_and_stays_in_the_line() -> N
 
 def test_partitions_of_an_address_take_turns() -> None:
     stores = [MemoryKeyValue(), MemoryKeyValue()]
-    partitions = [open_partition(store, limit=1000, number=number) for number, store in enumerate(stores)]
+    partitions = [
+        open_partition(store, limit=1000, number=number) for number, store in enumerate(stores)
+    ]
     for partition in partitions:
         hosts = [f"shop{number}.p{partition.number}.example" for number in range(20)]
         discover(partition, hosts)
@@ -198,4 +214,7 @@ def test_an_address_gets_as_many_hosts_as_it_may_be_asked_in_the_longest_delay()
     assert hosts_of_address(PolitenessSection(jitter=0.0)) == 30 / 0.2 + 4
     assert hosts_of_address(PolitenessSection(address_delay_s=0.0)) == float("inf")
     for capacity, most in ((20_000, MOST), (16, MOST), (1, MOST)):
-        assert frontier_of([open_partition(MemoryKeyValue())], capacity).workbench.most_of_address == most
+        assert (
+            frontier_of([open_partition(MemoryKeyValue())], capacity).workbench.most_of_address
+            == most
+        )

@@ -45,8 +45,17 @@ for line in sys.stdin:
 """
 
     def __init__(self, path: Path, section: PolitenessSection) -> None:
-        command = [sys.executable, "-c", self.PROGRAM, str(path), str(section.address_delay_s), str(section.address_slots)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        command = [
+            sys.executable,
+            "-c",
+            self.PROGRAM,
+            str(path),
+            str(section.address_delay_s),
+            str(section.address_slots),
+        ]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         assert self._answer() == "open"
 
     def take(self, address: str, now: float) -> float:
@@ -85,7 +94,8 @@ def test_starts_to_one_address_are_a_delay_apart(place: Path | None) -> None:
     assert table.take("192.0.2.1", 100.0) == 0
     assert table.take("192.0.2.1", 100.2) == pytest.approx(0.3)
     table.release("192.0.2.1", 100.3)
-    assert table.take("192.0.2.1", 100.4) == pytest.approx(0.1)  # a delay between starts, whatever ended
+    # a delay between starts, whatever ended
+    assert table.take("192.0.2.1", 100.4) == pytest.approx(0.1)
     assert table.take("192.0.2.1", 100.5) == 0
     table.close()
 
@@ -169,7 +179,9 @@ def test_processes_share_delay_and_slots(tmp_path: Path, other: Other) -> None:
     table.close()
 
 
-def test_the_slots_of_a_killed_process_come_back_and_its_delay_stays(tmp_path: Path, other: Other) -> None:
+def test_the_slots_of_a_killed_process_come_back_and_its_delay_stays(
+    tmp_path: Path, other: Other
+) -> None:
     table = AddressTable(tmp_path / "addresses", SECTION, 1024)
     assert [other.take("192.0.2.1", 100.0), other.take("192.0.2.1", 100.5)] == [0, 0]
     assert table.take("192.0.2.1", 101.0) > 0
@@ -214,7 +226,8 @@ def test_a_full_bucket_shares_one_entry_instead_of_failing(place: Path | None) -
     table = AddressTable(place, SECTION, 8)  # one bucket
     addresses = [f"192.0.2.{n}" for n in range(10)]
     assert [table.take(address, 100.0) > 0 for address in addresses] == [False] * 9 + [True]
-    # The first eight are idle soon, but the ninth's memory is in the shared entry, so the tenth goes on sharing it.
+    # The first eight are idle soon, but the ninth's memory is in the shared entry, so the tenth
+    # goes on sharing it.
     for address in addresses[:8]:
         table.release(address, 100.1)
     assert table.take(addresses[9], 100.5) == 0
@@ -236,7 +249,9 @@ def test_other_settings_are_refused_while_the_file_is_open(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("damage", ["other layout", "garbage", "cut short"])
-def test_a_file_that_cannot_be_read_makes_all_addresses_wait_one_delay(tmp_path: Path, damage: str) -> None:
+def test_a_file_that_cannot_be_read_makes_all_addresses_wait_one_delay(
+    tmp_path: Path, damage: str
+) -> None:
     path = tmp_path / "addresses"
     table = AddressTable(path, SECTION)
     table.take("192.0.2.1", 100.0)
@@ -299,14 +314,21 @@ for turn in range(100_000):
 """
 
 
-def test_processes_that_hammer_the_table_and_are_killed_never_press_an_address(tmp_path: Path) -> None:
+def test_processes_that_hammer_the_table_and_are_killed_never_press_an_address(
+    tmp_path: Path,
+) -> None:
     def start(name: str) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen([sys.executable, "-c", HAMMER, str(tmp_path), name], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        process = subprocess.Popen(
+            [sys.executable, "-c", HAMMER, str(tmp_path), name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
         assert process.stdout is not None
         assert process.stdout.readline() == b"open\n"
         return process
 
-    # Starting an interpreter takes about a tenth of a second, so each victim dies in the middle of its work.
+    # Starting an interpreter takes about a tenth of a second, so each victim dies in the middle of
+    # its work.
     steady = [start("steady-1"), start("steady-2")]
     for number in range(4):
         victim = start(f"victim-{number}")
@@ -328,10 +350,13 @@ def test_processes_that_hammer_the_table_and_are_killed_never_press_an_address(t
     for moments in starts.values():
         moments.sort()
         assert len(moments) > 5
-        # A process may be held up between reading the clock and taking the lock, and another with a newer reading drops the entry as idle
-        # meanwhile: the log then has a start some microseconds before it was. A lost delay would be a gap near zero.
+        # A process may be held up between reading the clock and taking the lock, and another with a
+        # newer reading drops the entry as idle meanwhile: the log then has a start some
+        # microseconds before it was. A lost delay would be a gap near zero.
         assert min(later - earlier for earlier, later in pairwise(moments)) >= 0.005
-    table = AddressTable(tmp_path / "addresses", PolitenessSection(address_delay_s=0, address_slots=2), 1024)
+    table = AddressTable(
+        tmp_path / "addresses", PolitenessSection(address_delay_s=0, address_slots=2), 1024
+    )
     assert [table.take("192.0.2.0", 1e9), table.take("192.0.2.0", 1e9)] == [0, 0]
     table.close()
 

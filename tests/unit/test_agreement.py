@@ -18,7 +18,15 @@ def told(source: ParcelNumbers, destination: ParcelNumbers) -> list[str]:
 
 @pytest.mark.parametrize(
     ("made", "waiting", "taken"),
-    [(0, (), 0), (3, (), 3), (3, (3,), 2), (3, (3,), 3), (3, (2, 3), 3), (3, (1, 2, 3), 0), (3, (1, 2, 3), 3)],
+    [
+        (0, (), 0),
+        (3, (), 3),
+        (3, (3,), 2),
+        (3, (3,), 3),
+        (3, (2, 3), 3),
+        (3, (1, 2, 3), 0),
+        (3, (1, 2, 3), 3),
+    ],
 )
 def test_what_crashes_leave_agrees(made: int, waiting: tuple[int, ...], taken: int) -> None:
     assert told(ParcelNumbers({2: made}, {2: set(waiting)}), ParcelNumbers(taken={1: taken})) == []
@@ -27,12 +35,45 @@ def test_what_crashes_leave_agrees(made: int, waiting: tuple[int, ...], taken: i
 @pytest.mark.parametrize(
     ("made", "waiting", "taken", "what"),
     [
-        (3, (), 4, "3 made, 3 acknowledged, 4 taken): partition 1 lost the commits that made parcel 4"),
-        (3, (2, 3), 4, "3 made, 1 acknowledged, 4 taken): partition 1 lost the commits that made parcel 4"),
-        (3, (), 1, "3 made, 3 acknowledged, 1 taken): partition 2 lost the commits that took parcels 2 to 3"),
-        (5, (4, 5), 2, "5 made, 3 acknowledged, 2 taken): partition 2 lost the commits that took parcel 3"),
-        (5, (3, 5), 2, "5 made, 2 acknowledged, 2 taken): partition 1 lost parcels that nobody has taken"),
-        (5, (3, 4), 2, "5 made, 2 acknowledged, 2 taken): partition 1 lost parcels that nobody has taken"),
+        (
+            3,
+            (),
+            4,
+            "3 made, 3 acknowledged, 4 taken): partition 1 lost the commits that made parcel 4",
+        ),
+        (
+            3,
+            (2, 3),
+            4,
+            "3 made, 1 acknowledged, 4 taken): partition 1 lost the commits that made parcel 4",
+        ),
+        (
+            3,
+            (),
+            1,
+            (
+                "3 made, 3 acknowledged, 1 taken): partition 2 lost the commits that took parcels 2"
+                " to 3"
+            ),
+        ),
+        (
+            5,
+            (4, 5),
+            2,
+            "5 made, 3 acknowledged, 2 taken): partition 2 lost the commits that took parcel 3",
+        ),
+        (
+            5,
+            (3, 5),
+            2,
+            "5 made, 2 acknowledged, 2 taken): partition 1 lost parcels that nobody has taken",
+        ),
+        (
+            5,
+            (3, 4),
+            2,
+            "5 made, 2 acknowledged, 2 taken): partition 1 lost parcels that nobody has taken",
+        ),
     ],
 )
 def test_numbers_that_no_crash_leaves_are_told_with_the_partition_that_lost_them(
@@ -47,7 +88,12 @@ def test_a_source_that_lost_everything_is_told_by_those_who_took() -> None:
     assert "(0 made, 0 acknowledged, 7 taken)" in text
 
 
-@given(st.lists(st.sampled_from(["make", "commit source", "take", "commit target", "acknowledge"]), max_size=40))
+@given(
+    st.lists(
+        st.sampled_from(["make", "commit source", "take", "commit target", "acknowledge"]),
+        max_size=40,
+    )
+)
 def test_no_order_of_commits_makes_two_tables_disagree(steps: list[str]) -> None:
     stores = {1: MemoryKeyValue(), 2: MemoryKeyValue()}
     tables = {number: Overlay(store) for number, store in stores.items()}
@@ -64,7 +110,9 @@ def test_no_order_of_commits_makes_two_tables_disagree(steps: list[str]) -> None
                 inbox.accept(1, parcel.sequence)
             if step == "acknowledge" and inbox.is_committed(1, parcel.sequence):
                 outbox.acknowledged(2, parcel.sequence)
-        assert list(disagreements({number: numbers(store) for number, store in stores.items()})) == []
+        assert (
+            list(disagreements({number: numbers(store) for number, store in stores.items()})) == []
+        )
 
 
 def numbers(store: MemoryKeyValue) -> ParcelNumbers:

@@ -29,13 +29,27 @@ from lycosa.reasons import Reason
 class Writer:
     """An attempt log with a clock: monotonic time ``now``, wall time a thousand seconds ahead."""
 
-    def __init__(self, folder: Path, worker: int = 0, now: float = 0.0, boot: str = "boot-a", session: int = 0, **keeping: int) -> None:
-        self.log = AttemptLog(folder, worker, now + 1000, now, session=session, boot=boot, keeping=Keeping(**keeping))
+    def __init__(
+        self,
+        folder: Path,
+        worker: int = 0,
+        now: float = 0.0,
+        boot: str = "boot-a",
+        session: int = 0,
+        **keeping: int,
+    ) -> None:
+        self.log = AttemptLog(
+            folder, worker, now + 1000, now, session=session, boot=boot, keeping=Keeping(**keeping)
+        )
         self.now = now
 
-    def begin(self, at: float, host: str = "a.test", url: str = "", address: str = "192.0.2.1") -> int:
+    def begin(
+        self, at: float, host: str = "a.test", url: str = "", address: str = "192.0.2.1"
+    ) -> int:
         self.now = at
-        return self.log.begin(host, address, url or f"http://{host}/{at:g}", FetchKind.PAGE, at, at + 1000)
+        return self.log.begin(
+            host, address, url or f"http://{host}/{at:g}", FetchKind.PAGE, at, at + 1000
+        )
 
     def end(self, attempt: int, at: float, delay_s: float = 1.0) -> None:
         self.now = at
@@ -50,7 +64,9 @@ class Writer:
 
 def test_an_attempt_comes_back_as_it_was(tmp_path: Path) -> None:
     log = AttemptLog(tmp_path, 3, 1.7e9, 12.0, boot="b")
-    number = log.begin("a.test", "2001:db8::1", "http://a.test/x?y=1", FetchKind.ROBOTS, 12.5, 1.7e9 + 0.5)
+    number = log.begin(
+        "a.test", "2001:db8::1", "http://a.test/x?y=1", FetchKind.ROBOTS, 12.5, 1.7e9 + 0.5
+    )
     log.end(number, Reason.HTTP_SERVER_ERROR, 503, 0.25, 12.75, 1.7e9 + 0.75, 30.0)
     log.close(1.7e9 + 1, 13.0)
     assert list(read_attempts(tmp_path)) == [
@@ -109,7 +125,10 @@ def test_what_was_in_flight_at_a_crash_is_found_and_only_of_the_last_run(tmp_pat
     second.begin(13, url="http://a.test/new")
     other = Writer(tmp_path, worker=1, now=10)
     other.begin(14, url="http://b.test/other")
-    assert [attempt.url for attempt in unfinished(tmp_path)] == ["http://a.test/new", "http://b.test/other"]
+    assert [attempt.url for attempt in unfinished(tmp_path)] == [
+        "http://a.test/new",
+        "http://b.test/other",
+    ]
     assert not any(attempt.is_finished for attempt in unfinished(tmp_path))
 
 
@@ -135,7 +154,10 @@ def test_after_a_crash_what_was_being_stored_is_in_question_too(tmp_path: Path) 
     writer.fetch(12, 13, url="http://a.test/stored")
     writer.begin(14, url="http://a.test/open")
     found = crashed_attempts(tmp_path, {0: "http://a.test/stored", 1: "http://a.test/old"})
-    assert [(attempt.url, attempt.started) for attempt in found] == [("http://a.test/open", 14.0), ("http://a.test/stored", 12.0)]
+    assert [(attempt.url, attempt.started) for attempt in found] == [
+        ("http://a.test/open", 14.0),
+        ("http://a.test/stored", 12.0),
+    ]
 
 
 def test_after_an_end_on_purpose_nothing_is_in_question(tmp_path: Path) -> None:
@@ -163,7 +185,10 @@ def test_a_torn_last_line_is_skipped_and_told(tmp_path: Path, torn: int) -> None
     (path,) = tmp_path.iterdir()
     path.write_bytes(path.read_bytes()[:-torn])
     damage: list[tuple[Path, int]] = []
-    assert [attempt.started for attempt in read_attempts(tmp_path, lambda where, line: damage.append((where, line)))] == [1.0]
+    assert [
+        attempt.started
+        for attempt in read_attempts(tmp_path, lambda where, line: damage.append((where, line)))
+    ] == [1.0]
     assert damage == [(path, 4)]
     Writer(tmp_path, now=10).fetch(11, 12)
     assert [attempt.started for attempt in read_attempts(tmp_path)] == [1.0, 11.0]
@@ -171,7 +196,9 @@ def test_a_torn_last_line_is_skipped_and_told(tmp_path: Path, torn: int) -> None
 
 @settings(deadline=None, max_examples=50)
 @given(st.binary(max_size=200), st.integers(0, 300))
-def test_nothing_in_a_file_stops_the_start(tmp_path_factory: pytest.TempPathFactory, rubbish: bytes, at: int) -> None:
+def test_nothing_in_a_file_stops_the_start(
+    tmp_path_factory: pytest.TempPathFactory, rubbish: bytes, at: int
+) -> None:
     folder = tmp_path_factory.mktemp("log")
     writer = Writer(folder)
     writer.fetch(1, 2)
@@ -197,7 +224,10 @@ def test_rotation_goes_on_in_a_new_file_and_pairs_lines_across_files(tmp_path: P
     before = list(read_attempts(tmp_path))
     work()
     work()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["attempts-w000-000001.log.zst", "attempts-w000-000002.log"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "attempts-w000-000001.log.zst",
+        "attempts-w000-000002.log",
+    ]
     assert list(read_attempts(tmp_path)) == before
     assert [attempt.host for attempt in before][-1] == "b.test"
     assert all(attempt.is_finished for attempt in before)
@@ -209,7 +239,11 @@ def test_the_oldest_files_go_when_there_are_too_many(tmp_path: Path) -> None:
     for round_ in range(5):
         writer.fetch(round_ * 10, round_ * 10 + 1)
         writer.log.rotate(round_ * 10 + 1002, round_ * 10 + 2)()
-    assert [path.name[14:20] for path in sorted(tmp_path.iterdir())] == ["000004", "000005", "000006"]
+    assert [path.name[14:20] for path in sorted(tmp_path.iterdir())] == [
+        "000004",
+        "000005",
+        "000006",
+    ]
     assert [attempt.started for attempt in read_attempts(tmp_path)] == [30.0, 40.0]
 
 
@@ -227,7 +261,9 @@ def test_a_crash_between_compressing_and_deleting_leaves_one_file(tmp_path: Path
     assert len(list(read_attempts(tmp_path))) == 1
 
 
-def test_last_contacts_tell_end_or_start_of_each_host_across_workers_and_files(tmp_path: Path) -> None:
+def test_last_contacts_tell_end_or_start_of_each_host_across_workers_and_files(
+    tmp_path: Path,
+) -> None:
     writer = Writer(tmp_path)
     writer.fetch(1, 2, "old.test")
     writer.log.rotate(1003, 3)()
@@ -236,7 +272,10 @@ def test_last_contacts_tell_end_or_start_of_each_host_across_workers_and_files(t
     writer.begin(8, "b.test")
     Writer(tmp_path, worker=1, now=8).fetch(9, 10, "a.test")
     contacts = last_contacts(tmp_path, Since(1003.5))
-    assert {host: (contact.wall, contact.is_unfinished, contact.delay_s) for host, contact in contacts.items()} == {
+    assert {
+        host: (contact.wall, contact.is_unfinished, contact.delay_s)
+        for host, contact in contacts.items()
+    } == {
         "a.test": (1010.0, False, 1.0),
         "b.test": (1008.0, True, 0.0),
     }
@@ -258,7 +297,8 @@ def _write(log: AttemptLog, host: str, at: float, wall: float, delay_s: float = 
 
 def test_contacts_are_recent_by_the_clock_that_nobody_sets(tmp_path: Path) -> None:
     _write(AttemptLog(tmp_path, 0, 1000.0, 10.0, boot="a"), "a.test", 20.0, 1010.0, 5.0)
-    _write(AttemptLog(tmp_path, 0, 4600.0, 22.0, boot="a"), "b.test", 23.0, 4601.0)  # the wall clock was set forward by an hour
+    # the wall clock was set forward by an hour
+    _write(AttemptLog(tmp_path, 0, 4600.0, 22.0, boot="a"), "b.test", 23.0, 4601.0)
     assert set(last_contacts(tmp_path, Since(4500.0))) == {"b.test"}
     found = last_contacts(tmp_path, Since(4500.0, 15.0, "a"))
     assert found["a.test"].delay_s == 5.0 and set(found) == {"a.test", "b.test"}
@@ -267,7 +307,8 @@ def test_contacts_are_recent_by_the_clock_that_nobody_sets(tmp_path: Path) -> No
 
 def test_the_later_of_two_contacts_is_told_by_the_clock_that_nobody_sets(tmp_path: Path) -> None:
     _write(AttemptLog(tmp_path, 0, 5000.0, 10.0, boot="a"), "a.test", 10.0, 5000.0)
-    _write(AttemptLog(tmp_path, 1, 1500.0, 110.0, boot="a"), "a.test", 110.0, 1500.0, 7.0)  # set back, and another worker has the host
+    # set back, and another worker has the host
+    _write(AttemptLog(tmp_path, 1, 1500.0, 110.0, boot="a"), "a.test", 110.0, 1500.0, 7.0)
     assert last_contacts(tmp_path, Since(0.0))["a.test"].delay_s == 7.0
     assert [attempt.started for attempt in read_attempts(tmp_path)] == [10.0, 110.0]
 
@@ -280,20 +321,44 @@ def test_boots_of_the_last_runs_tell_a_power_loss(tmp_path: Path) -> None:
     assert boot_id() == boot_id()
 
 
-def test_gaps_use_the_monotonic_clock_within_a_boot_and_the_wall_clock_across(tmp_path: Path) -> None:
+def test_gaps_use_the_monotonic_clock_within_a_boot_and_the_wall_clock_across(
+    tmp_path: Path,
+) -> None:
     log = AttemptLog(tmp_path, 0, 1000.0, 50.0, boot="a")
-    log.end(log.begin("h", "x", "u", FetchKind.PAGE, 50.0, 1000.0), Reason.NONE, 200, 1, 51.0, 2000.0, 1.0)  # the wall clock was set
-    log.end(log.begin("h", "x", "u", FetchKind.PAGE, 52.5, 2001.5), Reason.NONE, 200, 1, 53.0, 2002.0, 1.0)
+    # the wall clock was set
+    log.end(
+        log.begin("h", "x", "u", FetchKind.PAGE, 50.0, 1000.0),
+        Reason.NONE,
+        200,
+        1,
+        51.0,
+        2000.0,
+        1.0,
+    )
+    log.end(
+        log.begin("h", "x", "u", FetchKind.PAGE, 52.5, 2001.5),
+        Reason.NONE,
+        200,
+        1,
+        53.0,
+        2002.0,
+        1.0,
+    )
     log.close(2002.0, 53.0)
     log = AttemptLog(tmp_path, 0, 2100.0, 3.0, boot="b")
-    log.end(log.begin("h", "x", "u", FetchKind.PAGE, 4.0, 2101.0), Reason.NONE, 200, 1, 5.0, 2102.0, 1.0)
+    log.end(
+        log.begin("h", "x", "u", FetchKind.PAGE, 4.0, 2101.0), Reason.NONE, 200, 1, 5.0, 2102.0, 1.0
+    )
     log.close(2103.0, 6.0)
     assert [round(gap.gap_s, 6) for gap in gaps(read_attempts(tmp_path))] == [1.5, 99.0]
 
 
-def test_an_attempt_without_an_end_was_over_when_the_crawl_began_anew_without_its_worker(tmp_path: Path) -> None:
+def test_an_attempt_without_an_end_was_over_when_the_crawl_began_anew_without_its_worker(
+    tmp_path: Path,
+) -> None:
     Writer(tmp_path, worker=0, now=10, session=1)
-    Writer(tmp_path, worker=1, now=10, session=1).begin(12)  # then all are killed, and one worker goes on
+    # then all are killed, and one worker goes on
+    Writer(tmp_path, worker=1, now=10, session=1).begin(12)
     Writer(tmp_path, worker=0, now=30, session=2).fetch(40, 41)
     Writer(tmp_path, worker=0, now=50, session=3)
     Writer(tmp_path, worker=1, now=50, session=3).fetch(60, 61)
@@ -302,7 +367,9 @@ def test_an_attempt_without_an_end_was_over_when_the_crawl_began_anew_without_it
     assert [gap.gap_s for gap in gaps(found)] == [10, 19]
 
 
-def test_an_attempt_without_an_end_may_go_on_until_its_own_worker_is_started_again(tmp_path: Path) -> None:
+def test_an_attempt_without_an_end_may_go_on_until_its_own_worker_is_started_again(
+    tmp_path: Path,
+) -> None:
     Writer(tmp_path, worker=0, now=10, session=1)
     Writer(tmp_path, worker=1, now=10, session=1).begin(12)
     Writer(tmp_path, worker=0, now=30, session=1)  # the other one died
@@ -326,5 +393,8 @@ def test_address_use_counts_starts_and_concurrency_over_all_hosts(tmp_path: Path
     writer.fetch(2, 4, "d.test")
     other.end(second, 5)
     writer.end(third, 6)
-    uses = {use.address: (use.requests, round(use.least_gap_s, 6), use.most_at_once) for use in address_use(read_attempts(tmp_path))}
+    uses = {
+        use.address: (use.requests, round(use.least_gap_s, 6), use.most_at_once)
+        for use in address_use(read_attempts(tmp_path))
+    }
     assert uses == {"192.0.2.1": (3, 0.5, 2), "192.0.2.9": (1, float("inf"), 1)}

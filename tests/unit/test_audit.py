@@ -23,7 +23,17 @@ from lycosa.inspect.audit.report import Check, Report
 from lycosa.inspect.audit.run import AuditOptions, audit
 from lycosa.inspect.audit.segments import segments
 from lycosa.inspect.reader import UrlEntry, read_folder
-from lycosa.kv.records import due_key, due_urls, encode, front_key, host_key, meta_key, prefix_end, row_urls, url_key
+from lycosa.kv.records import (
+    due_key,
+    due_urls,
+    encode,
+    front_key,
+    host_key,
+    meta_key,
+    prefix_end,
+    row_urls,
+    url_key,
+)
 from lycosa.kv.rocks import RocksKeyValue
 from lycosa.model.completed import UrlState
 from lycosa.model.discovered import Discovered, LinkKind
@@ -36,12 +46,27 @@ from lycosa.store.rows import Row
 from lycosa.synthetic import Faults, SyntheticResolver, SyntheticWeb, WebPlan
 
 CONFIG = msgspec.structs.replace(QUICK, scope=ScopeSection(rule=ScopeRule.ANY))
-PLAN = WebPlan(seed=5, hosts=4, pages=14, cross_links=0.2, robots=1.0, robots_variants=("section", "redirect"), duplicates=0.1)
+PLAN = WebPlan(
+    seed=5,
+    hosts=4,
+    pages=14,
+    cross_links=0.2,
+    robots=1.0,
+    robots_variants=("section", "redirect"),
+    duplicates=0.1,
+)
 
 
 def crawled(folder: Path, **how: object) -> Path:
     web = SyntheticWeb(PLAN)
-    crawl_folder(folder, web, [web.seed_url()], CONFIG, resolver=lambda clock: SyntheticResolver(web.hosts, clock), **how)  # type: ignore[arg-type]
+    crawl_folder(
+        folder,
+        web,
+        [web.seed_url()],
+        CONFIG,
+        resolver=lambda clock: SyntheticResolver(web.hosts, clock),
+        **how,
+    )  # type: ignore[arg-type]
     return folder
 
 
@@ -52,7 +77,10 @@ def crawls(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {
         "finished": crawled(base / "finished"),
         "stopped": crawled(base / "stopped", stop_after_s=12.0),
-        "killed": crawled(base / "killed", faults=Faults(random.Random(0), crash_at=6, crash_point="commit:logged")),
+        "killed": crawled(
+            base / "killed",
+            faults=Faults(random.Random(0), crash_at=6, crash_point="commit:logged"),
+        ),
     }
 
 
@@ -92,7 +120,9 @@ def is_linked_page(entry: UrlEntry) -> bool:
 
 
 @pytest.mark.parametrize("name", ["finished", "stopped", "killed"])
-def test_a_crawl_that_was_left_alone_holds_every_promise(crawls: dict[str, Path], name: str) -> None:
+def test_a_crawl_that_was_left_alone_holds_every_promise(
+    crawls: dict[str, Path], name: str
+) -> None:
     report = run(crawls[name])
     assert report.first_breaches() == []
     checked = {check.name: check.checked for check in report.checks}
@@ -106,10 +136,14 @@ def test_a_sample_reads_fewer_records_and_still_counts_everything(crawls: dict[s
     checked = {check.name: check.checked for check in report.checks}
     assert report.is_clean and 0 < report.share < 1
     assert checked["warc"] < checked["once"]
-    assert sum(pace.requests for pace in report.hosts) > 20 and all(pace.margin_s > -2e-6 for pace in report.hosts)
+    assert sum(pace.requests for pace in report.hosts) > 20 and all(
+        pace.margin_s > -2e-6 for pace in report.hosts
+    )
 
 
-def test_what_a_kill_left_beyond_the_last_commit_is_not_looked_at(take: Callable[[str], Path]) -> None:
+def test_what_a_kill_left_beyond_the_last_commit_is_not_looked_at(
+    take: Callable[[str], Path],
+) -> None:
     folder = take("killed")
     opened = sorted(folder.glob("*/*.open"))
     assert {path.parent.name for path in opened} == {"warc", "journal"}
@@ -125,7 +159,7 @@ def test_an_open_file_shorter_than_committed_is_found(take: Callable[[str], Path
     assert "were committed" in breached(folder)["warc"][0]
 
 
-# -- the state ----------------------------------------------------------------------------------------------------
+# -- the state
 
 
 def test_a_lost_record_is_found_from_three_sides(take: Callable[[str], Path]) -> None:
@@ -149,14 +183,20 @@ def test_a_queued_url_that_is_in_no_queue_is_found(take: Callable[[str], Path]) 
     folder = take("stopped")
     entry = one_url(folder, is_queued)
     with read_folder(folder).view(entry.partition) as view:
-        key, row = next((key, row) for key, row in view.scan(b"Q", prefix_end(b"Q")) if entry.url8 in row_urls(row))
+        key, row = next(
+            (key, row)
+            for key, row in view.scan(b"Q", prefix_end(b"Q"))
+            if entry.url8 in row_urls(row)
+        )
     write(folder, entry.partition, [(key, row.replace(entry.url8, b"") or None)])
     found = breached(folder)
     assert set(found) == {"queues", "hosts"}
     assert entry.url8.hex() in found["queues"][0]
 
 
-def test_a_queue_entry_of_a_fetched_url_and_one_outside_its_lane_are_found(take: Callable[[str], Path]) -> None:
+def test_a_queue_entry_of_a_fetched_url_and_one_outside_its_lane_are_found(
+    take: Callable[[str], Path],
+) -> None:
     folder = take("stopped")
     entry = one_url(folder, is_linked_page)
     key = b"Q" + entry.host8 + bytes([0]) + (99_999).to_bytes(6, "big")
@@ -175,7 +215,9 @@ def test_a_refetch_that_nobody_would_remember_is_found(take: Callable[[str], Pat
     urls.remove(entry.host8 + entry.url8)
     rest = [(due_key(entry.record.due_at, url[:8], url[8:]), b"") for url in urls]
     write(folder, entry.partition, [(key, None), *rest])
-    assert breached(folder) == {"due": [f"{entry.url} is due at {entry.record.due_at} and is not in the schedule"]}
+    assert breached(folder) == {
+        "due": [f"{entry.url} is due at {entry.record.due_at} and is not in the schedule"]
+    }
 
 
 def test_wrong_counts_are_found(take: Callable[[str], Path]) -> None:
@@ -186,7 +228,11 @@ def test_wrong_counts_are_found(take: Callable[[str], Path]) -> None:
     assert visit is not None
     counters.states[UrlState.FETCHED] += 1
     visit.waiting += 1
-    write(folder, entry.partition, [(meta_key("counters"), encode(counters)), (host_key(entry.host8), encode(visit))])
+    write(
+        folder,
+        entry.partition,
+        [(meta_key("counters"), encode(counters)), (host_key(entry.host8), encode(visit))],
+    )
     found = breached(folder)
     assert set(found) == {"counters", "hosts"}
     assert len(found["counters"]) == 2  # the state, and the sum
@@ -203,13 +249,19 @@ def test_a_host_that_waits_in_no_front_queue_is_found(take: Callable[[str], Path
     assert "no front queue" in breached(folder)["hosts"][0]
 
 
-def test_a_hash_without_a_record_and_a_record_without_its_hash_are_found(take: Callable[[str], Path]) -> None:
+def test_a_hash_without_a_record_and_a_record_without_its_hash_are_found(
+    take: Callable[[str], Path],
+) -> None:
     folder = take("finished")
     entry = one_url(folder, is_linked_page)
     path = folder / "state" / f"seen-{entry.partition:05d}"
     seen = SortedSeenUrls(path)
     stamp = seen.stamp
-    hashes = [int.from_bytes(e.url8, "big") for e in read_folder(folder).urls() if e.partition == entry.partition and e.url8 != entry.url8]
+    hashes = [
+        int.from_bytes(e.url8, "big")
+        for e in read_folder(folder).urls()
+        if e.partition == entry.partition and e.url8 != entry.url8
+    ]
     changed: Hashes = np.array([*hashes, 12345], dtype=np.uint64)
     seen.rebuild([changed], stamp)
     seen.close()
@@ -223,26 +275,42 @@ def test_a_record_that_points_beside_its_capture_is_found(take: Callable[[str], 
     folder = take("finished")
     entry = one_url(folder, is_linked_page)
     assert entry.record.history is not None
-    entry.record.history = msgspec.structs.replace(entry.record.history, offset=entry.record.history.offset + 1)
+    entry.record.history = msgspec.structs.replace(
+        entry.record.history, offset=entry.record.history.offset + 1
+    )
     write(folder, entry.partition, [(url_key(entry.host8, entry.url8), encode(entry.record))])
     found = breached(folder)
     assert set(found) == {"captures"}
     assert entry.url in found["captures"][0]
 
 
-# -- beside a running crawl -------------------------------------------------------------------------------------
+# -- beside a running crawl
 
 
-OTHER_PARCELS = [{"contents": [(b"s" * 9, b"x")]}, {"errands": [[1, "http://a.test/"]]}, {"answers": [], "contents": []}]
+OTHER_PARCELS = [
+    {"contents": [(b"s" * 9, b"x")]},
+    {"errands": [[1, "http://a.test/"]]},
+    {"answers": [], "contents": []},
+]
 
 
 @pytest.mark.parametrize("parcel", OTHER_PARCELS)
-def test_parcels_of_any_kind_may_wait_in_an_outbox(take: Callable[[str], Path], parcel: dict[str, object]) -> None:
+def test_parcels_of_any_kind_may_wait_in_an_outbox(
+    take: Callable[[str], Path], parcel: dict[str, object]
+) -> None:
     folder = take("finished")
     entry = one_url(folder, is_linked_page)
     lost = Discovered(entry.url, entry.host8, entry.url8, LinkKind.A, 1)
     row = b"O" + bytes(4) + (1).to_bytes(8)
-    write(folder, 1, [(b"O" + bytes(4), (2).to_bytes(8)), (row, encode(parcel)), (row[:-1] + b"\2", encode([lost]))])
+    write(
+        folder,
+        1,
+        [
+            (b"O" + bytes(4), (2).to_bytes(8)),
+            (row, encode(parcel)),
+            (row[:-1] + b"\2", encode([lost])),
+        ],
+    )
     assert breached(folder) == {}
     write(folder, entry.partition, [(url_key(entry.host8, entry.url8), None)])
     assert "outlinks" not in breached(folder), "it waits for its owner, in the row behind"
@@ -250,9 +318,12 @@ def test_parcels_of_any_kind_may_wait_in_an_outbox(take: Callable[[str], Path], 
     assert entry.url in breached(folder)["outlinks"][0]
 
 
-def test_a_running_crawl_is_judged_by_what_was_committed_when_the_audit_began(take: Callable[[str], Path]) -> None:
-    """A segment that closes while it is audited is found under its new name, up to the length that was read; one that began since is
-    left out."""
+def test_a_running_crawl_is_judged_by_what_was_committed_when_the_audit_began(
+    take: Callable[[str], Path],
+) -> None:
+    """A segment that closes while it is audited is found under its new name, up to the length that
+    was read; one that began since is left out.
+    """
     folder = take("killed")
     lengths, check = read_folder(folder).source.seen.last.lengths, Check("warc", "")
     (before,) = segments(folder, lengths, check, closed=set())
@@ -260,7 +331,9 @@ def test_a_running_crawl_is_judged_by_what_was_committed_when_the_audit_began(ta
     for name, length in lengths.items():
         path = folder / name
         path.write_bytes(path.read_bytes()[:length])
-        shutil.copy(path, path.with_name(path.name.replace("-000001-", "-000002-").removesuffix(".open")))
+        shutil.copy(
+            path, path.with_name(path.name.replace("-000001-", "-000002-").removesuffix(".open"))
+        )
         path.rename(path.with_name(path.name.removesuffix(".open")))
     assert rows and len(list(before.rows())) == rows
     (after,) = segments(folder, lengths, check, closed=set())
@@ -273,7 +346,9 @@ def test_a_running_crawl_is_judged_by_what_was_committed_when_the_audit_began(ta
     assert len(segments(folder, lengths, check)) == 2, "at rest all are looked at"
 
 
-def test_attempts_that_began_after_the_audit_did_are_not_judged(take: Callable[[str], Path]) -> None:
+def test_attempts_that_began_after_the_audit_did_are_not_judged(
+    take: Callable[[str], Path],
+) -> None:
     folder = take("finished")
     edit_attempts(folder, lambda number, fields: lasting(fields, 3_000_000))
     for until, is_found in ((None, True), (0.0, False)):
@@ -282,7 +357,9 @@ def test_attempts_that_began_after_the_audit_did_are_not_judged(take: Callable[[
         assert bool(checks.hosts.breaches) is is_found
 
 
-def test_an_attempt_log_that_is_compressed_or_dropped_meanwhile_is_read_on(take: Callable[[str], Path]) -> None:
+def test_an_attempt_log_that_is_compressed_or_dropped_meanwhile_is_read_on(
+    take: Callable[[str], Path],
+) -> None:
     folder = take("finished")
     (path,) = files_of(folder / "log")[0]
     plain = path.read_bytes()
@@ -294,7 +371,9 @@ def test_an_attempt_log_that_is_compressed_or_dropped_meanwhile_is_read_on(take:
     assert list(_Reader(0, lambda file, line: None).attempts([path])) == []
 
 
-def test_a_damaged_compressed_attempt_log_is_a_breach_and_no_error(take: Callable[[str], Path]) -> None:
+def test_a_damaged_compressed_attempt_log_is_a_breach_and_no_error(
+    take: Callable[[str], Path],
+) -> None:
     folder = take("finished")
     (path,) = files_of(folder / "log")[0]
     packed = zstd.compress(path.read_bytes())
@@ -303,7 +382,7 @@ def test_a_damaged_compressed_attempt_log_is_a_breach_and_no_error(take: Callabl
     assert any("not proven" in text for text in breached(folder)["host pauses"])
 
 
-# -- outputs --------------------------------------------------------------------------------------------------------
+# -- outputs
 
 
 def only(folder: Path, pattern: str) -> Path:
@@ -313,14 +392,28 @@ def only(folder: Path, pattern: str) -> Path:
 
 def rewrite_journal(folder: Path, change: Callable[[Row], Row]) -> None:
     path = only(folder, "journal/*.jsonl.zst")
-    lines = [journal.encode_line(read_header(path)), *(journal.encode_line(change(row)) for row in read_rows(path))]
+    lines = [
+        journal.encode_line(read_header(path)),
+        *(journal.encode_line(change(row)) for row in read_rows(path)),
+    ]
     path.write_bytes(journal.encode_frame(lines))
 
 
 def test_a_changed_body_is_found_by_its_digests(take: Callable[[str], Path]) -> None:
     folder = take("finished")
-    row = next(row for row in read_rows(only(folder, "journal/*.jsonl.zst")) if row.kind is FetchKind.PAGE and row.status == 200)
-    rewrite_journal(folder, lambda each: msgspec.structs.replace(each, digest="sha1:" + "A" * 32) if each.url == row.url else each)
+    row = next(
+        row
+        for row in read_rows(only(folder, "journal/*.jsonl.zst"))
+        if row.kind is FetchKind.PAGE and row.status == 200
+    )
+    rewrite_journal(
+        folder,
+        lambda each: (
+            msgspec.structs.replace(each, digest="sha1:" + "A" * 32)
+            if each.url == row.url
+            else each
+        ),
+    )
     found = breached(folder)
     assert any(row.url in text and "digest" in text for text in found["warc"])
     assert {"cdxj", "pages"} <= set(found)
@@ -339,14 +432,19 @@ def test_a_cut_warc_and_a_cut_journal_are_found(take: Callable[[str], Path]) -> 
     folder = take("finished")
     path = only(folder, "warc/*.warc.gz")
     path.write_bytes(path.read_bytes()[:-100])
-    assert any("its records end at byte" in text or "no record of" in text for text in breached(folder)["warc"])
+    assert any(
+        "its records end at byte" in text or "no record of" in text
+        for text in breached(folder)["warc"]
+    )
     path = only(folder, "journal/*.jsonl.zst")
     path.write_bytes(path.read_bytes()[:-100])
     assert {"warc", "captures", "once"} <= set(breached(folder))
 
 
 @pytest.mark.parametrize("name", ["finished", "stopped"])
-def test_a_missing_commit_log_is_found_and_tables_that_the_log_still_has_are_not_missed(take: Callable[[str], Path], name: str) -> None:
+def test_a_missing_commit_log_is_found_and_tables_that_the_log_still_has_are_not_missed(
+    take: Callable[[str], Path], name: str
+) -> None:
     folder = take(name)
     logs = sorted((folder / "log").glob("commit-*.log"))
     for path in logs:
@@ -367,25 +465,38 @@ def test_a_missing_warc_is_found(take: Callable[[str], Path]) -> None:
 
 def test_a_capture_stored_twice_is_found(take: Callable[[str], Path]) -> None:
     folder = take("finished")
-    for pattern in ("warc/*.warc.gz", "journal/*.jsonl.zst", "cdxj/*", "pages/*", "links/*", "text/*"):
+    for pattern in (
+        "warc/*.warc.gz",
+        "journal/*.jsonl.zst",
+        "cdxj/*",
+        "pages/*",
+        "links/*",
+        "text/*",
+    ):
         path = only(folder, pattern)
         shutil.copy(path, path.with_name(path.name.replace("-w000-000001-", "-w001-000001-")))
     found = breached(folder)["once"]
     assert "and elsewhere" in found[0]
 
 
-def test_a_line_of_the_cdxj_that_is_missing_or_changed_is_found(take: Callable[[str], Path]) -> None:
+def test_a_line_of_the_cdxj_that_is_missing_or_changed_is_found(
+    take: Callable[[str], Path],
+) -> None:
     folder = take("finished")
     path = only(folder, "cdxj/*.cdxj")
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:3] + lines[4:]))
     assert set(breached(folder)) == {"cdxj"}
-    path.write_bytes(b"".join([*lines[:3], lines[3].replace(b'"offset":"', b'"offset":"9'), *lines[4:]]))
+    path.write_bytes(
+        b"".join([*lines[:3], lines[3].replace(b'"offset":"', b'"offset":"9'), *lines[4:]])
+    )
     assert "line 4" in breached(folder)["cdxj"][0]
 
 
 @pytest.mark.parametrize("kind", ["pages", "links"])
-def test_a_row_of_a_table_that_is_missing_too_much_or_changed_is_found(take: Callable[[str], Path], kind: str) -> None:
+def test_a_row_of_a_table_that_is_missing_too_much_or_changed_is_found(
+    take: Callable[[str], Path], kind: str
+) -> None:
     folder = take("finished")
     path = only(folder, f"{kind}/*.parquet")
     table = pq.read_table(path)
@@ -402,7 +513,9 @@ def test_a_row_of_a_table_that_is_missing_too_much_or_changed_is_found(take: Cal
 
 
 @pytest.mark.parametrize(("kind", "last"), [("pages", 3), ("links", 1)])
-def test_a_table_from_before_its_last_columns_were_added_is_no_breach(take: Callable[[str], Path], kind: str, last: int) -> None:
+def test_a_table_from_before_its_last_columns_were_added_is_no_breach(
+    take: Callable[[str], Path], kind: str, last: int
+) -> None:
     folder = take("finished")
     path = only(folder, f"{kind}/*.parquet")
     table = pq.read_table(path)
@@ -417,7 +530,9 @@ def test_a_table_from_before_its_last_columns_were_added_is_no_breach(take: Call
 
 
 @pytest.mark.parametrize("kind", ["pages", "links"])
-def test_a_table_of_another_origin_in_the_place_of_a_segments_own_is_found(take: Callable[[str], Path], kind: str) -> None:
+def test_a_table_of_another_origin_in_the_place_of_a_segments_own_is_found(
+    take: Callable[[str], Path], kind: str
+) -> None:
     folder = take("finished")
     path = only(folder, f"{kind}/*.parquet")
     own = pq.read_table(path)
@@ -436,12 +551,23 @@ def test_a_table_of_another_origin_in_the_place_of_a_segments_own_is_found(take:
     assert "cannot be read" in breached(folder)[kind][0]
 
 
-@pytest.mark.parametrize("name", ["pages/evil.parquet", "links/x.parquet", "cdxj/other.cdxj", "text/x.warc.wet.gz", "pages/notes.txt"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "pages/evil.parquet",
+        "links/x.parquet",
+        "cdxj/other.cdxj",
+        "text/x.warc.wet.gz",
+        "pages/notes.txt",
+    ],
+)
 def test_a_file_that_belongs_to_no_segment_is_found(take: Callable[[str], Path], name: str) -> None:
     folder = take("finished")
     (folder / name).write_bytes(b"")
     kind = name.split("/")[0]
-    assert breached(folder) == {kind: [f"{name} belongs to no segment of this crawl; move it elsewhere"]}
+    assert breached(folder) == {
+        kind: [f"{name} belongs to no segment of this crawl; move it elsewhere"]
+    }
 
 
 def test_a_changed_text_record_is_found(take: Callable[[str], Path]) -> None:
@@ -451,13 +577,17 @@ def test_a_changed_text_record_is_found(take: Callable[[str], Path]) -> None:
     assert "text" in breached(folder)
 
 
-def test_a_robots_decision_that_the_stored_file_does_not_give_is_found(take: Callable[[str], Path]) -> None:
+def test_a_robots_decision_that_the_stored_file_does_not_give_is_found(
+    take: Callable[[str], Path],
+) -> None:
     folder = take("finished")
 
     def claim(row: Row) -> Row:
         if row.robots is None or not row.robots.version:
             return row
-        return msgspec.structs.replace(row, robots=msgspec.structs.replace(row.robots, line=7, rule="Allow: /x"))
+        return msgspec.structs.replace(
+            row, robots=msgspec.structs.replace(row.robots, line=7, rule="Allow: /x")
+        )
 
     rewrite_journal(folder, claim)
     assert "was read as allowed by line 7 (Allow: /x)" in breached(folder)["robots"][0]
@@ -469,19 +599,23 @@ def test_a_robots_file_that_was_not_stored_is_found(take: Callable[[str], Path])
     def unknown(row: Row) -> Row:
         if row.robots is None or not row.robots.version:
             return row
-        return msgspec.structs.replace(row, robots=msgspec.structs.replace(row.robots, version="Z" * 32))
+        return msgspec.structs.replace(
+            row, robots=msgspec.structs.replace(row.robots, version="Z" * 32)
+        )
 
     rewrite_journal(folder, unknown)
     assert "is in no WARC record" in breached(folder)["robots"][0]
 
 
-# -- politeness -----------------------------------------------------------------------------------------------------
+# -- politeness
 
 
 def edit_attempts(folder: Path, change: Callable[[int, list[str]], list[str]]) -> None:
     path = only(folder, "log/attempts-w000-*.log")
     lines = [line.split("\t") for line in path.read_text().splitlines()]
-    path.write_text("".join("\t".join(change(number, line)) + "\n" for number, line in enumerate(lines)))
+    path.write_text(
+        "".join("\t".join(change(number, line)) + "\n" for number, line in enumerate(lines))
+    )
 
 
 def test_a_request_that_came_too_early_is_found(take: Callable[[str], Path]) -> None:
@@ -498,7 +632,10 @@ def test_a_request_that_came_too_early_is_found(take: Callable[[str], Path]) -> 
 
     edit_attempts(folder, hurry)
     found = breached(folder)
-    assert "host pauses" in found and set(found) <= {"host pauses", "addresses"}, "its address may be another host's too"
+    assert "host pauses" in found and set(found) <= {
+        "host pauses",
+        "addresses",
+    }, "its address may be another host's too"
     assert "were due" in found["host pauses"][0]
 
 
@@ -516,7 +653,11 @@ def test_an_address_that_was_pressed_is_found(take: Callable[[str], Path]) -> No
     folder = take("finished")
 
     def press(number: int, fields: list[str]) -> list[str]:
-        return [*fields[:5], "198.18.0.77", *fields[6:]] if fields[0] == "B" else lasting(fields, 9_000_000)
+        return (
+            [*fields[:5], "198.18.0.77", *fields[6:]]
+            if fields[0] == "B"
+            else lasting(fields, 9_000_000)
+        )
 
     edit_attempts(folder, press)
     assert "198.18.0.77" in breached(folder)["addresses"][0]
@@ -530,9 +671,19 @@ def test_lines_that_cannot_be_read_prove_nothing(take: Callable[[str], Path]) ->
 
 def test_second_addresses_after_no_connection_press_nobody() -> None:
     checks = PolitenessChecks(PolitenessSection(), False, lambda what, done, total: None)
-    common = {"worker": 0, "run": "r", "boot": "b", "number": 1, "kind": FetchKind.PAGE, "host": "a.test", "url": "http://a.test/"}
+    common = {
+        "worker": 0,
+        "run": "r",
+        "boot": "b",
+        "number": 1,
+        "kind": FetchKind.PAGE,
+        "host": "a.test",
+        "url": "http://a.test/",
+    }
     times = {"started": 1.0, "started_wall": 1.0, "ended": 2.0, "ended_wall": 2.0}
-    first = Attempt(**common, **times, address="192.0.2.1", outcome=Reason.CONNECT_REFUSED, delay_s=1.0)  # type: ignore[arg-type]
+    first = Attempt(
+        **common, **times, address="192.0.2.1", outcome=Reason.CONNECT_REFUSED, delay_s=1.0
+    )  # type: ignore[arg-type]
     second = Attempt(**common, **times, address="192.0.2.2")  # type: ignore[arg-type]
     checks._judge(Gap("a.test", first, second, 0.001))
     checks._judge(Gap("a.test", second, first, 0.001))

@@ -1,4 +1,6 @@
-"""A host's back queue against an obvious model: nothing lost, nothing twice, first in first out, also over crashes."""
+"""A host's back queue against an obvious model: nothing lost, nothing twice, first in first out,
+also over crashes.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,14 @@ def test_the_best_band_is_emptied_first_and_each_band_in_order() -> None:
     table, queue = Overlay(MemoryKeyValue()), BackQueue(HOST8, {}, 2)
     for number, band in enumerate((2, 0, 1, 0, 2, 0)):
         queue.push(band, url8(number))
-    assert [int.from_bytes(entry.url8, "big") for entry in drained(queue, table)] == [1, 3, 5, 2, 0, 4]
+    assert [int.from_bytes(entry.url8, "big") for entry in drained(queue, table)] == [
+        1,
+        3,
+        5,
+        2,
+        0,
+        4,
+    ]
 
 
 def test_only_the_head_is_in_memory() -> None:
@@ -76,7 +85,9 @@ def test_rows_that_were_read_ahead_are_not_read_again() -> None:
     store.asked = 0
     first = [entry for _ in range(100) if (entry := again.pop(table, BANDS)) is not None]
     assert len(first) == 100 and store.asked == 0
-    assert [entry.url8 for entry in (*first, *drained(again, table))] == [url8(number) for number in range(300)]
+    assert [entry.url8 for entry in (*first, *drained(again, table))] == [
+        url8(number) for number in range(300)
+    ]
 
 
 def test_few_rows_are_not_worth_a_thread() -> None:
@@ -106,7 +117,11 @@ def test_what_was_given_back_comes_first_again_though_later_ones_are_open() -> N
     first, second = queue.pop(table, BANDS), queue.pop(table, BANDS)
     assert first is not None and second is not None
     queue.restore(first)
-    assert [entry.url8 for entry in drained(reopened(queue, table, 4), table)] == [url8(0), url8(1), url8(2)]
+    assert [entry.url8 for entry in drained(reopened(queue, table, 4), table)] == [
+        url8(0),
+        url8(1),
+        url8(2),
+    ]
     assert [entry.url8 for entry in drained(queue, table)] == [url8(0), url8(2)]
 
 
@@ -124,7 +139,10 @@ def test_urls_of_one_commit_share_rows_and_a_row_is_written_with_what_is_left_of
         assert entry is not None
         queue.finish(entry)
     queue.save(table)
-    assert [row_urls(value) for _, value in table.scan(b"Q", b"R")] == [[url8(ROW_URLS + 1)], [url8(99)]]
+    assert [row_urls(value) for _, value in table.scan(b"Q", b"R")] == [
+        [url8(ROW_URLS + 1)],
+        [url8(99)],
+    ]
     assert queue.lanes[0].cursor == 1
 
 
@@ -159,9 +177,12 @@ operations = st.lists(
 
 @given(operations, st.integers(1, 5))
 @settings(deadline=None, max_examples=300)
-def test_no_url_is_lost_or_given_twice_whatever_happens(steps: list[tuple[str, int]], head: int) -> None:
+def test_no_url_is_lost_or_given_twice_whatever_happens(
+    steps: list[tuple[str, int]], head: int
+) -> None:
     table, queue = Overlay(MemoryKeyValue()), BackQueue(HOST8, {}, head)
-    waiting: dict[int, list[int]] = {band: [] for band in range(BANDS)}  # numbers in the order of their places
+    # numbers in the order of their places
+    waiting: dict[int, list[int]] = {band: [] for band in range(BANDS)}
     leased: list[tuple[Entry, int]] = []
     pushed = 0
     for step, argument in steps:

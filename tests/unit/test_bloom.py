@@ -16,7 +16,9 @@ def _random(seed: int, count: int) -> Hashes:
     return np.random.default_rng(seed).integers(0, 1 << 64, count, dtype=np.uint64)
 
 
-@pytest.mark.parametrize(("capacity", "error"), [(1000, 0.01), (50_000, 0.001), (1_000_000, 0.0001)])
+@pytest.mark.parametrize(
+    ("capacity", "error"), [(1000, 0.01), (50_000, 0.001), (1_000_000, 0.0001)]
+)
 def test_bits_and_positions_follow_from_capacity_and_error(capacity: int, error: float) -> None:
     bloom = BloomFilter(capacity, error)
     assert bloom.bits == ceil(-capacity * log(error) / log(2) ** 2)
@@ -30,7 +32,8 @@ def test_a_full_filter_errs_as_often_as_it_was_sized_for(capacity: int, error: f
     bloom.add(_random(1, capacity))
     asked = 200_000
     wrong = int(bloom.has(_random(2, asked)).sum())
-    spread = 4 * sqrt(error * (1 - error) / asked) + 0.05 * error  # four standard deviations, and 5 % for the filter's own chance
+    # four standard deviations, and 5 % for the filter's own chance
+    spread = 4 * sqrt(error * (1 - error) / asked) + 0.05 * error
     assert abs(wrong / asked - error) < spread
     assert abs(bloom.error_rate() - error) < 0.1 * error
     assert abs(bloom.fill() - 0.5) < 0.03  # k is rounded

@@ -33,16 +33,26 @@ def test_no_limit_is_the_default() -> None:
 def test_each_budget_has_its_reason(section: BudgetSection, reason: Reason, value: str) -> None:
     refusal = over_budget(section, USED, USED)
     assert refusal is not None
-    assert (refusal.reason, refusal.rule, refusal.value) == (reason, f"budgets.{section_name(section)}", value)
+    assert (refusal.reason, refusal.rule, refusal.value) == (
+        reason,
+        f"budgets.{section_name(section)}",
+        value,
+    )
 
 
 def section_name(section: BudgetSection) -> str:
     default = BudgetSection()
-    return next(name for name in section.__struct_fields__ if getattr(section, name) != getattr(default, name))
+    return next(
+        name
+        for name in section.__struct_fields__
+        if getattr(section, name) != getattr(default, name)
+    )
 
 
 def test_below_the_limit_fetching_goes_on() -> None:
-    section = BudgetSection(host_pages=101, site_pages=101, host_bytes=5_000_001, site_bytes=5_000_001, host_time_s=61)
+    section = BudgetSection(
+        host_pages=101, site_pages=101, host_bytes=5_000_001, site_bytes=5_000_001, host_time_s=61
+    )
     assert over_budget(section, USED, USED) is None
 
 
@@ -64,7 +74,14 @@ def test_new_urls_are_limited_by_the_pages_that_brought_them() -> None:
 
 def test_parking_doubles_up_to_a_day() -> None:
     section = BudgetSection(park_s=600)
-    assert [park_s(section, times) for times in (0, 1, 2, 7, 8, 10**6)] == [600, 1200, 2400, 76_800, 86_400, 86_400]
+    assert [park_s(section, times) for times in (0, 1, 2, 7, 8, 10**6)] == [
+        600,
+        1200,
+        2400,
+        76_800,
+        86_400,
+        86_400,
+    ]
 
 
 @given(first=st.floats(1, 1e6), times=st.integers(0, 200))
@@ -90,8 +107,12 @@ def test_few_linking_sites_are_counted_exactly_however_often_they_link(names: li
     assert is_exact(record) and linking_sites(record) == len(set(names))
 
 
-def test_many_linking_sites_are_estimated_within_five_percent_by_a_record_that_does_not_grow() -> None:
-    """The standard error is 4.6 %; the root of the mean square over sixty records of four sizes is held to 5.5 %, any one to 15 %."""
+def test_many_linking_sites_are_estimated_within_five_percent_by_a_record_that_does_not_grow() -> (
+    None
+):
+    """The standard error is 4.6 %; the root of the mean square over sixty records of four sizes
+    is held to 5.5 %, any one to 15 %.
+    """
     errors, record = [], b""
     for trial in range(15):
         record, number = b"", 0
@@ -123,21 +144,46 @@ def test_a_site_may_have_more_pages_for_each_other_site_that_links_to_it() -> No
     assert [site_pages_of(section, linked_by(number)) for number in (0, 1, 3)] == [10, 15, 25]
     refusal = over_budget(section, Usage(pages=3), Usage(pages=25), linked_by(3))
     assert refusal is not None and refusal.reason is Reason.SITE_PAGE_BUDGET
-    assert (refusal.rule, refusal.value) == ("budgets.site_pages", "25 of 25 (10 and 5 for each of 3 linking sites)")
+    assert (refusal.rule, refusal.value) == (
+        "budgets.site_pages",
+        "25 of 25 (10 and 5 for each of 3 linking sites)",
+    )
     assert over_budget(section, Usage(pages=3), Usage(pages=25), linked_by(4)) is None
 
 
 def test_what_linking_sites_add_has_a_bound_that_never_takes_anything_away() -> None:
     section = BudgetSection(site_pages=10, pages_per_linking_site=5, site_pages_max=30)
-    assert [site_pages_of(section, linked_by(number)) for number in (0, 3, 4, 50, 500)] == [10, 25, 30, 30, 30]
+    assert [site_pages_of(section, linked_by(number)) for number in (0, 3, 4, 50, 500)] == [
+        10,
+        25,
+        30,
+        30,
+        30,
+    ]
     refusal = over_budget(section, Usage(), Usage(pages=30), linked_by(80))
-    assert refusal is not None and "each of about " in refusal.value and refusal.value.endswith("linking sites, at most 30)")
-    assert site_pages_of(BudgetSection(site_pages=10, pages_per_linking_site=5, site_pages_max=7), linked_by(2)) == 10
+    assert (
+        refusal is not None
+        and "each of about " in refusal.value
+        and refusal.value.endswith("linking sites, at most 30)")
+    )
+    assert (
+        site_pages_of(
+            BudgetSection(site_pages=10, pages_per_linking_site=5, site_pages_max=7), linked_by(2)
+        )
+        == 10
+    )
 
 
 def test_a_site_without_a_limit_stays_without_one() -> None:
-    assert site_pages_of(BudgetSection(pages_per_linking_site=5, site_pages_max=7), linked_by(3)) == 0
-    assert over_budget(BudgetSection(pages_per_linking_site=5), Usage(), Usage(pages=10**9), linked_by(3)) is None
+    assert (
+        site_pages_of(BudgetSection(pages_per_linking_site=5, site_pages_max=7), linked_by(3)) == 0
+    )
+    assert (
+        over_budget(
+            BudgetSection(pages_per_linking_site=5), Usage(), Usage(pages=10**9), linked_by(3)
+        )
+        is None
+    )
 
 
 def test_one_more_host_of_a_site_at_its_bound_waits_and_those_that_have_a_place_go_on() -> None:
@@ -145,8 +191,13 @@ def test_one_more_host_of_a_site_at_its_bound_waits_and_those_that_have_a_place_
     site = Usage(pages=7, hosts=2)
     refusal = over_budget(section, Usage(), site, has_place=False)
     assert refusal is not None
-    assert (refusal.reason, refusal.rule, refusal.value) == (Reason.SITE_HOST_BUDGET, "budgets.site_hosts", "2 of 2")
+    assert (refusal.reason, refusal.rule, refusal.value) == (
+        Reason.SITE_HOST_BUDGET,
+        "budgets.site_hosts",
+        "2 of 2",
+    )
     assert over_budget(section, Usage(), site, has_place=True) is None
     assert over_budget(section, Usage(), Usage(hosts=1), has_place=False) is None
-    assert over_budget(section, Usage(pages=1), site, has_place=False) is None  # it was crawled before the bound was set
+    # it was crawled before the bound was set
+    assert over_budget(section, Usage(pages=1), site, has_place=False) is None
     assert over_budget(BudgetSection(), Usage(), site, has_place=False) is None

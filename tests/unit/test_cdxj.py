@@ -32,7 +32,11 @@ def row(**changes: object) -> Row:
 
 
 def test_a_line_has_key_time_and_a_json_object_of_strings() -> None:
-    key, time, text = line(row(charset="utf-8", language="fr", media_type_detected="text/html")).decode().split(" ", 2)
+    key, time, text = (
+        line(row(charset="utf-8", language="fr", media_type_detected="text/html"))
+        .decode()
+        .split(" ", 2)
+    )
     assert (key, time) == ("org,example)/", "20260921141320")
     assert json.loads(text) == {
         "url": "https://www.example.org/",
@@ -59,7 +63,10 @@ def test_what_the_server_confirmed_has_no_line_of_its_own(tmp_path: Path) -> Non
     for revisit in ("", "server-not-modified", "identical-payload-digest"):
         builder.add(row(revisit=revisit))
     builder.close()
-    assert (tmp_path / "x.cdxj").read_bytes().splitlines(True) == [line(row()), line(row(revisit="identical-payload-digest"))]
+    assert (tmp_path / "x.cdxj").read_bytes().splitlines(True) == [
+        line(row()),
+        line(row(revisit="identical-payload-digest")),
+    ]
 
 
 def test_what_is_unknown_is_left_out() -> None:
@@ -69,7 +76,13 @@ def test_what_is_unknown_is_left_out() -> None:
 
 def test_lines_are_sorted_by_their_bytes(tmp_path: Path) -> None:
     builder = CdxjBuilder(tmp_path / "x")
-    for surt in ("org,example)/z", "com,a)/", "org,example)/%7e", "org,example)/Z", "org,example:81)/"):
+    for surt in (
+        "org,example)/z",
+        "com,a)/",
+        "org,example)/%7e",
+        "org,example)/Z",
+        "org,example:81)/",
+    ):
         builder.add(row(surt=surt))
     builder.add(row(surt="com,a)/", date_us=1_000_000))
     builder.close()
@@ -93,6 +106,9 @@ def test_the_fraction_of_a_second_is_dropped() -> None:
     assert timestamp(1_790_000_000_999_999) == "20260921141320"
 
 
-@pytest.mark.parametrize(("two", "three"), [("de", "deu"), ("zh", "zho"), ("", ""), ("xx", "xx"), ("zu", "zul"), ("aa", "aar")])
+@pytest.mark.parametrize(
+    ("two", "three"),
+    [("de", "deu"), ("zh", "zho"), ("", ""), ("xx", "xx"), ("zu", "zul"), ("aa", "aar")],
+)
 def test_languages_have_three_letters(two: str, three: str) -> None:
     assert three_letter(two) == three

@@ -24,7 +24,9 @@ def out(capsys: pytest.CaptureFixture[str], *args: object) -> str:
 
 
 def test_the_page_of_the_documentation_is_current() -> None:
-    assert PAGE.read_text() == markdown() + "\n", "run `lycosa config --markdown > docs/settings.md`"
+    assert PAGE.read_text() == markdown() + "\n", (
+        "run `lycosa config --markdown > docs/settings.md`"
+    )
 
 
 def test_every_setting_is_shown_with_origin_and_meaning(capsys: pytest.CaptureFixture[str]) -> None:
@@ -35,20 +37,30 @@ def test_every_setting_is_shown_with_origin_and_meaning(capsys: pytest.CaptureFi
 
 
 def test_a_section_or_some_settings_may_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    assert {line.partition(".")[0] for line in out(capsys, "politeness").splitlines()[1:]} == {"politeness"}
+    assert {line.partition(".")[0] for line in out(capsys, "politeness").splitlines()[1:]} == {
+        "politeness"
+    }
     shown = out(capsys, "politeness.delay_s", "workers")
     assert "bound    at least 0s" in shown and "key      workers" in shown
 
 
 def test_json_has_typed_values(capsys: pytest.CaptureFixture[str]) -> None:
-    found = {each["key"]: each for each in json.loads(out(capsys, "--json", "--set", "scope.include=a,b"))}
+    found = {
+        each["key"]: each
+        for each in json.loads(out(capsys, "--json", "--set", "scope.include=a,b"))
+    }
     assert list(found) == list(fields())
     assert found["scope.include"]["value"] == ["a", "b"]
     assert found["scope.rule"]["value"] == "host"
-    assert (found["politeness.delay_s"]["value"], found["politeness.delay_s"]["origin"]) == (1.0, "default")
+    assert (found["politeness.delay_s"]["value"], found["politeness.delay_s"]["origin"]) == (
+        1.0,
+        "default",
+    )
 
 
-def test_what_toml_prints_can_be_read_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_toml_prints_can_be_read_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     pairs = [
         "workers=3",
         "fetch.body_bytes=5MB",
@@ -66,22 +78,35 @@ def test_what_toml_prints_can_be_read_again(tmp_path: Path, capsys: pytest.Captu
     assert len(file.read_text().splitlines()) > 2 * len(fields())
 
 
-def test_a_default_is_commented_out_in_toml(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_default_is_commented_out_in_toml(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     text = out(capsys, "--toml")
     assert not [table for table in tomllib.loads(text).values() if table]
     file = tmp_path / "all.toml"
-    file.write_text("\n".join(line.removeprefix("# ") if " = " in line else line for line in text.splitlines()))
+    file.write_text(
+        "\n".join(line.removeprefix("# ") if " = " in line else line for line in text.splitlines())
+    )
     assert load(file, {}).config == Config()
 
 
-def test_a_file_is_the_origin_with_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_is_the_origin_with_its_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "c.toml"
     file.write_text("\nworkers = 5\n")
     assert f"origin   {file}:2" in out(capsys, "--file", file, "workers")
 
 
-def test_settings_saved_with_a_crawl_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    manifests.create(tmp_path, manifests.Identity(partitions=4, bands=8, canonical={}, canonical_version=1, suffixes=""), "test", 0.0)
+def test_settings_saved_with_a_crawl_are_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifests.create(
+        tmp_path,
+        manifests.Identity(partitions=4, bands=8, canonical={}, canonical_version=1, suffixes=""),
+        "test",
+        0.0,
+    )
     assert "value    1\n" in out(capsys, "--dir", tmp_path, "workers")
     (tmp_path / "settings.json").write_text(json.dumps(to_dict(Config(workers=6))))
     shown = out(capsys, "--dir", tmp_path, "workers")
@@ -100,7 +125,9 @@ def test_settings_saved_with_a_crawl_are_shown(tmp_path: Path, capsys: pytest.Ca
         (["--dir", "/nowhere/at/all"], "is not a crawl"),
     ],
 )
-def test_mistakes_are_told_with_exit_code_2(args: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes_are_told_with_exit_code_2(
+    args: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["config", *args]) == 2
     printed = capsys.readouterr()
     assert (printed.out, said in printed.err) == ("", True)

@@ -1,4 +1,6 @@
-"""What ``lycosa crawl`` makes of its seeds, what it says while it runs and at the end, and that nothing is written for nothing."""
+"""What ``lycosa crawl`` makes of its seeds, what it says while it runs and at the end, and that
+nothing is written for nothing.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,10 @@ def read(tmp_path: Path, text: str) -> list[str]:
     [
         ("\ufeffhttp://a.example/\n", ["http://a.example/"]),
         ("# all of it\n\n  a.example  \n", ["http://a.example"]),
-        ("http://a.example/ # the first\nhttp://b.example/#part\t# and\n", ["http://a.example/", "http://b.example/#part"]),
+        (
+            "http://a.example/ # the first\nhttp://b.example/#part\t# and\n",
+            ["http://a.example/", "http://b.example/#part"],
+        ),
         ("a.example:8080/x\r\n", ["http://a.example:8080/x"]),
     ],
 )
@@ -45,14 +50,20 @@ def test_lines_of_a_file(tmp_path: Path, text: str, seeds: list[str]) -> None:
     assert read(tmp_path, text) == seeds
 
 
-@pytest.mark.parametrize("seed", ["mailto:a@example.org", "tel:5551234", "javascript:alert(1)", "ftp://a.example/"])
+@pytest.mark.parametrize(
+    "seed", ["mailto:a@example.org", "tel:5551234", "javascript:alert(1)", "ftp://a.example/"]
+)
 def test_other_schemes_are_not_made_http(seed: str) -> None:
     assert with_scheme(seed) == seed
 
 
 def test_a_dash_is_standard_input() -> None:
     code = "from lycosa.cli.crawl_seeds import Seeds; print(*Seeds(('c.example', '-')))"
-    done = subprocess.run([sys.executable, "-c", code], input=b"\xef\xbb\xbfa.example\nb.example\n", capture_output=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input=b"\xef\xbb\xbfa.example\nb.example\n",
+        capture_output=True,
+    )
     assert done.stdout == b"http://c.example http://a.example http://b.example\n"
 
 
@@ -70,13 +81,24 @@ def test_a_file_given_as_a_seed_is_told(tmp_path: Path) -> None:
 def test_a_refused_seed_is_told_at_once_with_its_line_and_shortened(tmp_path: Path) -> None:
     told: list[str] = []
     path = tmp_path / "seeds.txt"
-    path.write_text("\n".join(["http://good.example/", "http://bad.example/" + "x" * 500, *[f"bad{n}" for n in range(20)], "http://good/"]))
+    path.write_text(
+        "\n".join(
+            [
+                "http://good.example/",
+                "http://bad.example/" + "x" * 500,
+                *[f"bad{n}" for n in range(20)],
+                "http://good/",
+            ]
+        )
+    )
     seeds = Seeds(("bad!",), str(path))
     seeds.judge = lambda seed: "is bad" if "bad" in seed else ""
     seeds.tell = told.append
     assert seeds.has_usable() and told == ["seed refused: http://bad!: is bad"]
     assert list(seeds) == ["http://good.example/", "http://good/"]
-    assert told[1].startswith(f"{path}:2: seed refused: http://bad.example/xxx") and told[1].endswith("xxx: is bad")
+    assert told[1].startswith(f"{path}:2: seed refused: http://bad.example/xxx") and told[
+        1
+    ].endswith("xxx: is bad")
     assert len(told[1].removeprefix(f"{path}:2: seed refused: ").removesuffix(": is bad")) == 100
     assert (len(told), told[-1], len(seeds.refused)) == (11, "and 12 more seeds refused", 22)
 
@@ -89,7 +111,11 @@ def test_the_folder_is_named_after_the_first_host() -> None:
 
 
 def test_long_texts_lose_their_middle() -> None:
-    assert (shortened("a" * 100), len(shortened("a" * 101)), shortened("abcdef" * 40, 7)) == ("a" * 100, 100, "abcd…ef")
+    assert (shortened("a" * 100), len(shortened("a" * 101)), shortened("abcdef" * 40, 7)) == (
+        "a" * 100,
+        100,
+        "abcd…ef",
+    )
 
 
 # Nothing is written for nothing
@@ -100,7 +126,10 @@ def test_long_texts_lose_their_middle() -> None:
     [
         (["http://a.example/", "--contact", "f\xfcr mich"], "--contact: agent.contact: "),
         (["http://a.example/", "--contact", "a\nb"], "--contact: agent.contact: "),
-        (["http://a.example/", "--allow-address", "10.1.2.3/8"], "write 10.0.0.0/8 for the whole range"),
+        (
+            ["http://a.example/", "--allow-address", "10.1.2.3/8"],
+            "write 10.0.0.0/8 for the whole range",
+        ),
         (["http://a.example/", "--allow-address", "home"], "is not an address range"),
         (["http://a.example/", "--resolve", "a.example=b.example"], "is not NAME=ADDRESS"),
         (["http://a.example/", "--set", "fetch.ca_file=/none.pem"], "there is no file /none.pem"),
@@ -121,14 +150,21 @@ def test_what_cannot_be_crawled_leaves_no_folder(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_somebody_elses_folder_is_told_before_missing_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_somebody_elses_folder_is_told_before_missing_seeds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "letter.txt").touch()
     assert main(["crawl", "--dir", str(tmp_path)]) == ExitCode.USAGE
     assert "is not empty and not a crawl" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", [["status", "{}"], ["sql", "{}", "SELECT 1"], ["explain", "{}", "http://a/"], ["audit", "{}"]])
-def test_a_file_given_as_a_folder_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str]) -> None:
+@pytest.mark.parametrize(
+    "command",
+    [["status", "{}"], ["sql", "{}", "SELECT 1"], ["explain", "{}", "http://a/"], ["audit", "{}"]],
+)
+def test_a_file_given_as_a_folder_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
     path = tmp_path / "x.csv"
     path.touch()
     assert main([part.format(path) for part in command]) == ExitCode.USAGE
@@ -153,7 +189,9 @@ def outcome(end: str, **counts: object) -> Outcome:
         ("finished", {"failed": 1}, ExitCode.NOTHING_FETCHED),
     ],
 )
-def test_a_limit_that_left_nothing_is_a_finish(end: str, states: dict[str, int], code: ExitCode) -> None:
+def test_a_limit_that_left_nothing_is_a_finish(
+    end: str, states: dict[str, int], code: ExitCode
+) -> None:
     ended = outcome(end, states=states)
     assert exit_code(ended) is code
     assert end_of(ended) == ("finished" if end == "limit" and code is not ExitCode.LIMIT else end)
@@ -161,51 +199,101 @@ def test_a_limit_that_left_nothing_is_a_finish(end: str, states: dict[str, int],
 
 def test_the_summary_speaks_of_one_and_of_many_and_quotes_paths() -> None:
     folder = Path("my crawl's")
-    ended = outcome("limit", discovered=3, captures=1, pages=1, states={"queued": 2, "fetched": 1}, reasons={"none": 1})
-    lines = summary_lines(folder, ended, ExitCode.LIMIT, LimitSection(max_pages=1, max_time_s=90), FilesThere(["warc"], []))
+    ended = outcome(
+        "limit",
+        discovered=3,
+        captures=1,
+        pages=1,
+        states={"queued": 2, "fetched": 1},
+        reasons={"none": 1},
+    )
+    lines = summary_lines(
+        folder,
+        ended,
+        ExitCode.LIMIT,
+        LimitSection(max_pages=1, max_time_s=90),
+        FilesThere(["warc"], []),
+    )
     assert lines[0] == "stopped by a limit after 2s: 1 capture (1 page, 0 B), 0.5 a second"
     assert lines[1] == "3 URLs discovered: 1 fetched, 2 queued"
-    commands = [shlex.split(line.partition("lycosa ")[2].partition(" (")[0]) for line in lines if "lycosa " in line]
+    commands = [
+        shlex.split(line.partition("lycosa ")[2].partition(" (")[0])
+        for line in lines
+        if "lycosa " in line
+    ]
     assert ["crawl", "--dir", str(folder)] in commands
     assert ["crawl", "--dir", str(folder), "--max-pages", "2", "--max-time", "90s"] in commands
     assert all(str(folder) in command for command in commands)
 
 
 def test_failures_and_remarks_are_told_apart_and_none_is_neither() -> None:
-    reasons = {"none": 9, "http_client_error": 2, "robots_disallowed": 1, "content_type": 3, "duplicate": 4}
+    reasons = {
+        "none": 9,
+        "http_client_error": 2,
+        "robots_disallowed": 1,
+        "content_type": 3,
+        "duplicate": 4,
+    }
     ended = outcome("finished", states={"fetched": 1}, reasons=reasons)
-    lines = summary_lines(Path("x"), ended, ExitCode.FINISHED, LimitSection(), FilesThere(["warc"], []))
+    lines = summary_lines(
+        Path("x"), ended, ExitCode.FINISHED, LimitSection(), FilesThere(["warc"], [])
+    )
     names = [line.split()[1].rstrip(":") for line in lines if line.startswith("   ")]
     assert names == ["http_client_error", "robots_disallowed", "duplicate", "content_type"]
     assert lines.index("not fetched:") < lines.index("fetched, with a remark:")
-    assert "none" not in summary_values(Path("x"), ended, ExitCode.FINISHED, [], FilesThere([], []))["reasons"]
+    assert (
+        "none"
+        not in summary_values(Path("x"), ended, ExitCode.FINISHED, [], FilesThere([], []))[
+            "reasons"
+        ]
+    )
 
 
 def test_the_summary_names_the_files_that_there_are_and_those_that_are_missing() -> None:
     ended = outcome("finished", states={"fetched": 1})
-    lacking = [LackingFile("pages/a.parquet", "journal/a.jsonl.zst is gone, from which it would be built"), LackingFile("cdxj/b.cdxj")]
+    lacking = [
+        LackingFile("pages/a.parquet", "journal/a.jsonl.zst is gone, from which it would be built"),
+        LackingFile("cdxj/b.cdxj"),
+    ]
     files = FilesThere(["warc", "cdxj", "pages"], lacking)
     lines = summary_lines(Path("x"), ended, ExitCode.FINISHED, LimitSection(), files)
     assert "files in x: warc/ cdxj/ pages/" in lines
     assert "2 derived files missing (every capture is in warc/ all the same):" in lines
     assert "  pages/a.parquet: journal/a.jsonl.zst is gone, from which it would be built" in lines
     assert "  cdxj/b.cdxj: not built yet; the next start of the crawl builds it" in lines
-    assert summary_values(Path("x"), ended, ExitCode.FINISHED, [], files)["lacking_files"][1] == {"file": "cdxj/b.cdxj", "reason": ""}
+    assert summary_values(Path("x"), ended, ExitCode.FINISHED, [], files)["lacking_files"][1] == {
+        "file": "cdxj/b.cdxj",
+        "reason": "",
+    }
 
 
 # While it runs
 
 
 def test_hosts_add_up() -> None:
-    progress = Progress(hosts=9, running=2, hosts_ready=1, hosts_snoozed=1, hosts_front=2, hosts_parked=1)
-    assert hosts_in_words(progress) == "9 hosts: 2 fetching, 1 ready, 2 waiting for a place, 1 made to wait, 1 parked, 2 resting or done"
-    assert (hosts_in_words(Progress()), counted(1, "host"), counted(1234, "host")) == ("0 hosts", "1 host", "1,234 hosts")
+    progress = Progress(
+        hosts=9, running=2, hosts_ready=1, hosts_snoozed=1, hosts_front=2, hosts_parked=1
+    )
+    assert (
+        hosts_in_words(progress)
+        == "9 hosts: 2 fetching, 1 ready, 2 waiting for a place, 1 made to wait, 1 parked, 2"
+        " resting or done"
+    )
+    assert (hosts_in_words(Progress()), counted(1, "host"), counted(1234, "host")) == (
+        "0 hosts",
+        "1 host",
+        "1,234 hosts",
+    )
 
 
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
-        ("agent.contact", "anybody", "note: contact 'anybody' is neither a URL nor an e-mail address"),
+        (
+            "agent.contact",
+            "anybody",
+            "note: contact 'anybody' is neither a URL nor an e-mail address",
+        ),
         ("store.min_free_bytes", 10**18, "nothing is fetched until there is more"),
         ("politeness.delay_s", 0.1, "an address rests 0.2 s between requests"),
     ],
@@ -222,9 +310,13 @@ def test_what_the_operator_should_know_is_told_at_the_start(
     assert [said.removeprefix("note: ") in line for line in lines].count(True) == 1
 
 
-def test_good_contacts_are_no_reason_for_a_word(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_good_contacts_are_no_reason_for_a_word(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for contact in ("https://example.org/bot", "you@example.org", "mailto:you@example.org"):
-        with Display(tmp_path, settings({"agent.contact": contact, "store.min_free_bytes": 0}), is_new=False):
+        with Display(
+            tmp_path, settings({"agent.contact": contact, "store.min_free_bytes": 0}), is_new=False
+        ):
             pass
     assert capsys.readouterr().err == f"resuming {tmp_path}\n" * 3
 

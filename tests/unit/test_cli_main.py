@@ -17,11 +17,26 @@ from click.testing import CliRunner
 
 from lycosa.cli import main as exported_main
 from lycosa.cli.main import _COMMANDS, _EXPECTED, _explain, cli, main
-from lycosa.cli.output import ExitCode, clean, emit_pairs, emit_table, human_bytes, human_count, human_duration, human_time
+from lycosa.cli.output import (
+    ExitCode,
+    clean,
+    emit_pairs,
+    emit_table,
+    human_bytes,
+    human_count,
+    human_duration,
+    human_time,
+)
 from lycosa.commit import LogDamaged
 from lycosa.config.sources import SettingsError
 from lycosa.folder.lock import CrawlInUse, CrawlLock
-from lycosa.folder.manifest import DamagedFile, DamagedManifest, IdentityChanged, NewerFormat, NotACrawl
+from lycosa.folder.manifest import (
+    DamagedFile,
+    DamagedManifest,
+    IdentityChanged,
+    NewerFormat,
+    NotACrawl,
+)
 from lycosa.kv.port import StoreDamaged, StoreError, StoreLocked
 from lycosa.processes.worker_handle import WorkerFailed
 from lycosa.reasons import Reason
@@ -29,11 +44,28 @@ from lycosa.store.damage import StoreDamaged as FilesDamaged
 from lycosa.system.durable import DiskFull
 from lycosa.urls.identity import InvalidUrl
 
-HEAVY = {"pycurl", "duckdb", "pyarrow", "numpy", "rocksdict", "rich", "uvloop", "turbohtml", "lxml", "msgspec", "asyncio"}
+HEAVY = {
+    "pycurl",
+    "duckdb",
+    "pyarrow",
+    "numpy",
+    "rocksdict",
+    "rich",
+    "uvloop",
+    "turbohtml",
+    "lxml",
+    "msgspec",
+    "asyncio",
+}
 
 
 def lycosa(*args: str, **changes: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "lycosa", *args], capture_output=True, text=True, env={**os.environ, **changes})
+    return subprocess.run(
+        [sys.executable, "-m", "lycosa", *args],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **changes},
+    )
 
 
 # Help
@@ -43,14 +75,19 @@ def test_help_names_every_command_and_exit_code() -> None:
     result = CliRunner().invoke(cli, ["--help"])
     assert result.exit_code == 0
     for name in cli.list_commands(click.Context(cli)):
-        assert re.search(rf"^  {name} +{re.escape(_COMMANDS[name][:20])}", result.output, re.MULTILINE)
+        assert re.search(
+            rf"^  {name} +{re.escape(_COMMANDS[name][:20])}", result.output, re.MULTILINE
+        )
     for code in ExitCode:
         assert f"  {code.value}  {code.meaning}" in result.output
     assert result.output.count("  lycosa ") >= 3
 
 
 def test_help_loads_nothing_heavy() -> None:
-    code = f"import sys; from lycosa.cli import main; main(['--help']); sys.exit(len({HEAVY!r} & set(sys.modules)))"
+    code = (
+        f"import sys; from lycosa.cli import main; main(['--help']); sys.exit(len({HEAVY!r} &"
+        " set(sys.modules)))"
+    )
     assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL).returncode == 0
 
 
@@ -95,7 +132,9 @@ def test_the_version_is_printed() -> None:
         (["check", "robots", "http://a/"], "say where robots.txt comes from"),
     ],
 )
-def test_bad_usage_is_one_line_and_exit_code_2(args: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_usage_is_one_line_and_exit_code_2(
+    args: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(args) == ExitCode.USAGE
     out, err = capsys.readouterr()
     assert said in err
@@ -133,13 +172,18 @@ def test_without_arguments_the_help_is_shown_as_bad_usage() -> None:
         (OSError(errno.EIO, "Input/output error", "x"), ExitCode.INTERNAL),
         (OSError(errno.EMFILE, "Too many open files"), ExitCode.USAGE),
         (OSError(errno.ENFILE, "Too many open files in system"), ExitCode.USAGE),
-        (WorkerFailed("builtins.OSError", "[Errno 24] Too many open files", errno=errno.EMFILE), ExitCode.USAGE),
+        (
+            WorkerFailed("builtins.OSError", "[Errno 24] Too many open files", errno=errno.EMFILE),
+            ExitCode.USAGE,
+        ),
         (StoreDamaged("x cannot be read: IO error: Too many open files"), ExitCode.USAGE),
         (StoreError("x: IO error: While open a file: Too many open files"), ExitCode.USAGE),
         (ExceptionGroup("tasks", [NotACrawl("x is not a crawl")]), ExitCode.USAGE),
     ],
 )
-def test_an_expected_error_has_its_code_and_no_traceback(error: Exception, code: ExitCode, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_expected_error_has_its_code_and_no_traceback(
+    error: Exception, code: ExitCode, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert _explain(error, debug=False) == code
     out, err = capsys.readouterr()
     assert out == ""
@@ -156,7 +200,9 @@ def test_an_expected_error_has_its_code_and_no_traceback(error: Exception, code:
         StoreDamaged("x cannot be read: IO error: Too many open files"),
     ],
 )
-def test_too_many_open_files_is_told_with_the_limit_and_no_other_advice(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
+def test_too_many_open_files_is_told_with_the_limit_and_no_other_advice(
+    error: Exception, capsys: pytest.CaptureFixture[str]
+) -> None:
     _explain(error, debug=False)
     err = capsys.readouterr().err
     assert "raise the limit of open files (ulimit -n; it is " in err and "restore" not in err
@@ -168,13 +214,17 @@ def test_every_expected_error_is_named_as_it_is() -> None:
         assert issubclass(getattr(importlib.import_module(module), kind), Exception)
 
 
-def test_an_unexpected_error_leaves_its_traceback_in_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unexpected_error_leaves_its_traceback_in_a_file(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     try:
         raise ZeroDivisionError("never\nthis")
     except ZeroDivisionError as error:
         assert _explain(error, debug=False) == ExitCode.INTERNAL
     err = capsys.readouterr().err
-    found = re.fullmatch(r"lycosa: internal error: ZeroDivisionError: never this; the traceback is in (\S+)\n", err)
+    found = re.fullmatch(
+        r"lycosa: internal error: ZeroDivisionError: never this; the traceback is in (\S+)\n", err
+    )
     assert found is not None
     path = Path(found[1])
     assert "Traceback" in path.read_text() and "test_cli_main.py" in path.read_text()
@@ -197,8 +247,19 @@ def test_exit_codes_reach_the_shell(tmp_path: Path) -> None:
 
 
 def test_a_command_that_is_interrupted_says_so() -> None:
-    waiting = [sys.executable, "-m", "lycosa", "check", "robots", "--robots", "-", "http://example.org/"]
-    with subprocess.Popen(waiting, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+    waiting = [
+        sys.executable,
+        "-m",
+        "lycosa",
+        "check",
+        "robots",
+        "--robots",
+        "-",
+        "http://example.org/",
+    ]
+    with subprocess.Popen(
+        waiting, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
         assert running.stdin is not None and running.stderr is not None
         while not _reads_standard_input(running.pid):
             assert running.poll() is None
@@ -208,7 +269,9 @@ def test_a_command_that_is_interrupted_says_so() -> None:
 
 
 def _reads_standard_input(pid: int) -> bool:
-    """Whether the process stands in a read of its descriptor 0 (system call 0 of x86-64, 63 of arm64)."""
+    """Whether the process stands in a read of its descriptor 0 (system call 0 of x86-64, 63 of
+    arm64).
+    """
     try:
         return Path(f"/proc/{pid}/syscall").read_text().split()[:2] in (["0", "0x0"], ["63", "0x0"])
     except OSError:
@@ -219,7 +282,9 @@ def test_the_package_can_be_run_and_its_main_is_the_entry_point() -> None:
     assert exported_main is main
 
 
-def test_a_lock_that_is_held_is_told_with_its_holder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_lock_that_is_held_is_told_with_its_holder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with CrawlLock(tmp_path).acquire(0.0), pytest.raises(CrawlInUse) as caught:
         CrawlLock(tmp_path).acquire(0.0)
     _explain(caught.value, debug=False)
@@ -231,14 +296,29 @@ def test_a_lock_that_is_held_is_told_with_its_holder(tmp_path: Path, capsys: pyt
 
 @pytest.mark.parametrize(
     ("number", "text"),
-    [(0, "0"), (999, "999"), (9999, "9,999"), (10_000, "10.0k"), (123_456, "123k"), (4_560_000, "4.56M"), (999_999, "1.00M")],
+    [
+        (0, "0"),
+        (999, "999"),
+        (9999, "9,999"),
+        (10_000, "10.0k"),
+        (123_456, "123k"),
+        (4_560_000, "4.56M"),
+        (999_999, "1.00M"),
+    ],
 )
 def test_counts_for_people(number: int, text: str) -> None:
     assert human_count(number) == text
 
 
 @pytest.mark.parametrize(
-    ("size", "text"), [(0, "0 B"), (999, "999 B"), (1000, "1.00 kB"), (10_500_000, "10.5 MB"), (999_999_999, "1.00 GB")]
+    ("size", "text"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1.00 kB"),
+        (10_500_000, "10.5 MB"),
+        (999_999_999, "1.00 GB"),
+    ],
 )
 def test_sizes_for_people(size: int, text: str) -> None:
     assert human_bytes(size) == text
@@ -246,7 +326,16 @@ def test_sizes_for_people(size: int, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0, "0s"), (0.25, "0.25s"), (12, "12s"), (59.6, "1m 00s"), (200, "3m 20s"), (7500, "2h 05m"), (273_600, "3d 4h"), (-1, "0s")],
+    [
+        (0, "0s"),
+        (0.25, "0.25s"),
+        (12, "12s"),
+        (59.6, "1m 00s"),
+        (200, "3m 20s"),
+        (7500, "2h 05m"),
+        (273_600, "3d 4h"),
+        (-1, "0s"),
+    ],
 )
 def test_durations_for_people(seconds: float, text: str) -> None:
     assert human_duration(seconds) == text

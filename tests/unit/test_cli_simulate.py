@@ -16,7 +16,17 @@ from lycosa.simulate.means import LIMITS
 from lycosa.simulate.picture import short_count
 from lycosa.simulate.png import NoPngError, png
 
-SMALL = ["simulate", "--hosts", "50", "--pages", "500", "--days", "2", "--let", "web.robots_delay=0"]
+SMALL = [
+    "simulate",
+    "--hosts",
+    "50",
+    "--pages",
+    "500",
+    "--days",
+    "2",
+    "--let",
+    "web.robots_delay=0",
+]
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -34,7 +44,18 @@ def test_it_answers_every_question_in_a_line(capsys: pytest.CaptureFixture[str])
     lines = run(capsys).splitlines()
     assert lines[0] == "500 pages on 50 hosts, 2 days, 1 worker"
     names = [line[: line.index("  ")] for line in lines[4:14]]
-    assert names == ["pages a day", "first round", "freshness", "queue", "bandwidth", "received", "disk", "processors", "cost", "binds"]
+    assert names == [
+        "pages a day",
+        "first round",
+        "freshness",
+        "queue",
+        "bandwidth",
+        "received",
+        "disk",
+        "processors",
+        "cost",
+        "binds",
+    ]
     table = lines[next(number for number, line in enumerate(lines) if line.startswith("day ")) :]
     assert len(table) > 10
     assert table[-1].startswith("2 ")
@@ -46,23 +67,46 @@ def test_a_web_that_cannot_be_fetched_is_said_to_be_one(capsys: pytest.CaptureFi
 
 
 def test_json_has_the_model_the_answers_and_all_points(capsys: pytest.CaptureFixture[str]) -> None:
-    found = document(capsys, "--let", "means.page_ms=3", "--let", "prices.gb_received=2", "--workers", "auto", "--cores", "3")
+    found = document(
+        capsys,
+        "--let",
+        "means.page_ms=3",
+        "--let",
+        "prices.gb_received=2",
+        "--workers",
+        "auto",
+        "--cores",
+        "3",
+    )
     assert (found["web"]["hosts"], found["means"]["page_ms"], found["workers"]) == (50, 3.0, 3)
     assert found["sample"]["hosts"] == 50
     assert found["rows"][-1]["day"] == found["days"] == 2.0
-    assert found["stored"] == found["rows"][-1]["stored"] == pytest.approx(475, abs=15)  # a twentieth of the hosts is dead
+    # a twentieth of the hosts is dead
+    assert found["stored"] == found["rows"][-1]["stored"] == pytest.approx(475, abs=15)
     assert found["binds"] in LIMITS
     assert sum(found["limits"].values()) == pytest.approx(1.0)
     assert sum(found["limits_of_pages"].values()) == pytest.approx(1.0)
     assert found["cost"]["cores"] == pytest.approx(3 * 48 * 0.04)
     assert found["cost"]["received"] == pytest.approx(2 * found["received_bytes"] / 1e9)
-    assert found["cost"]["total"] == pytest.approx(sum(found["cost"][name] for name in ("cores", "received", "kept")))
+    assert found["cost"]["total"] == pytest.approx(
+        sum(found["cost"][name] for name in ("cores", "received", "kept"))
+    )
 
 
-def test_settings_of_the_crawl_are_those_of_crawl(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_settings_of_the_crawl_are_those_of_crawl(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     (tmp_path / "crawl.toml").write_text('[politeness]\ndelay_s = "20s"\n')
     slow = document(capsys, "--config", tmp_path / "crawl.toml")
-    quick = document(capsys, "--config", tmp_path / "crawl.toml", "--delay", "100ms", "--set", "politeness.adaptive_factor=0")
+    quick = document(
+        capsys,
+        "--config",
+        tmp_path / "crawl.toml",
+        "--delay",
+        "100ms",
+        "--set",
+        "politeness.adaptive_factor=0",
+    )
     assert slow["most_day"] > 5 * quick["most_day"]
 
 
@@ -81,7 +125,9 @@ def test_the_curves_are_drawn_as_svg(capsys: pytest.CaptureFixture[str], tmp_pat
     assert "pages a day" in texts and "500 pages on 50 hosts, 2 days, 1 worker" in texts
 
 
-def test_png_needs_somebody_who_can_draw_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_png_needs_somebody_who_can_draw_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     picture = tmp_path / "crawl.png"
     code = main([*SMALL, "--picture", str(picture)])
     said = capsys.readouterr().err
@@ -95,7 +141,9 @@ def test_png_needs_somebody_who_can_draw_it(capsys: pytest.CaptureFixture[str], 
 
 def test_the_keys_of_the_model_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "--keys"]) == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == list(model_fields())
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == list(
+        model_fields()
+    )
     assert main(["simulate", "--keys", "--json"]) == 0
     assert [each["key"] for each in json.loads(capsys.readouterr().out)] == list(model_fields())
 
@@ -109,7 +157,11 @@ def test_listed_hosts_stand_for_more(capsys: pytest.CaptureFixture[str], tmp_pat
     assert main([*arguments, "--hosts", "1M"]) == 0
     many = json.loads(capsys.readouterr().out)
     assert (few["web"]["hosts"], few["web"]["pages"], few["listed_hosts"]) == (10, 300, 10)
-    assert (many["web"]["hosts"], many["web"]["pages"], many["sample"]["hosts"]) == (1_000_000, 30_000_000, 10)
+    assert (many["web"]["hosts"], many["web"]["pages"], many["sample"]["hosts"]) == (
+        1_000_000,
+        30_000_000,
+        10,
+    )
     assert few["received_bytes"] == pytest.approx(300 * 3000, rel=0.1)
 
 
@@ -130,7 +182,10 @@ def test_listed_hosts_stand_for_more(capsys: pytest.CaptureFixture[str], tmp_pat
         (["--hosts-of", "."], "is not a crawl"),
         (["--means-of", "."], "is not a crawl"),
         (["--picture", "crawl.gif"], ".svg or .png"),
-        (["--picture", "nowhere/crawl.svg", "--hosts", "5", "--days", "0.01"], "nowhere: No such file"),
+        (
+            ["--picture", "nowhere/crawl.svg", "--hosts", "5", "--days", "0.01"],
+            "nowhere: No such file",
+        ),
         (["--hosts", "100k", "--pages", "100M", "--sample", "100k"], "smaller --sample"),
         (["--sample", "some"], "--sample: 'some' is not a number of things"),
         (["--jobs", "0"], "--jobs"),
@@ -138,7 +193,11 @@ def test_listed_hosts_stand_for_more(capsys: pytest.CaptureFixture[str], tmp_pat
     ],
 )
 def test_what_is_wrong_is_told_in_a_line(
-    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str], monkeypatch: Any, tmp_path: Path
+    arguments: list[str],
+    told: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: Any,
+    tmp_path: Path,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["simulate", *arguments]) == 2
@@ -148,7 +207,9 @@ def test_what_is_wrong_is_told_in_a_line(
     assert len(shown.err.splitlines()) == 1
 
 
-def test_listed_hosts_say_how_many_pages_there_are(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_listed_hosts_say_how_many_pages_there_are(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     (tmp_path / "hosts.csv").write_text("pages\n3\n")
     assert main(["simulate", "--hosts-of", str(tmp_path / "hosts.csv"), "--pages", "5"]) == 2
     assert "leave web.pages out" in capsys.readouterr().err
@@ -162,10 +223,16 @@ def test_long_work_says_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> Non
         progress.tell(share)
     progress.end()
     lines = capsys.readouterr().err.splitlines()
-    assert lines == ["lycosa: simulated 25 % of the time, some 32s to go", "lycosa: simulated 50 % of the time, some 21s to go"]
+    assert lines == [
+        "lycosa: simulated 25 % of the time, some 32s to go",
+        "lycosa: simulated 50 % of the time, some 21s to go",
+    ]
 
 
-@pytest.mark.parametrize(("number", "text"), [(0, "0"), (950, "950"), (12_000, "12k"), (3_400_000, "3.4M"), (1.2e9, "1.2G"), (8e12, "8T")])
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0, "0"), (950, "950"), (12_000, "12k"), (3_400_000, "3.4M"), (1.2e9, "1.2G"), (8e12, "8T")],
+)
 def test_numbers_on_axes_are_short(number: float, text: str) -> None:
     assert short_count(number) == text
 

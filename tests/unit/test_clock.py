@@ -43,7 +43,9 @@ def _fail() -> None:
 
 
 @pytest.mark.parametrize("kind", [ThreadOffload, InlineOffload])
-async def test_an_error_of_the_work_reaches_who_waits(kind: type[ThreadOffload] | type[InlineOffload]) -> None:
+async def test_an_error_of_the_work_reaches_who_waits(
+    kind: type[ThreadOffload] | type[InlineOffload],
+) -> None:
     offload = kind()
     with pytest.raises(OSError, match="disk full"):
         await offload.run(_fail)

@@ -35,7 +35,13 @@ from lycosa.system.durable import DiskFull, FileTooShort, cut_back, replace_file
 
 def record(sequence: int, term: int = 1, partition: int = 0, size: int = 10) -> Commit:
     batch = PartitionBatch(partition, [(b"k%d" % sequence, b"v" * size), (b"gone", None)])
-    return Commit(term=term, sequence=sequence, wall=1e9 + sequence, lengths={"warc/a.warc.gz": sequence * 100}, batches=[batch])
+    return Commit(
+        term=term,
+        sequence=sequence,
+        wall=1e9 + sequence,
+        lengths={"warc/a.warc.gz": sequence * 100},
+        batches=[batch],
+    )
 
 
 def filled(folder: Path, count: int, worker: int = 0, **settings: int) -> CommitLog:
@@ -80,7 +86,10 @@ def test_an_empty_log_has_no_last_record(tmp_path: Path) -> None:
 
 def test_large_logs_are_split_and_read_across_files(tmp_path: Path) -> None:
     log = filled(tmp_path, 20, file_bytes=200)
-    assert [path.name for path in files(tmp_path)][:2] == ["commit-w000-000000000001.log", "commit-w000-000000000004.log"]
+    assert [path.name for path in files(tmp_path)][:2] == [
+        "commit-w000-000000000001.log",
+        "commit-w000-000000000004.log",
+    ]
     assert [found.sequence for found in log.records()] == list(range(1, 21))
     assert [found.sequence for found in log.records(after=9)] == list(range(10, 21))
     log.close()
@@ -118,7 +127,10 @@ def test_a_log_cut_anywhere_keeps_all_records_that_are_whole(tmp_path: Path) -> 
     assert ends[1] == 3
 
 
-@pytest.mark.parametrize("tail", [b"\x00" * 100, b"\xff" * 7, b"\xc5LyR" + b"\x00" * 40, b"\xc5LyR\x00\x00\x00\x04abcdefghabcd"])
+@pytest.mark.parametrize(
+    "tail",
+    [b"\x00" * 100, b"\xff" * 7, b"\xc5LyR" + b"\x00" * 40, b"\xc5LyR\x00\x00\x00\x04abcdefghabcd"],
+)
 def test_rubbish_behind_the_last_record_is_cut_off(tmp_path: Path, tail: bytes) -> None:
     filled(tmp_path, 2).close()
     with files(tmp_path)[0].open("ab") as file:
@@ -241,7 +253,14 @@ def test_logs_of_more_workers_than_now_are_found_and_merged_by_run(tmp_path: Pat
         log.close()
     logs = all_logs(tmp_path)
     assert [log.worker for log in logs] == [0, 2, 11]
-    assert [found.mark for found in merged(logs)] == [(1, 1), (1, 1), (1, 2), (2, 1), (2, 2), (3, 3)]
+    assert [found.mark for found in merged(logs)] == [
+        (1, 1),
+        (1, 1),
+        (1, 2),
+        (2, 1),
+        (2, 2),
+        (3, 3),
+    ]
     assert [found.mark for found in merged(logs, lambda worker: 2)] == [(3, 3)]
     for log in logs:
         log.close()
@@ -261,13 +280,17 @@ def test_any_partition_gets_what_it_lacks_in_order_whoever_owned_it(data: st.Dat
             worker = data.draw(st.integers(0, 2))
             sequences[worker] += 1
             batches = []
-            for partition in (p for p in range(partitions) if owner[p] == worker and data.draw(st.booleans())):
+            for partition in (
+                p for p in range(partitions) if owner[p] == worker and data.draw(st.booleans())
+            ):
                 value = b"%d.%d" % (term, step)
                 truth[partition][b"last"] = value
                 batches.append(PartitionBatch(partition, [(b"last", value)]))
                 history[partition].append(Mark(term, sequences[worker]))
                 states[partition].append(dict(truth[partition]))
-            records.append((worker, Commit(term=term, sequence=sequences[worker], wall=0.0, batches=batches)))
+            records.append(
+                (worker, Commit(term=term, sequence=sequences[worker], wall=0.0, batches=batches))
+            )
     stores = []
     for partition in range(partitions):  # each store has some prefix of what it should have
         at = data.draw(st.integers(0, len(history[partition]) - 1))
@@ -275,7 +298,9 @@ def test_any_partition_gets_what_it_lacks_in_order_whoever_owned_it(data: st.Dat
         store.write([*states[partition][at].items(), (b"M:commit", history[partition][at].pack())])
         stores.append(store)
     ordered = sorted((found for _, found in records), key=lambda found: found.mark)
-    for mark, batch in missing(ordered, lambda partition: Mark.unpack(stores[partition].get(b"M:commit"))):
+    for mark, batch in missing(
+        ordered, lambda partition: Mark.unpack(stores[partition].get(b"M:commit"))
+    ):
         stores[batch.partition].write(marked(batch, mark, 0))
     for partition, store in enumerate(stores):
         assert store.get(b"last") == truth[partition].get(b"last")
@@ -327,7 +352,11 @@ def test_the_last_commit_is_said_once_it_is_on_disk_and_never_before(tmp_path: P
 def test_a_mark_in_a_table_names_its_worker_and_one_of_an_earlier_version_does_not() -> None:
     value = marked(PartitionBatch(0, {}), Mark(3, 70), 5)[MARK_KEY]
     assert (Mark.unpack(value), maker_of(value)) == (Mark(3, 70), 5)
-    assert (Mark.unpack(Mark(3, 70).pack()), maker_of(Mark(3, 70).pack()), maker_of(None)) == (Mark(3, 70), None, None)
+    assert (Mark.unpack(Mark(3, 70).pack()), maker_of(Mark(3, 70).pack()), maker_of(None)) == (
+        Mark(3, 70),
+        None,
+        None,
+    )
 
 
 def test_marks_pack_in_their_order() -> None:

@@ -1,4 +1,6 @@
-"""Settings from all sources: precedence, origins, units, and what is said about everything that is wrong."""
+"""Settings from all sources: precedence, origins, units, and what is said about everything that
+is wrong.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,17 @@ from msgspec.structs import replace
 
 from lycosa.config.fields import Kind, fields, sections, value_of
 from lycosa.config.sections import Config, FetchSection, LimitSection, RefetchRule, ScopeRule
-from lycosa.config.sources import OPTIONS, SettingsError, check, describe, from_dict, load, nearest, settings, to_dict
+from lycosa.config.sources import (
+    OPTIONS,
+    SettingsError,
+    check,
+    describe,
+    from_dict,
+    load,
+    nearest,
+    settings,
+    to_dict,
+)
 from lycosa.config.units import read_bytes, read_seconds, show_bytes, show_seconds
 from lycosa.fetch import Guard
 from lycosa.fetch.dns import parse_pins
@@ -48,11 +60,24 @@ def test_without_sources_every_setting_is_at_its_default() -> None:
 
 
 def test_each_source_overrides_the_one_before_and_is_named_as_origin(tmp_path: Path) -> None:
-    file = toml(tmp_path, "[politeness]\ndelay_s = 1\njitter = 0.2\n[fetch]\ntotal_s = 1\nslots = 1\n[limits]\nmax_pages = 1\n")
-    env = {"LYCOSA_FETCH__TOTAL_S": "2", "LYCOSA_FETCH__SLOTS": "2", "LYCOSA_LIMITS__MAX_PAGES": "2"}
+    file = toml(
+        tmp_path,
+        "[politeness]\ndelay_s = 1\njitter = 0.2\n[fetch]\ntotal_s = 1\nslots ="
+        " 1\n[limits]\nmax_pages = 1\n",
+    )
+    env = {
+        "LYCOSA_FETCH__TOTAL_S": "2",
+        "LYCOSA_FETCH__SLOTS": "2",
+        "LYCOSA_LIMITS__MAX_PAGES": "2",
+    }
     settings = load(file, env, ["fetch.slots=3", "limits.max_pages=3"], {"limits.max_pages": 4})
     config = settings.config
-    assert (config.politeness.jitter, config.fetch.total_s, config.fetch.slots, config.limits.max_pages) == (0.2, 2.0, 3, 4)
+    assert (
+        config.politeness.jitter,
+        config.fetch.total_s,
+        config.fetch.slots,
+        config.limits.max_pages,
+    ) == (0.2, 2.0, 3, 4)
     assert settings.origin("politeness.jitter") == f"{file}:3"
     assert settings.origin("fetch.total_s") == "environment LYCOSA_FETCH__TOTAL_S"
     assert settings.origin("fetch.slots") == "--set"
@@ -89,7 +114,9 @@ def test_saved_settings_take_the_place_of_defaults() -> None:
 
 
 def test_settings_of_the_top_level_are_set_like_others(tmp_path: Path) -> None:
-    assert load(toml(tmp_path, "workers = 2\n"), {"LYCOSA_SEED": "7"}).config == Config(workers=2, seed=7)
+    assert load(toml(tmp_path, "workers = 2\n"), {"LYCOSA_SEED": "7"}).config == Config(
+        workers=2, seed=7
+    )
 
 
 def test_variables_of_others_and_of_the_test_suite_are_not_ours() -> None:
@@ -101,7 +128,10 @@ def test_the_origin_of_an_unknown_key_is_an_error() -> None:
         load(None, {}).origin("no.such")
 
 
-@pytest.mark.parametrize("text", ["politeness.delay_s = 3", "politeness = {delay_s = 3}", '["politeness"]\n"delay_s" = 3'])
+@pytest.mark.parametrize(
+    "text",
+    ["politeness.delay_s = 3", "politeness = {delay_s = 3}", '["politeness"]\n"delay_s" = 3'],
+)
 def test_every_way_to_write_a_key_in_toml_is_understood(tmp_path: Path, text: str) -> None:
     settings = load(toml(tmp_path, f"# a comment\n{text}\n"), {})
     assert settings.config.politeness.delay_s == 3
@@ -132,12 +162,25 @@ def test_lines_are_right_behind_text_of_several_lines(tmp_path: Path) -> None:
 )
 def test_durations(text: str, seconds: float) -> None:
     assert read_seconds(text) == seconds
-    assert load(None, {}, [f"politeness.max_backoff_s={text}"] if seconds >= 1 else [f"politeness.delay_s={text}"])
+    assert load(
+        None,
+        {},
+        [f"politeness.max_backoff_s={text}"] if seconds >= 1 else [f"politeness.delay_s={text}"],
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("0", 0), ("512KiB", 524288), ("10GB", 10**10), ("100MB", 10**8), ("1.5MB", 1_500_000), ("10gb", 10**10), ("3k", 3000), ("7B", 7)],
+    [
+        ("0", 0),
+        ("512KiB", 524288),
+        ("10GB", 10**10),
+        ("100MB", 10**8),
+        ("1.5MB", 1_500_000),
+        ("10gb", 10**10),
+        ("3k", 3000),
+        ("7B", 7),
+    ],
 )
 def test_sizes(text: str, size: int) -> None:
     assert read_bytes(text) == size
@@ -171,7 +214,16 @@ def test_rates_in_bytes_take_sizes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "flag"), [("true", True), ("YES", True), ("on", True), ("1", True), ("false", False), ("no", False), ("0", False)]
+    ("text", "flag"),
+    [
+        ("true", True),
+        ("YES", True),
+        ("on", True),
+        ("1", True),
+        ("false", False),
+        ("no", False),
+        ("0", False),
+    ],
 )
 def test_flags(text: str, flag: bool) -> None:
     assert load(None, {}, [f"fetch.http2={text}"]).config.fetch.http2 is flag
@@ -202,7 +254,12 @@ def test_a_file_gives_lists_numbers_and_units(tmp_path: Path) -> None:
     text += '[store]\nsegment_bytes = "1GB"\nsegment_age_s = 60\n'
     config = load(toml(tmp_path, text), {}).config
     assert config.scope.exclude == ("a", "b")
-    assert (config.politeness.delay_s, config.store.segment_bytes, config.store.segment_age_s, config.fetch.slots) == (120, 10**9, 60, 5)
+    assert (
+        config.politeness.delay_s,
+        config.store.segment_bytes,
+        config.store.segment_age_s,
+        config.fetch.slots,
+    ) == (120, 10**9, 60, 5)
 
 
 # What is wrong
@@ -210,7 +267,9 @@ def test_a_file_gives_lists_numbers_and_units(tmp_path: Path) -> None:
 
 def test_everything_wrong_is_told_at_once(tmp_path: Path) -> None:
     file = toml(tmp_path, "[politeness]\ndelay_s = 'fast'\njitter = 4\n[fetch]\nhttp2 = 'maybe'\n")
-    assert len(problems(file, {"LYCOSA_WORKERS": "x"}, ["nonsense"], {"limits.max_time_s": "2x"})) == 6
+    assert (
+        len(problems(file, {"LYCOSA_WORKERS": "x"}, ["nonsense"], {"limits.max_time_s": "2x"})) == 6
+    )
 
 
 def test_a_type_error_in_a_file_names_file_line_and_key(tmp_path: Path) -> None:
@@ -253,7 +312,9 @@ def test_types_are_checked(tmp_path: Path, line: str, complaint: str) -> None:
 )
 def test_an_unknown_key_is_answered_with_the_nearest(key: str, meant: str) -> None:
     assert nearest(key) == meant
-    assert problems(None, {}, [f"{key}=1"]) == [f"--set {key}=1: there is no setting {key!r}; did you mean {meant}?"]
+    assert problems(None, {}, [f"{key}=1"]) == [
+        f"--set {key}=1: there is no setting {key!r}; did you mean {meant}?"
+    ]
 
 
 def test_a_key_like_no_other_is_answered_with_where_to_look() -> None:
@@ -262,8 +323,13 @@ def test_a_key_like_no_other_is_answered_with_where_to_look() -> None:
 
 def test_a_misspelt_section_in_a_file_is_told_with_its_line(tmp_path: Path) -> None:
     (found,) = file_problems(tmp_path, "workers = 1\n[politness]\ndelay_s = 1\n")
-    assert found == "crawl.toml:3: there is no setting 'politness.delay_s'; did you mean politeness.delay_s?"
-    assert file_problems(tmp_path, "[polit]\n")[0].startswith("crawl.toml:1: there is no setting 'polit'")
+    assert (
+        found
+        == "crawl.toml:3: there is no setting 'politness.delay_s'; did you mean politeness.delay_s?"
+    )
+    assert file_problems(tmp_path, "[polit]\n")[0].startswith(
+        "crawl.toml:1: there is no setting 'polit'"
+    )
 
 
 def test_a_section_is_not_a_setting() -> None:
@@ -277,29 +343,51 @@ def test_robots_obedience_is_not_a_setting() -> None:
 
 def test_a_value_out_of_bounds_is_told_with_bound_and_meaning() -> None:
     (found,) = problems(None, {}, ["robots.max_age_s=2d"])
-    assert found.startswith("--set robots.max_age_s=2d: robots.max_age_s: 2d is out of bounds, it takes 1m to 1d: How long a file is used")
+    assert found.startswith(
+        "--set robots.max_age_s=2d: robots.max_age_s: 2d is out of bounds, it takes 1m to 1d: How"
+        " long a file is used"
+    )
 
 
-@pytest.mark.parametrize("pair", ["fetch.connect_s=0", "seen.bloom_error=0.5", "workers=-1", "fetch.slots=0", "politeness.jitter=1.01"])
+@pytest.mark.parametrize(
+    "pair",
+    [
+        "fetch.connect_s=0",
+        "seen.bloom_error=0.5",
+        "workers=-1",
+        "fetch.slots=0",
+        "politeness.jitter=1.01",
+    ],
+)
 def test_bounds_hold(pair: str) -> None:
     assert "out of bounds" in problems(None, {}, [pair])[0]
 
 
 def test_broken_toml_is_told_with_its_line(tmp_path: Path) -> None:
-    assert file_problems(tmp_path, "workers = 1\n[fetch\n")[0].startswith("crawl.toml:2: not TOML: ")
+    assert file_problems(tmp_path, "workers = 1\n[fetch\n")[0].startswith(
+        "crawl.toml:2: not TOML: "
+    )
     assert file_problems(tmp_path, "workers = 1\nseed = ")[0].startswith("crawl.toml:2: not TOML: ")
-    assert file_problems(tmp_path, "workers = 1\nworkers = 2\n")[0].startswith("crawl.toml:2: not TOML: ")
+    assert file_problems(tmp_path, "workers = 1\nworkers = 2\n")[0].startswith(
+        "crawl.toml:2: not TOML: "
+    )
 
 
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
-    assert problems(tmp_path / "none.toml", {}) == [f"{tmp_path}/none.toml cannot be read: No such file or directory"]
+    assert problems(tmp_path / "none.toml", {}) == [
+        f"{tmp_path}/none.toml cannot be read: No such file or directory"
+    ]
     assert "cannot be read: Is a directory" in problems(tmp_path, {})[0]
     (tmp_path / "latin").write_bytes(b"workers = 1\n# \xe9\n")
-    assert problems(tmp_path / "latin", {}) == [f"{tmp_path}/latin:2: not UTF-8, which TOML must be"]
+    assert problems(tmp_path / "latin", {}) == [
+        f"{tmp_path}/latin:2: not UTF-8, which TOML must be"
+    ]
 
 
 def test_a_set_option_without_a_value_is_told() -> None:
-    assert problems(None, {}, ["workers"]) == ["--set workers: write KEY=VALUE, for instance politeness.delay_s=2s"]
+    assert problems(None, {}, ["workers"]) == [
+        "--set workers: write KEY=VALUE, for instance politeness.delay_s=2s"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -323,7 +411,9 @@ def test_pins_are_names_with_addresses(pin: str) -> None:
 
 
 def test_settings_that_contradict_each_other_are_told() -> None:
-    assert problems(None, {}, ["dns.max_ttl_s=30"]) == ["--set: dns.min_ttl_s (1m) is more than dns.max_ttl_s (30s)"]
+    assert problems(None, {}, ["dns.max_ttl_s=30"]) == [
+        "--set: dns.min_ttl_s (1m) is more than dns.max_ttl_s (30s)"
+    ]
 
 
 # The tree itself
@@ -347,7 +437,9 @@ def test_every_option_belongs_to_a_setting() -> None:
 
 
 def test_a_tree_survives_being_saved() -> None:
-    config = load(None, {}, ["scope.rule=site", "scope.include=a,b", "politeness.delay_s=1.5"]).config
+    config = load(
+        None, {}, ["scope.rule=site", "scope.include=a,b", "politeness.delay_s=1.5"]
+    ).config
     saved = msgspec.json.decode(msgspec.json.encode(to_dict(config)))
     assert from_dict(saved) == config
     assert all(value_of(from_dict(saved), key) == value_of(config, key) for key in fields())
@@ -358,29 +450,61 @@ def test_saved_settings_of_another_version_are_told() -> None:
         from_dict({"no_such": {}})
 
 
-@pytest.mark.parametrize("key", ["robots.obey", "ignore_robots", "ROBOTSTXT_OBEY", "obey-robots", "robots.enabled", "robotstxt"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "robots.obey",
+        "ignore_robots",
+        "ROBOTSTXT_OBEY",
+        "obey-robots",
+        "robots.enabled",
+        "robotstxt",
+    ],
+)
 def test_who_looks_for_the_switch_of_robots_is_told_that_there_is_none(key: str) -> None:
-    assert problems(None, {}, [f"{key}=false"])[0].endswith("obedience to robots.txt cannot be switched off")
+    assert problems(None, {}, [f"{key}=false"])[0].endswith(
+        "obedience to robots.txt cannot be switched off"
+    )
 
 
 @pytest.mark.parametrize(
-    ("key", "said"), [("politness", "section politeness?"), ("polite.foo", "politeness."), ("robots.retry", "robots.retry_s?")]
+    ("key", "said"),
+    [
+        ("politness", "section politeness?"),
+        ("polite.foo", "politeness."),
+        ("robots.retry", "robots.retry_s?"),
+    ],
 )
 def test_sections_are_suggested_too(key: str, said: str) -> None:
     assert said in problems(None, {}, [f"{key}=1"])[0]
 
 
 BAD = [
-    *(("agent.contact", contact) for contact in ("f\xfcr@example.org", "a@b\r\nX: y", "a\tb", "me (at) example.org", "a\\b")),
-    *(("fetch.allow_addresses", (entry,)) for entry in ("10.0.0.1/8", "nonsense", "10.0.0.0/99", "", "fd00::1/8")),
+    *(
+        ("agent.contact", contact)
+        for contact in ("f\xfcr@example.org", "a@b\r\nX: y", "a\tb", "me (at) example.org", "a\\b")
+    ),
+    *(
+        ("fetch.allow_addresses", (entry,))
+        for entry in ("10.0.0.1/8", "nonsense", "10.0.0.0/99", "", "fd00::1/8")
+    ),
     *(("dns.pins", (pin,)) for pin in ("a", "a=b", "=1.2.3.4", "a=1.2.3.4,b", "a=", ".=1.2.3.4")),
     *(("dns.servers", (server,)) for server in ("ns.example.org", "1.2.3.4:0", "1.2.3.4:x", "")),
     *(("fetch.accept", accept) for accept in ("\u20ac", "a\nb")),
 ]
 GOOD = [
-    *(("agent.contact", contact) for contact in ("", "https://example.org/bot", " you@example.org ", "anybody")),
-    *(("fetch.allow_addresses", (entry,)) for entry in ("10.0.0.0/8", " 192.0.2.7", "fd00::/8", "::1")),
-    *(("dns.pins", (pin,)) for pin in ("a=1.2.3.4", "*=127.0.0.1", "a=1.2.3.4, ::1", "a=[::1]", " a = 1.2.3.4 ")),
+    *(
+        ("agent.contact", contact)
+        for contact in ("", "https://example.org/bot", " you@example.org ", "anybody")
+    ),
+    *(
+        ("fetch.allow_addresses", (entry,))
+        for entry in ("10.0.0.0/8", " 192.0.2.7", "fd00::/8", "::1")
+    ),
+    *(
+        ("dns.pins", (pin,))
+        for pin in ("a=1.2.3.4", "*=127.0.0.1", "a=1.2.3.4, ::1", "a=[::1]", " a = 1.2.3.4 ")
+    ),
     *(("dns.servers", (server,)) for server in ("127.0.0.1", "127.0.0.1:5353", "::1")),
 ]
 
@@ -403,7 +527,12 @@ def test_what_a_crawl_could_not_start_with_is_no_setting(key: str, value: Any) -
     tree = Config()
     with pytest.raises(SettingsError, match=key):
         check(replace(tree, **{section: replace(getattr(tree, section), **{name: value})}))
-    if key in ("agent.contact", "fetch.allow_addresses") or value in (("a",), ("a=b",), ("=1.2.3.4",), ("a=",)):
+    if key in ("agent.contact", "fetch.allow_addresses") or value in (
+        ("a",),
+        ("a=b",),
+        ("=1.2.3.4",),
+        ("a=",),
+    ):
         with pytest.raises(ValueError):
             _use(key, value)
 
@@ -423,27 +552,53 @@ def test_saved_settings_that_cannot_be_used_are_told_unless_they_are_given_anew(
     saved = replace(Config(), fetch=replace(Config().fetch, allow_addresses=("10.1.2.3/8",)))
     with pytest.raises(SettingsError, match=r"saved with the crawl: fetch\.allow_addresses"):
         load(None, {}, base=saved)
-    assert load(None, {}, flags={"fetch.allow_addresses": ("10.0.0.0/8",)}, base=saved).config.fetch.allow_addresses == ("10.0.0.0/8",)
+    assert load(
+        None, {}, flags={"fetch.allow_addresses": ("10.0.0.0/8",)}, base=saved
+    ).config.fetch.allow_addresses == ("10.0.0.0/8",)
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("politeness.delay_s=-2s", "is negative"), ("limits.max_bytes=-1MB", "is negative"), ("fetch.http2=treu", "write true or")],
+    [
+        ("politeness.delay_s=-2s", "is negative"),
+        ("limits.max_bytes=-1MB", "is negative"),
+        ("fetch.http2=treu", "write true or"),
+    ],
 )
 def test_wrong_values_are_answered_with_what_is_wrong(text: str, said: str) -> None:
     assert said in problems(None, {}, [text])[0]
 
 
 def test_a_program_gives_settings_by_key_as_the_command_line_does() -> None:
-    made = settings({"limits.max_pages": 20, "politeness.delay_s": "2s", "scope.rule": "any", "scope.exclude": ["a"]})
-    assert (made.limits.max_pages, made.politeness.delay_s, made.scope.rule.value, made.scope.exclude) == (20, 2.0, "any", ("a",))
-    with pytest.raises(SettingsError, match=r"(?s)limits.max_page'; did you mean.*workers: 'x' is not"):
+    made = settings(
+        {
+            "limits.max_pages": 20,
+            "politeness.delay_s": "2s",
+            "scope.rule": "any",
+            "scope.exclude": ["a"],
+        }
+    )
+    assert (
+        made.limits.max_pages,
+        made.politeness.delay_s,
+        made.scope.rule.value,
+        made.scope.exclude,
+    ) == (20, 2.0, "any", ("a",))
+    with pytest.raises(
+        SettingsError, match=r"(?s)limits.max_page'; did you mean.*workers: 'x' is not"
+    ):
         settings({"limits.max_page": 1, "workers": "x"})
 
 
 @pytest.mark.parametrize(
     "changes",
-    [{"limits": 3}, {"workers": "2"}, {"workers": -1}, {"workers": True}, {"limits": LimitSection(max_pages="x")}],  # type: ignore[arg-type]
+    [
+        {"limits": 3},
+        {"workers": "2"},
+        {"workers": -1},
+        {"workers": True},
+        {"limits": LimitSection(max_pages="x")},
+    ],  # type: ignore[arg-type]
 )
 def test_a_tree_of_wrong_types_is_told(changes: dict[str, Any]) -> None:
     with pytest.raises(SettingsError):
@@ -451,7 +606,9 @@ def test_a_tree_of_wrong_types_is_told(changes: dict[str, Any]) -> None:
 
 
 def test_a_list_where_a_tuple_belongs_is_told_so() -> None:
-    with pytest.raises(SettingsError, match=r"fetch.allow_addresses: \['10.0.0.0/8'\] is not a tuple of texts"):
+    with pytest.raises(
+        SettingsError, match=r"fetch.allow_addresses: \['10.0.0.0/8'\] is not a tuple of texts"
+    ):
         check(Config(fetch=FetchSection(allow_addresses=["10.0.0.0/8"])))  # type: ignore[arg-type]
 
 

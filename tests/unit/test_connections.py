@@ -7,7 +7,15 @@ import socket
 
 import pytest
 
-from lycosa.fetch.connections import FRESH_S, MOST_IDLE_S, ORDINARY, Connections, Manner, is_closed_by_peer, origin_of
+from lycosa.fetch.connections import (
+    FRESH_S,
+    MOST_IDLE_S,
+    ORDINARY,
+    Connections,
+    Manner,
+    is_closed_by_peer,
+    origin_of,
+)
 from lycosa.fetch.repeats import Sign, reason_of_repeat, sign_in
 from lycosa.reasons import Reason
 
@@ -28,7 +36,9 @@ A, B = "https://a.example", "http://b.example:81"
         ("", MOST_IDLE_S),
     ],
 )
-def test_the_announced_time_bounds_how_long_a_connection_may_be_idle(value: str, idle_s: int) -> None:
+def test_the_announced_time_bounds_how_long_a_connection_may_be_idle(
+    value: str, idle_s: int
+) -> None:
     connections = Connections()
     connections.announced(A, value)
     assert connections.manner(A, 0.0) == Manner(idle_s)
@@ -46,7 +56,11 @@ def test_an_origin_that_closed_without_an_answer_gets_new_connections_for_a_whil
     connections = Connections()
     connections.closed_unanswered(A, 10.0)
     connections.announced(A, "timeout=60")
-    assert [connections.manner(A, at).idle_s for at in (10.0, 9.0 + FRESH_S, 10.0 + FRESH_S)] == [0, 0, 59]
+    assert [connections.manner(A, at).idle_s for at in (10.0, 9.0 + FRESH_S, 10.0 + FRESH_S)] == [
+        0,
+        0,
+        59,
+    ]
     assert connections.manner(B, 10.0) == ORDINARY
 
 
@@ -97,19 +111,42 @@ def test_an_origin_is_scheme_host_and_port(url: str, origin: str) -> None:
     [
         ([], Reason.REQUEST_UNANSWERED),
         (["Reusing existing http: connection with host a"], Reason.REQUEST_UNANSWERED),
-        (["HTTP/2 stream 1 refused by server, try again on a new connection"], Reason.REQUEST_REFUSED),
-        (["Reusing existing https: connection with host a", "HTTP/2 stream 3 refused by server"], Reason.REQUEST_REFUSED),
-        (["received GOAWAY, error=0, last_stream=0", "HTTP/2 stream 1 refused by server"], Reason.REQUEST_REFUSED),
         (
-            ["Reusing existing https:", "received GOAWAY, error=0, last_stream=1", "HTTP/2 stream 3 refused by server"],
+            ["HTTP/2 stream 1 refused by server, try again on a new connection"],
+            Reason.REQUEST_REFUSED,
+        ),
+        (
+            ["Reusing existing https: connection with host a", "HTTP/2 stream 3 refused by server"],
+            Reason.REQUEST_REFUSED,
+        ),
+        (
+            ["received GOAWAY, error=0, last_stream=0", "HTTP/2 stream 1 refused by server"],
+            Reason.REQUEST_REFUSED,
+        ),
+        (
+            [
+                "Reusing existing https:",
+                "received GOAWAY, error=0, last_stream=1",
+                "HTTP/2 stream 3 refused by server",
+            ],
             Reason.REQUEST_UNANSWERED,
         ),
         (
-            ["Reusing existing https:", "received GOAWAY, error=11, last_stream=1", "HTTP/2 stream 3 refused by server"],
+            [
+                "Reusing existing https:",
+                "received GOAWAY, error=11, last_stream=1",
+                "HTTP/2 stream 3 refused by server",
+            ],
             Reason.REQUEST_REFUSED,
         ),
         (["HTTP/2 stream 1 reset by server (error 0xb ENHANCE_YOUR_CALM)"], Reason.REQUEST_REFUSED),
-        (["HTTP/2 stream 1 reset by server (error 0xd HTTP_1_1_REQUIRED)", "Downgrades to HTTP/1.1"], Reason.REQUEST_UNANSWERED),
+        (
+            [
+                "HTTP/2 stream 1 reset by server (error 0xd HTTP_1_1_REQUIRED)",
+                "Downgrades to HTTP/1.1",
+            ],
+            Reason.REQUEST_UNANSWERED,
+        ),
     ],
 )
 def test_what_a_repeat_means_is_read_from_the_trace(trace: list[str], reason: Reason) -> None:

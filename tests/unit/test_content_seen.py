@@ -19,7 +19,10 @@ class DictTable(dict[bytes, bytes]):
         self[key] = value
 
 
-FIRST, SECOND = Original("https://a.example/", 1_700_000_000_000_000, "<urn:uuid:1>"), Original("https://b.example/", 2)
+FIRST, SECOND = (
+    Original("https://a.example/", 1_700_000_000_000_000, "<urn:uuid:1>"),
+    Original("https://b.example/", 2),
+)
 
 
 def test_a_digest_finds_the_first_capture() -> None:
@@ -57,7 +60,9 @@ def test_no_capacity_admits_everything() -> None:
 
 @settings(deadline=None)
 @given(capacity=st.integers(1, 12), values=st.lists(st.integers(0, 15), max_size=80))
-def test_the_last_half_of_the_capacity_is_always_remembered(capacity: int, values: list[int]) -> None:
+def test_the_last_half_of_the_capacity_is_always_remembered(
+    capacity: int, values: list[int]
+) -> None:
     recent, met = RecentHashes(capacity), list[int]()
     for value in values:
         is_new = recent.admit(bytes([value]))

@@ -1,4 +1,6 @@
-"""The coordinator, clause by clause: assignments, permits, requests, places, settings, and the end."""
+"""The coordinator, clause by clause: assignments, permits, requests, places, settings, and the
+end.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,14 @@ import msgspec
 import pytest
 
 from coordinating import RULES, World
-from lycosa.cluster.control import Control, EndSaved, PermitSaved, PlacesSaved, SettingsSaved, folded
+from lycosa.cluster.control import (
+    Control,
+    EndSaved,
+    PermitSaved,
+    PlacesSaved,
+    SettingsSaved,
+    folded,
+)
 from lycosa.cluster.coordinator import Coordinator
 from lycosa.cluster.end_rounds import EndRounds
 from lycosa.cluster.messages import (
@@ -77,16 +86,26 @@ def told(outgoing: Outgoing) -> object:
     return outgoing.message.message if isinstance(outgoing.message, Relay) else outgoing.message
 
 
-def report(shards: list[ShardReport], serial: int = 1, coordinator: int = 0, obeyed: int = 0, **other: float) -> NodeReport:
+def report(
+    shards: list[ShardReport],
+    serial: int = 1,
+    coordinator: int = 0,
+    obeyed: int = 0,
+    **other: float,
+) -> NodeReport:
     values = {"began": 1.0, "wall": 0.0, "free_disk": 1 << 40, "free_memory": 1 << 40, **other}
-    return NodeReport(serial=serial, coordinator=coordinator, obeyed=obeyed, shards=shards, **values)  # type: ignore[arg-type]
+    return NodeReport(
+        serial=serial, coordinator=coordinator, obeyed=obeyed, shards=shards, **values
+    )  # type: ignore[arg-type]
 
 
-def status(term: int = 1, counted: int = 0, serial: int = 0, may: int | None = None, **other: object) -> WorkerStatus:
+def status(
+    term: int = 1, counted: int = 0, serial: int = 0, may: int | None = None, **other: object
+) -> WorkerStatus:
     return WorkerStatus(term, counted, serial, counted if may is None else may, **other)  # type: ignore[arg-type]
 
 
-# -- assignments --------------------------------------------------------------------------------------------------
+# -- assignments
 
 
 def test_a_coordinator_that_starts_assigns_nothing_for_one_time_out() -> None:
@@ -209,7 +228,7 @@ def test_a_coordinator_ends_when_it_hears_of_a_greater_one() -> None:
         assert one.asks(Ask(Seeds("a", []))) == [] and one.tick(9.0) == []
 
 
-# -- permits ------------------------------------------------------------------------------------------------------
+# -- permits
 
 
 def test_nothing_is_granted_while_a_shard_is_not_counted() -> None:
@@ -248,10 +267,14 @@ def test_a_limit_that_is_reached_ends_the_crawl() -> None:
     one.says(Progress(committed=2))
     assert one.coordinator.end is None
     ended = one.says(Progress(committed=3))
-    assert ended[0] == EndSaved("limit", False) and isinstance(ended[1], Assignments) and ended[1].end == "limit"
+    assert (
+        ended[0] == EndSaved("limit", False)
+        and isinstance(ended[1], Assignments)
+        and ended[1].end == "limit"
+    )
 
 
-# -- requests, places, settings -----------------------------------------------------------------------------------
+# -- requests, places, settings
 
 
 def test_a_request_waits_for_an_owner_and_is_told_to_each_until_it_is_answered() -> None:
@@ -259,8 +282,11 @@ def test_a_request_waits_for_an_owner_and_is_told_to_each_until_it_is_answered()
     assert one.asks(Ask(Seeds("a", ["x"]))) == []
     assert Seeds("a", ["x"]) in one.says(status())
     assert Seeds("a", ["x"]) not in one.says(status(), now=2.0)
-    assert Seeds("a", ["x"]) in one.says(status(term=2), term=2, now=3.0)  # another owner, which may know nothing of it
-    assert one.says(SeedsTaken("a", [("y", "no")]), term=1, now=4.0) == [Answered("a", [("y", "no")])]
+    # another owner, which may know nothing of it
+    assert Seeds("a", ["x"]) in one.says(status(term=2), term=2, now=3.0)
+    assert one.says(SeedsTaken("a", [("y", "no")]), term=1, now=4.0) == [
+        Answered("a", [("y", "no")])
+    ]
     assert one.asks(Ask(Seeds("a", ["x"]))) == [Answered("a", [("y", "no")])]
 
 
@@ -285,10 +311,15 @@ def test_no_more_calls_is_told_when_the_last_request_is_answered() -> None:
 def test_places_are_recorded_and_told_to_all_but_their_finder() -> None:
     one = OneShard(control=Control(places=["http://p/"]))
     one.says(status(places=1))
-    assert one.says(Joined(0, ["http://q/", "http://p/"])) == [PlacesSaved(["http://q/"]), JoinedTaken(2, 2)]
+    assert one.says(Joined(0, ["http://q/", "http://p/"])) == [
+        PlacesSaved(["http://q/"]),
+        JoinedTaken(2, 2),
+    ]
     assert one.coordinator.places == ["http://p/", "http://q/"]
-    assert JoinScope(0, ["http://p/", "http://q/"]) in one.says(status(term=2), term=2)  # a new owner that knows none
-    assert one.says(Joined(0, ["http://q/", "http://p/"]), term=1) == []  # late, from the one before
+    # a new owner that knows none
+    assert JoinScope(0, ["http://p/", "http://q/"]) in one.says(status(term=2), term=2)
+    # late, from the one before
+    assert one.says(Joined(0, ["http://q/", "http://p/"]), term=1) == []
 
 
 def test_all_workers_learn_all_places_over_a_network_that_loses() -> None:
@@ -297,7 +328,9 @@ def test_all_workers_learn_all_places_over_a_network_that_loses() -> None:
     world.settle(25)
     for number, log in enumerate(world.logs):
         log.inbox = 1
-        worker = next(node.workers[number] for node in world.nodes.values() if number in node.workers)
+        worker = next(
+            node.workers[number] for node in world.nodes.values() if number in node.workers
+        )
         worker.commit(find=f"http://{number}/")
     world.network.clear()
     for _ in range(3):
@@ -316,23 +349,35 @@ def test_live_settings_are_recorded_numbered_and_told() -> None:
         SettingsSaved(1, {"politeness.delay_s": "2"}),
         LiveSettings(1, {"politeness.delay_s": "2"}),
     ]
-    assert LiveSettings(2, {"politeness.delay_s": "3"}) in one.asks(ChangeSettings({"politeness.delay_s": "3"}))
+    assert LiveSettings(2, {"politeness.delay_s": "3"}) in one.asks(
+        ChangeSettings({"politeness.delay_s": "3"})
+    )
     assert not any(isinstance(each, LiveSettings) for each in one.says(status(settings=2)))
 
 
 def test_records_add_up_to_what_the_next_coordinator_knows() -> None:
     permits = [PermitSaved(0, 1, 1, 10), PermitSaved(1, 1, 1, 5), PermitSaved(0, 1, 2, 20)]
-    control = folded([*permits, PlacesSaved(["a"]), PlacesSaved(["b", "a"]), SettingsSaved(3, {"x": "y"}), EndSaved("stopped", True)])
+    control = folded(
+        [
+            *permits,
+            PlacesSaved(["a"]),
+            PlacesSaved(["b", "a"]),
+            SettingsSaved(3, {"x": "y"}),
+            EndSaved("stopped", True),
+        ]
+    )
     assert control.permits == {0: permits[2], 1: permits[1]}
     assert control.places == ["a", "b"]
     coordinator = Coordinator(2, 2, LimitSection(), ONE_PROCESS, 0.0, control)
     assert coordinator.end is End.STOPPED and coordinator.settings.version == 3
 
 
-# -- the end ------------------------------------------------------------------------------------------------------
+# -- the end
 
 
-def idle(term: int = 1, commits: int = 5, activity: int = 9, is_idle: bool = True) -> tuple[tuple[int, int], ProbeAnswer]:
+def idle(
+    term: int = 1, commits: int = 5, activity: int = 9, is_idle: bool = True
+) -> tuple[tuple[int, int], ProbeAnswer]:
     return (1, term), ProbeAnswer(0, is_idle, activity, False, commits)
 
 
@@ -354,7 +399,12 @@ def test_the_end_takes_two_rounds_with_the_same_answers() -> None:
     assert rounds_of(same, {0: idle(), 1: idle(commits=9)}, same) == [False, False, False]
     assert rounds_of(same, {0: idle(), 1: idle(commits=8, activity=10)}) == [False, False]
     assert rounds_of(same, {0: idle(), 1: idle(term=2, commits=8)}) == [False, False]
-    assert rounds_of(same, {0: idle(), 1: idle(commits=8, is_idle=False)}, same, same) == [False, False, False, True]
+    assert rounds_of(same, {0: idle(), 1: idle(commits=8, is_idle=False)}, same, same) == [
+        False,
+        False,
+        False,
+        True,
+    ]
 
 
 def test_an_answer_of_another_round_or_owner_does_not_count() -> None:
@@ -363,7 +413,9 @@ def test_an_answer_of_another_round_or_owner_does_not_count() -> None:
     ending.hear(0, (1, 1), ProbeAnswer(probe.round - 1, True, 0))
     assert not ending.judge(owners, 1) and ending.probes(owners) == [(0, Probe(probe.round))]
     ending.hear(0, (1, 1), ProbeAnswer(probe.round, True, 0))
-    assert not ending.judge({0: (1, 2)}, 1) and ending.probes({0: (1, 2)}) == [(0, Probe(probe.round))]
+    assert not ending.judge({0: (1, 2)}, 1) and ending.probes({0: (1, 2)}) == [
+        (0, Probe(probe.round))
+    ]
 
 
 def test_a_crawl_is_not_finished_before_its_caller_says_that_no_more_is_asked() -> None:
@@ -388,17 +440,29 @@ def test_a_crawl_is_not_finished_before_its_caller_says_that_no_more_is_asked() 
     ended = one.tick(8.0)
     assert ended[0] == EndSaved("finished", False) and one.coordinator.end is End.FINISHED
     assert not one.coordinator.is_over
-    one.coordinator.hear("n", report([ShardReport(0, one.assignment, 1, ShardState.ENDED, "finished")], serial=2), 9.0)
+    one.coordinator.hear(
+        "n",
+        report([ShardReport(0, one.assignment, 1, ShardState.ENDED, "finished")], serial=2),
+        9.0,
+    )
     assert one.coordinator.is_over and one.coordinator.ends() == ["finished"]
 
 
 def test_a_stop_is_recorded_and_told_and_a_second_one_breaks_off() -> None:
     one = OneShard()
     first = one.asks(StopCrawl("stopped"))
-    assert first[0] == EndSaved("stopped", False) and isinstance(first[1], Assignments) and not first[1].at_once
+    assert (
+        first[0] == EndSaved("stopped", False)
+        and isinstance(first[1], Assignments)
+        and not first[1].at_once
+    )
     assert one.asks(StopCrawl("limit")) == []
     second = one.asks(StopCrawl("stopped", at_once=True))
-    assert second[0] == EndSaved("stopped", True) and isinstance(second[1], Assignments) and second[1].at_once
+    assert (
+        second[0] == EndSaved("stopped", True)
+        and isinstance(second[1], Assignments)
+        and second[1].at_once
+    )
 
 
 def test_messages_survive_the_wire() -> None:
@@ -408,7 +472,9 @@ def test_messages_survive_the_wire() -> None:
     assert decode_to_coordinator(encode(reported)) == reported
     relayed = Relay(1, 2, 3, Seeds("a", ["b"]))
     assert decode_to_node(encode(relayed)) == relayed
-    assert decode_to_node(encode(Assignments(1, 2, 3, {4: 5 << 32}))) == Assignments(1, 2, 3, {4: 5 << 32})
+    assert decode_to_node(encode(Assignments(1, 2, 3, {4: 5 << 32}))) == Assignments(
+        1, 2, 3, {4: 5 << 32}
+    )
 
 
 def test_only_records_go_to_control() -> None:

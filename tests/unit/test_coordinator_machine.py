@@ -1,4 +1,6 @@
-"""Coordinators and nodes over a network that loses, repeats and reorders: what must hold at every step, and that all comes to an end."""
+"""Coordinators and nodes over a network that loses, repeats and reorders: what must hold at
+every step, and that all comes to an end.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +82,12 @@ class Coordinating(RuleBasedStateMachine):
         if shard in self.world.nodes[f"n{node}"].workers:
             self.world.nodes[f"n{node}"].end(shard, Died("SIGKILL"))
 
-    @rule(node=st.integers(0, NODES - 1), shard=st.integers(0, SHARDS - 1), captures=st.integers(0, 4), to=st.integers(-1, SHARDS - 1))
+    @rule(
+        node=st.integers(0, NODES - 1),
+        shard=st.integers(0, SHARDS - 1),
+        captures=st.integers(0, 4),
+        to=st.integers(-1, SHARDS - 1),
+    )
     def worker_works(self, node: int, shard: int, captures: int, to: int) -> None:
         find = f"http://{self.world.now}/" if captures == 3 else ""
         self.world.nodes[f"n{node}"].work(shard, captures, to if to >= 0 else None, find)
@@ -111,7 +118,9 @@ class Coordinating(RuleBasedStateMachine):
 
 @pytest.mark.parametrize("seed", range(60))
 def test_the_end_is_found_only_when_nothing_is_under_way(seed: int) -> None:
-    """Pages of one shard lead to another, over a network that reorders; ``World`` looks into the logs when the end is declared."""
+    """Pages of one shard lead to another, over a network that reorders; ``World`` looks into the
+    logs when the end is declared.
+    """
     chance = random.Random(seed)
     world = World(chance.choice((1, 2, 3)), chance.choice((2, 3, 4)))
     world.start_coordinator()
@@ -119,7 +128,13 @@ def test_the_end_is_found_only_when_nothing_is_under_way(seed: int) -> None:
     world.ask("seeds", 4)
     world.is_closed = True
     for _ in range(20):
-        world.storm(chance, 5, loss=chance.choice((0.0, 0.05)), deaths=chance.choice((0.0, 0.01)), posts=chance.choice((0.3, 0.8)))
+        world.storm(
+            chance,
+            5,
+            loss=chance.choice((0.0, 0.05)),
+            deaths=chance.choice((0.0, 0.01)),
+            posts=chance.choice((0.3, 0.8)),
+        )
     world.heal()
     assert world.ends == ["finished"]
 
@@ -142,4 +157,9 @@ def test_the_limit_is_exact_over_deaths_and_coordinators(seed: int) -> None:
 
 
 TestCoordinating = Coordinating.TestCase
-TestCoordinating.settings = settings(max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+TestCoordinating.settings = settings(
+    max_examples=60,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)

@@ -1,4 +1,6 @@
-"""Counts of crashes: rows of the partitions that change in their commits, and survive anything that a commit survives."""
+"""Counts of crashes: rows of the partitions that change in their commits, and survive anything
+that a commit survives.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ A, B, C = "http://a.test/1", "http://b.test/2", "http://c.test/3"
 
 
 class Shard:
-    """Two partitions, of which the first has the hosts up to ``b.test``, and the attempt logs of their workers."""
+    """Two partitions, of which the first has the hosts up to ``b.test``, and the attempt logs of
+    their workers.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -27,11 +31,15 @@ class Shard:
         self.now = 0.0
         self.start()
 
-    def start(self, previous: PreviousEnd = PreviousEnd.CRASH, owned: tuple[int, ...] = (0, 1)) -> CrashCounts:
+    def start(
+        self, previous: PreviousEnd = PreviousEnd.CRASH, owned: tuple[int, ...] = (0, 1)
+    ) -> CrashCounts:
         """Another worker begins with what is committed. It has no attempt log yet."""
         self.tables = {number: Overlay(self.stores[number]) for number in owned}
         self.counts = CrashCounts(self.tables, lambda host: int(host > "b.test"), self.folder)
-        accused = [each for each in unfinished(self.folder) if int(host_of(each.url) > "b.test") in owned]
+        accused = [
+            each for each in unfinished(self.folder) if int(host_of(each.url) > "b.test") in owned
+        ]
         self.counts.after_restart(accused, previous)
         return self.counts
 
@@ -60,7 +68,9 @@ def shard(tmp_path: Path) -> Shard:
     return Shard(tmp_path)
 
 
-def test_a_url_in_flight_at_successive_crashes_becomes_poison_and_the_others_are_cleared(shard: Shard) -> None:
+def test_a_url_in_flight_at_successive_crashes_becomes_poison_and_the_others_are_cleared(
+    shard: Shard,
+) -> None:
     shard.run(A, B)
     shard.start()
     assert shard.counts.has_news
@@ -124,7 +134,9 @@ def test_counts_move_with_their_partition(shard: Shard) -> None:
 
 
 @pytest.mark.parametrize("previous", [PreviousEnd.LOST, PreviousEnd.ORDERLY])
-def test_an_end_that_is_no_crash_accuses_no_url_then_nor_later(shard: Shard, previous: PreviousEnd) -> None:
+def test_an_end_that_is_no_crash_accuses_no_url_then_nor_later(
+    shard: Shard, previous: PreviousEnd
+) -> None:
     shard.run(A, worker=3)
     shard.start(previous)
     assert shard.told() == {}
@@ -134,7 +146,9 @@ def test_an_end_that_is_no_crash_accuses_no_url_then_nor_later(shard: Shard, pre
 
 
 @pytest.mark.parametrize("previous", PreviousEnd)
-def test_what_a_commit_had_named_is_accused_unless_the_end_was_orderly(shard: Shard, previous: PreviousEnd) -> None:
+def test_what_a_commit_had_named_is_accused_unless_the_end_was_orderly(
+    shard: Shard, previous: PreviousEnd
+) -> None:
     shard.counts.name((A, B))
     assert shard.told() == {} and shard.counts.suspicion(A) is Suspicion.NONE
     shard.counts.unname((B,))
@@ -176,17 +190,24 @@ def test_the_file_of_an_older_program_is_taken_over_once(shard: Shard) -> None:
     [run] = {each.run for each in unfinished(shard.folder)}
     shard.stores = {0: MemoryKeyValue(), 1: MemoryKeyValue()}
     counts = {A: 2, B: 1, "no URL": 1, "": 3}
-    (shard.folder / "crashes.json").write_text(json.dumps({"format": 1, "crashes": counts, "counted": {"2": run}}))
+    (shard.folder / "crashes.json").write_text(
+        json.dumps({"format": 1, "crashes": counts, "counted": {"2": run}})
+    )
     shard.start(owned=(0,))
     assert shard.counts.has_news
-    assert shard.told() == {A: Suspicion.POISON, B: Suspicion.SUSPECT}, "the run of worker 2 was counted"
+    assert shard.told() == {
+        A: Suspicion.POISON,
+        B: Suspicion.SUSPECT,
+    }, "the run of worker 2 was counted"
     shard.counts.finished(A)
     shard.commit()
     shard.start()
     assert shard.told() == {B: Suspicion.SUSPECT}
 
 
-@pytest.mark.parametrize("data", [b"{not json", b'{"crashes": {"\xff', b'{"crashes": {"http://a.test/": -5}}'])
+@pytest.mark.parametrize(
+    "data", [b"{not json", b'{"crashes": {"\xff', b'{"crashes": {"http://a.test/": -5}}']
+)
 def test_an_old_file_that_cannot_be_read_suspects_nobody(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "crashes.json").write_bytes(data)
     assert Shard(tmp_path).told() == {}

@@ -23,7 +23,9 @@ else:
     from backports import zstd
 
 MAX, RATIO = 10_000_000, 1000
-PAGE = b"<!DOCTYPE html><title>x</title>" + b"".join(b"<p>%d %d</p>" % (n, n * n % 7919) for n in range(4000))
+PAGE = b"<!DOCTYPE html><title>x</title>" + b"".join(
+    b"<p>%d %d</p>" % (n, n * n % 7919) for n in range(4000)
+)
 
 
 def raw_deflate(data: bytes) -> bytes:
@@ -53,7 +55,9 @@ def test_a_body_that_is_not_encoded_passes(value: str | list[str]) -> None:
     assert decode(PAGE, value, MAX, RATIO) == (PAGE, Reason.NONE, "")
 
 
-@pytest.mark.parametrize("value", ["x-gzip", "GZIP", " gzip ", ["gzip"], "identity, gzip", ["", "gzip"]])
+@pytest.mark.parametrize(
+    "value", ["x-gzip", "GZIP", " gzip ", ["gzip"], "identity, gzip", ["", "gzip"]]
+)
 def test_names_are_read_as_servers_write_them(value: str | list[str]) -> None:
     assert decode(gzip.compress(PAGE), value, MAX, RATIO).body == PAGE
 
@@ -101,7 +105,8 @@ def test_a_cut_body_keeps_what_decodes(name: str) -> None:
     decoded = decode(encoded[: len(encoded) * 3 // 4], name, MAX, RATIO)
     assert decoded.reason is Reason.DECODE_FAILED
     assert PAGE.startswith(decoded.body)
-    assert len(decoded.body) > len(PAGE) // 4 or name == "zstd"  # a zstd frame this small may be a single block
+    # a zstd frame this small may be a single block
+    assert len(decoded.body) > len(PAGE) // 4 or name == "zstd"
 
 
 @pytest.mark.parametrize("name", ["gzip", "deflate"])  # the others have no checksum here
@@ -125,8 +130,16 @@ def test_a_wrong_checksum_keeps_the_whole_body() -> None:
 
 def test_all_members_and_frames_are_read() -> None:
     halves = PAGE[:5000], PAGE[5000:]
-    assert decode(b"".join(map(gzip.compress, halves)), "gzip", MAX, RATIO) == (PAGE, Reason.NONE, "")
-    assert decode(b"".join(map(zstd.compress, halves)), "zstd", MAX, RATIO) == (PAGE, Reason.NONE, "")
+    assert decode(b"".join(map(gzip.compress, halves)), "gzip", MAX, RATIO) == (
+        PAGE,
+        Reason.NONE,
+        "",
+    )
+    assert decode(b"".join(map(zstd.compress, halves)), "zstd", MAX, RATIO) == (
+        PAGE,
+        Reason.NONE,
+        "",
+    )
 
 
 @pytest.mark.parametrize("tail", [b"\0" * 100, b"\n", b"<!-- served by x -->"])
@@ -159,7 +172,11 @@ def test_the_ratio_counts_beyond_the_first_megabyte() -> None:
     assert len(decoded.body) == RATIO_FREE_BYTES
 
 
-@pytest.mark.parametrize(("name", "piece"), [("gzip", gzip.compress(b"", mtime=0)), ("zstd", zstd.compress(b""))], ids=["gzip", "zstd"])
+@pytest.mark.parametrize(
+    ("name", "piece"),
+    [("gzip", gzip.compress(b"", mtime=0)), ("zstd", zstd.compress(b""))],
+    ids=["gzip", "zstd"],
+)
 def test_endless_empty_members_cost_a_bounded_time(name: str, piece: bytes) -> None:
     body = piece * (3_000_000 // len(piece))
     start = time.process_time()
@@ -170,7 +187,10 @@ def test_endless_empty_members_cost_a_bounded_time(name: str, piece: bytes) -> N
 
 
 def test_a_zstd_window_beyond_eight_megabytes_is_refused() -> None:
-    options = {zstd.CompressionParameter.window_log: 26, zstd.CompressionParameter.content_size_flag: 0}
+    options = {
+        zstd.CompressionParameter.window_log: 26,
+        zstd.CompressionParameter.content_size_flag: 0,
+    }
     compressor = zstd.ZstdCompressor(options=options)
     body = compressor.compress(PAGE) + compressor.flush()
     decoded = decode(body, "zstd", MAX, RATIO)
@@ -191,7 +211,9 @@ def test_decoding_undoes_encoding(body: bytes, names: list[str]) -> None:
 @settings(deadline=None, max_examples=300)
 @given(st.binary(max_size=500), st.sampled_from(sorted(ENCODERS)), st.booleans())
 def test_rubbish_is_never_an_exception(body: bytes, name: str, has_magic: bool) -> None:
-    magic = {"gzip": b"\x1f\x8b\x08", "zstd": b"\x28\xb5\x2f\xfd"}.get(name, b"") if has_magic else b""
+    magic = (
+        {"gzip": b"\x1f\x8b\x08", "zstd": b"\x28\xb5\x2f\xfd"}.get(name, b"") if has_magic else b""
+    )
     decoded = decode(magic + body, name, 10_000, RATIO)
     assert len(decoded.body) <= 10_000
 
@@ -201,8 +223,12 @@ def test_a_name_may_be_quoted_or_have_a_parameter(name: str) -> None:
     assert decode(gzip.compress(b"hello"), name, 1000, 1000)[:2] == (b"hello", Reason.NONE)
 
 
-@pytest.mark.parametrize("body", [b"\x8b\x02\x80hello\x03", b"[\x01\x02{", b"\x00" * 20, bytes(range(256))])
+@pytest.mark.parametrize(
+    "body", [b"\x8b\x02\x80hello\x03", b"[\x01\x02{", b"\x00" * 20, bytes(range(256))]
+)
 def test_what_is_neither_encoded_nor_a_text_is_an_error(body: bytes) -> None:
-    """A body of another encoding than its label's, for instance; a text that was only labelled is read."""
+    """A body of another encoding than its label's, for instance; a text that was only labelled
+    is read.
+    """
     assert decode(body, "gzip", 1000, 1000)[:2] == (body, Reason.DECODE_FAILED)
     assert decode(b"<p>caf\xe9", "gzip", 1000, 1000)[:2] == (b"<p>caf\xe9", Reason.NONE)

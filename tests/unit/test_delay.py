@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 
 from lycosa.config.sections import PolitenessSection
 from lycosa.model.pace import Pace
-from lycosa.politeness.delay import Delay, after_exchange, clamp, delay_s, in_seconds, longest_delay, parse_retry_after
+from lycosa.politeness.delay import (
+    Delay,
+    after_exchange,
+    clamp,
+    delay_s,
+    in_seconds,
+    longest_delay,
+    parse_retry_after,
+)
 
 NOW = 1_800_000_000.0
 DAY = 86400.0
@@ -25,7 +33,9 @@ def delay(pace: Pace, section: PolitenessSection = SECTION, now: float = NOW) ->
     return delay_s(pace, section, now, random.Random(1))
 
 
-def refused(pace: Pace = UNKNOWN, status: int = 429, retry_after: str = "", now: float = NOW) -> Pace:
+def refused(
+    pace: Pace = UNKNOWN, status: int = 429, retry_after: str = "", now: float = NOW
+) -> Pace:
     return after_exchange(pace, SECTION, status, retry_after, 0.01, now)
 
 
@@ -66,14 +76,19 @@ def test_retry_after_of_any_length_is_cut_to_its_cap(digits: int) -> None:
 
 
 def test_a_date_becomes_seconds_by_the_wall_clock() -> None:
-    assert in_seconds(format_datetime(datetime.fromtimestamp(NOW + 90, UTC), usegmt=True), NOW) == "90.000"
+    assert (
+        in_seconds(format_datetime(datetime.fromtimestamp(NOW + 90, UTC), usegmt=True), NOW)
+        == "90.000"
+    )
     assert [in_seconds(value, NOW) for value in ("", "soon", "7")] == ["", "soon", "7.000"]
 
 
 def test_a_later_answer_does_not_shorten_retry_after() -> None:
     pace = answered(refused(retry_after="120"), NOW + 1)
     assert delay(pace, now=NOW + 1) == Delay(119, "retry-after")
-    assert delay(refused(pace, retry_after="5", now=NOW + 1), now=NOW + 1) == Delay(119, "retry-after")
+    assert delay(refused(pace, retry_after="5", now=NOW + 1), now=NOW + 1) == Delay(
+        119, "retry-after"
+    )
 
 
 @pytest.mark.parametrize("status", [301, 404, 413, 500, 503])
@@ -134,7 +149,9 @@ def test_a_host_that_refuses_every_second_request_keeps_the_first_pause() -> Non
 
 @pytest.mark.parametrize(("status", "is_good"), [(200, True), (204, True), (304, True), (301, True), (404, True), (410, True), (0, False),
                                                   (401, False), (403, False), (418, False), (500, False), (502, False)])  # fmt: skip
-def test_only_an_answer_that_a_host_in_trouble_does_not_give_shortens_a_back_off(status: int, is_good: bool) -> None:
+def test_only_an_answer_that_a_host_in_trouble_does_not_give_shortens_a_back_off(
+    status: int, is_good: bool
+) -> None:
     pace, now = after_refusals(4)
     for later_s in (0, SECTION.forgive_s):
         after = after_exchange(pace, SECTION, status, "", 0.01, now + later_s)
@@ -147,7 +164,9 @@ def test_an_answer_with_retry_after_leaves_the_level(status: int) -> None:
     assert after_exchange(pace, SECTION, status, "60", 0.01, now).backoffs == 4
 
 
-def test_a_robots_txt_that_is_given_does_not_shorten_the_back_off_of_pages_that_are_refused() -> None:
+def test_a_robots_txt_that_is_given_does_not_shorten_the_back_off_of_pages_that_are_refused() -> (
+    None
+):
     pace, now = after_refusals(4)
     after = after_exchange(pace, SECTION, 200, "", 0.01, now + DAY, is_robots=True)
     assert (after.backoffs, after.backoff_at) == (pace.backoffs, pace.backoff_at)
@@ -177,7 +196,9 @@ def test_quiet_time_without_an_answer_forgives_nothing() -> None:
 
 @settings(deadline=None)
 @given(st.lists(st.booleans(), max_size=60))
-def test_more_good_answers_never_mean_a_longer_pause_and_refusals_alone_double_it(history: list[bool]) -> None:
+def test_more_good_answers_never_mean_a_longer_pause_and_refusals_alone_double_it(
+    history: list[bool],
+) -> None:
     """``True`` is a good answer; beside each history runs the same one with an answer more."""
 
     def levels(answers: list[bool]) -> int:
@@ -207,7 +228,9 @@ def test_the_longest_ordinary_delay_has_the_jitter_in_it() -> None:
 
 
 def _date(offset_s: float) -> str:
-    return format_datetime(datetime.fromtimestamp(NOW, UTC) + timedelta(seconds=offset_s), usegmt=True)
+    return format_datetime(
+        datetime.fromtimestamp(NOW, UTC) + timedelta(seconds=offset_s), usegmt=True
+    )
 
 
 @pytest.mark.parametrize(
@@ -247,7 +270,11 @@ def test_reads_retry_after(value: str, seconds: float | None) -> None:
 
 @settings(deadline=None, max_examples=300)
 @given(
-    st.text(max_size=80) | st.from_regex(r"[A-Z][a-z]{2}, [0-9]{1,3} [A-Z][a-z]{2} [0-9]{1,6} [0-9:]{0,9} [A-Z+0-9-]{0,6}", fullmatch=True)
+    st.text(max_size=80)
+    | st.from_regex(
+        r"[A-Z][a-z]{2}, [0-9]{1,3} [A-Z][a-z]{2} [0-9]{1,6} [0-9:]{0,9} [A-Z+0-9-]{0,6}",
+        fullmatch=True,
+    )
 )
 def test_any_retry_after_is_a_bounded_time_or_nothing(value: str) -> None:
     seconds = parse_retry_after(value, NOW)
@@ -255,7 +282,9 @@ def test_any_retry_after_is_a_bounded_time_or_nothing(value: str) -> None:
 
 
 def test_a_clock_that_was_ahead_cannot_hold_a_host_for_years() -> None:
-    pace = Pace(retry_at=NOW + 900 * DAY, backoffs=3, backoff_at=NOW + 900 * DAY, last_duration_s=-4)
+    pace = Pace(
+        retry_at=NOW + 900 * DAY, backoffs=3, backoff_at=NOW + 900 * DAY, last_duration_s=-4
+    )
     assert delay(clamp(pace, SECTION, NOW)).seconds == DAY
     assert clamp(pace, SECTION, NOW) == Pace(retry_at=NOW + DAY, backoffs=3, backoff_at=NOW)
 

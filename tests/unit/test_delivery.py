@@ -25,12 +25,20 @@ class Sending:
     def __init__(self) -> None:
         self.stores = {0: MemoryKeyValue(), 2: MemoryKeyValue()}
         self.overlays = {number: Overlay(store) for number, store in self.stores.items()}
-        self.partitions: Any = {number: SimpleNamespace(number=number, table=overlay) for number, overlay in self.overlays.items()}
+        self.partitions: Any = {
+            number: SimpleNamespace(number=number, table=overlay)
+            for number, overlay in self.overlays.items()
+        }
         failures: list[BaseException] = []
-        self.departures = Departures(self.partitions, self.stores, None, asyncio.sleep, failures.append)
+        self.departures = Departures(
+            self.partitions, self.stores, None, asyncio.sleep, failures.append
+        )
 
     def post(self, source: int, destination: int, *numbers: int) -> None:
-        found = [Discovered(f"http://a.test/{n}", b"hosthost", n.to_bytes(8), LinkKind.A, 1) for n in numbers]
+        found = [
+            Discovered(f"http://a.test/{n}", b"hosthost", n.to_bytes(8), LinkKind.A, 1)
+            for n in numbers
+        ]
         self.departures.post(self.partitions[source], destination, found)
 
     def commit(self) -> frozenset[tuple[int, int]]:
@@ -42,11 +50,19 @@ class Sending:
 
     def parcels(self, destination: int) -> list[list[str]]:
         """The URLs of each parcel that is committed, from whichever partition."""
-        boxes = [Outbox(number, self.overlays[number], self.stores[number]) for number in self.stores]
-        return [[found.url[14:] for found in cast(list[Discovered], p.discovered)] for box in boxes for p in box.pending(destination, 100)]
+        boxes = [
+            Outbox(number, self.overlays[number], self.stores[number]) for number in self.stores
+        ]
+        return [
+            [found.url[14:] for found in cast(list[Discovered], p.discovered)]
+            for box in boxes
+            for p in box.pending(destination, 100)
+        ]
 
 
-def test_what_pages_of_one_commit_have_for_a_partition_is_one_parcel_from_the_partition_that_found_most_of_it() -> None:
+def test_what_pages_of_one_commit_have_for_a_partition_is_one_parcel_from_the_partition_that_found_most_of_it() -> (
+    None
+):
     sending = Sending()
     sending.post(0, 1, 1)
     sending.post(2, 1, 2, 3)
@@ -71,7 +87,9 @@ def test_what_is_enough_for_a_parcel_leaves_from_the_partition_that_found_it() -
 
 def test_errands_leave_from_the_partition_whose_host_asks_or_was_asked() -> None:
     sending = Sending()
-    sending.departures.post_errand(2, 1, Errand("http://a.test/robots.txt", (Asker(2, b"hosthost", False, 1),)))
+    sending.departures.post_errand(
+        2, 1, Errand("http://a.test/robots.txt", (Asker(2, b"hosthost", False, 1),))
+    )
     assert not sending.departures.is_idle
     assert sending.commit() == {(2, 1)}
 
@@ -83,7 +101,9 @@ def test_what_waits_in_memory_for_a_commit_is_bounded() -> None:
     waiting = sum(overlay.open_writes for overlay in sending.overlays.values())
     assert waiting >= 3  # they are in the open commit already
     sending.commit()
-    assert [url for parcel in sending.parcels(1) for url in parcel] == [str(n) for n in range(3 * PARCEL_URLS)]
+    assert [url for parcel in sending.parcels(1) for url in parcel] == [
+        str(n) for n in range(3 * PARCEL_URLS)
+    ]
     assert all(len(parcel) <= PARCEL_URLS for parcel in sending.parcels(1))
 
 
@@ -100,18 +120,33 @@ def test_the_next_commit_has_only_what_was_posted_since() -> None:
 class Receiving:
     """A worker that owns partition 1 and reads its topic; it commits when the test says so."""
 
-    def __init__(self, topics: MemoryTopics, store: MemoryKeyValue | None = None, after: int = 0) -> None:
+    def __init__(
+        self, topics: MemoryTopics, store: MemoryKeyValue | None = None, after: int = 0
+    ) -> None:
         self.store = store or MemoryKeyValue()
         self.overlay = Overlay(self.store)
         self.taken: list[str] = []
         self.failures: list[BaseException] = []
         self.waiters: list[asyncio.Future[None]] = []
         partitions: Any = {1: SimpleNamespace(number=1, table=self.overlay)}
-        worker: Any = SimpleNamespace(committer=SimpleNamespace(waiters=self.waiters), wake=lambda: None, fail=self.failures.append)
+        worker: Any = SimpleNamespace(
+            committer=SimpleNamespace(waiters=self.waiters),
+            wake=lambda: None,
+            fail=self.failures.append,
+        )
         nobody: Any = None
         tables = {1: self.store}
-        self.arrivals = Arrivals(partitions, tables, Takers(cast(Any, self), nobody, nobody), worker, topics.inbound(1), after)
-        self.delivery = Delivery(Departures(partitions, tables, None, asyncio.sleep, self.failures.append), self.arrivals)
+        self.arrivals = Arrivals(
+            partitions,
+            tables,
+            Takers(cast(Any, self), nobody, nobody),
+            worker,
+            topics.inbound(1),
+            after,
+        )
+        self.delivery = Delivery(
+            Departures(partitions, tables, None, asyncio.sleep, self.failures.append), self.arrivals
+        )
 
     def receive(self, partition: Any, found: list[Discovered]) -> None:
         self.taken += [each.url[14:] for each in found]
@@ -133,7 +168,14 @@ class Receiving:
 
 
 def parcel(number: int, acknowledged: int = 0) -> Parcel:
-    return Parcel(0, 1, number, [Discovered(f"http://a.test/{number}", b"hosthost", bytes(8), LinkKind.A, 1)], [], acknowledged)
+    return Parcel(
+        0,
+        1,
+        number,
+        [Discovered(f"http://a.test/{number}", b"hosthost", bytes(8), LinkKind.A, 1)],
+        [],
+        acknowledged,
+    )
 
 
 async def settled() -> None:
@@ -148,12 +190,18 @@ async def test_a_commit_names_the_position_up_to_which_everything_read_is_taken(
     receiving = Receiving(topics)
     receiving.delivery.start()
     await settled()
-    assert (receiving.taken, receiving.arrivals.stepped_over, receiving.delivery.is_idle) == (["1", "2", "3"], 1, False)
+    assert (receiving.taken, receiving.arrivals.stepped_over, receiving.delivery.is_idle) == (
+        ["1", "2", "3"],
+        1,
+        False,
+    )
     assert (receiving.commit(), receiving.delivery.is_idle) == (5, True)
     await receiving.delivery.close()
 
 
-async def test_what_was_read_and_not_committed_is_read_again_from_the_position_of_the_last_commit() -> None:
+async def test_what_was_read_and_not_committed_is_read_again_from_the_position_of_the_last_commit() -> (
+    None
+):
     topics = MemoryTopics()
     await topics.append(parcel(1))
     first = Receiving(topics)
@@ -187,8 +235,13 @@ async def test_a_reader_that_is_far_ahead_of_its_commits_waits_for_them() -> Non
     await receiving.delivery.close()
 
 
-@pytest.mark.parametrize(("records", "after", "error"), [([parcel(1)], 3, PositionLost), ([parcel(4, 3)], 0, ParcelsLost)])
-async def test_a_topic_that_lacks_what_was_handed_over_ends_the_worker(records: list[Parcel], after: int, error: type) -> None:
+@pytest.mark.parametrize(
+    ("records", "after", "error"),
+    [([parcel(1)], 3, PositionLost), ([parcel(4, 3)], 0, ParcelsLost)],
+)
+async def test_a_topic_that_lacks_what_was_handed_over_ends_the_worker(
+    records: list[Parcel], after: int, error: type
+) -> None:
     topics = MemoryTopics()
     for each in records:
         await topics.append(each)
@@ -200,9 +253,13 @@ async def test_a_topic_that_lacks_what_was_handed_over_ends_the_worker(records: 
     await receiving.delivery.close()
 
 
-async def test_a_call_is_answered_when_its_effect_is_committed_and_what_is_no_call_is_refused() -> None:
+async def test_a_call_is_answered_when_its_effect_is_committed_and_what_is_no_call_is_refused() -> (
+    None
+):
     receiving = Receiving(MemoryTopics())
-    answer = asyncio.create_task(receiving.arrivals.answer(encode(Seeds("seeds 1", ["http://a.test/", "bad"]))))
+    answer = asyncio.create_task(
+        receiving.arrivals.answer(encode(Seeds("seeds 1", ["http://a.test/", "bad"])))
+    )
     await settled()
     assert receiving.taken == ["http://a.test/", "bad"] and not answer.done()
     receiving.commit()

@@ -1,4 +1,6 @@
-"""Links that gather before they are looked up: the same state as taken in at once, never behind a commit or an idle workbench."""
+"""Links that gather before they are looked up: the same state as taken in at once, never behind
+a commit or an idle workbench.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,11 @@ def url(host: int, path: int) -> str:
 
 
 PAGES = st.lists(
-    st.tuples(st.integers(0, 5), st.sampled_from([0.1, 0.4, 0.9]), st.lists(st.tuples(st.integers(0, 3), st.integers(0, 6)), max_size=12)),
+    st.tuples(
+        st.integers(0, 5),
+        st.sampled_from([0.1, 0.4, 0.9]),
+        st.lists(st.tuples(st.integers(0, 3), st.integers(0, 6)), max_size=12),
+    ),
     max_size=12,
 )
 
@@ -121,11 +127,21 @@ def test_a_history_is_read_as_it_was_written_in_either_version() -> None:
     assert len(encode_url(record)) < len(encode(record)) - 25
     bare = UrlRecord(UrlState.FAILED, True, "/a", 1, 100, LinkKind.A, 7, history=History(1, 7))
     assert decode_url(encode_url(bare)) == bare
-    foreign = msgspec.structs.replace(record, history=History(1, 7, date_us=8, record_id="urn:uuid:12345678-9abc-4def-8123-456789ABCDEF"))
+    foreign = msgspec.structs.replace(
+        record,
+        history=History(1, 7, date_us=8, record_id="urn:uuid:12345678-9abc-4def-8123-456789ABCDEF"),
+    )
     assert decode_url(encode_url(foreign)) == foreign
 
 
-@pytest.mark.parametrize("history", [5, [1, 2, 3, b"", 4, "", "", 5, 6, "date", b"i" * 16], [1, 2, 3, b"", 4, "", "", 5, 6, 7, b"short"]])
+@pytest.mark.parametrize(
+    "history",
+    [
+        5,
+        [1, 2, 3, b"", 4, "", "", 5, 6, "date", b"i" * 16],
+        [1, 2, 3, b"", 4, "", "", 5, 6, 7, b"short"],
+    ],
+)
 def test_a_record_with_a_history_that_is_none_is_refused(history: object) -> None:
     record = UrlRecord(UrlState.FETCHED, True, "/a", 1, 100, LinkKind.A, 7)
     with pytest.raises(UNREADABLE):
@@ -133,7 +149,9 @@ def test_a_record_with_a_history_that_is_none_is_refused(history: object) -> Non
 
 
 def test_a_store_opened_again_uses_the_shared_cache(tmp_path: Path) -> None:
-    rows: list[tuple[bytes, bytes | None]] = [(b"%05d" % n, b"%0500d" % (n * 7919)) for n in range(10_000)]
+    rows: list[tuple[bytes, bytes | None]] = [
+        (b"%05d" % n, b"%0500d" % (n * 7919)) for n in range(10_000)
+    ]
     for opened in range(2):
         cache = SharedCache(64 << 20, 8 << 20)
         store = RocksKeyValue(tmp_path / "kv", cache)

@@ -1,4 +1,6 @@
-"""The resolver's cache, pins and failures, with a query that answers from a table and a clock that jumps."""
+"""The resolver's cache, pins and failures, with a query that answers from a table and a clock
+that jumps.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ class TableQuery:
         self.is_closed = True
 
 
-def make(table: dict[str, Outcome] | None = None, **settings: object) -> tuple[CachingResolver, TableQuery, JumpingClock]:
+def make(
+    table: dict[str, Outcome] | None = None, **settings: object
+) -> tuple[CachingResolver, TableQuery, JumpingClock]:
     clock, query = JumpingClock(), TableQuery(table or {})
     return CachingResolver(DnsSection(**settings), clock, query), query, clock  # type: ignore[arg-type]
 
@@ -100,7 +104,12 @@ async def test_the_shortest_ttl_of_several_addresses_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "kept_s"), [(Reason.DNS_NO_SUCH_NAME, 300), (Reason.DNS_FAILED, FAILURE_S), (Reason.DNS_TIMEOUT, FAILURE_S)]
+    ("reason", "kept_s"),
+    [
+        (Reason.DNS_NO_SUCH_NAME, 300),
+        (Reason.DNS_FAILED, FAILURE_S),
+        (Reason.DNS_TIMEOUT, FAILURE_S),
+    ],
 )
 async def test_each_kind_of_failure_is_told_and_remembered(reason: Reason, kept_s: float) -> None:
     resolver, query, clock = make({"a.org": reason})
@@ -113,8 +122,12 @@ async def test_each_kind_of_failure_is_told_and_remembered(reason: Reason, kept_
     assert len(query.asked) == 2
 
 
-async def outage_of(resolver: CachingResolver, clock: JumpingClock, names: Sequence[str]) -> list[bool]:
-    """Of names that do not resolve, asked for a second and a half apart: whether each failure is said to be nobody's."""
+async def outage_of(
+    resolver: CachingResolver, clock: JumpingClock, names: Sequence[str]
+) -> list[bool]:
+    """Of names that do not resolve, asked for a second and a half apart: whether each failure is
+    said to be nobody's.
+    """
     told = []
     for name in names:
         with pytest.raises(ResolveError) as raised:
@@ -179,7 +192,18 @@ async def test_an_outage_is_believed_in_for_a_bounded_time() -> None:
 
 
 async def test_ipv4_and_ipv6_come_in_turn() -> None:
-    resolver, _, _ = make({"a.org": [("::2", 60.0), ("::3", 60.0), ("1.1.1.1", 60.0), ("::4", 60.0), ("2.2.2.2", 60.0), ("::2", 60.0)]})
+    resolver, _, _ = make(
+        {
+            "a.org": [
+                ("::2", 60.0),
+                ("::3", 60.0),
+                ("1.1.1.1", 60.0),
+                ("::4", 60.0),
+                ("2.2.2.2", 60.0),
+                ("::2", 60.0),
+            ]
+        }
+    )
     assert await resolver.resolve("a.org") == ("1.1.1.1", "::2", "2.2.2.2", "::3", "::4")
 
 
@@ -257,7 +281,12 @@ async def test_a_name_that_is_gone_is_not_bridged() -> None:
 
 @pytest.mark.parametrize(
     ("name", "address"),
-    [("93.184.216.34", "93.184.216.34"), ("[2606:4700::1]", "2606:4700::1"), ("2606:4700::1", "2606:4700::1"), ("[::FFFF]", "::ffff")],
+    [
+        ("93.184.216.34", "93.184.216.34"),
+        ("[2606:4700::1]", "2606:4700::1"),
+        ("2606:4700::1", "2606:4700::1"),
+        ("[::FFFF]", "::ffff"),
+    ],
 )
 async def test_a_literal_address_is_its_own_answer(name: str, address: str) -> None:
     resolver, query, _ = make()
@@ -279,7 +308,14 @@ async def test_localhost_is_never_asked(name: str) -> None:
 
 
 async def test_pins_answer_before_the_name_servers() -> None:
-    pins = ("a.org=10.0.0.1", "*.b.org=10.0.0.2,::1", "www.*.net = [::2]", "*=10.9.9.9", "a.org=10.0.0.3", "1.2.3.4=10.0.0.5")
+    pins = (
+        "a.org=10.0.0.1",
+        "*.b.org=10.0.0.2,::1",
+        "www.*.net = [::2]",
+        "*=10.9.9.9",
+        "a.org=10.0.0.3",
+        "1.2.3.4=10.0.0.5",
+    )
     resolver, query, _ = make(pins=pins)
     assert await resolver.resolve("A.org.") == ("10.0.0.1",)
     assert await resolver.resolve("x.y.b.org") == ("10.0.0.2", "::1")
@@ -290,13 +326,17 @@ async def test_pins_answer_before_the_name_servers() -> None:
 
 
 async def test_a_star_is_the_only_wildcard() -> None:
-    resolver, query, _ = make({"axorg": [("1.1.1.1", 60.0)]}, pins=("a.o[r]g=10.0.0.1", "*.a.org=10.0.0.2"))
+    resolver, query, _ = make(
+        {"axorg": [("1.1.1.1", 60.0)]}, pins=("a.o[r]g=10.0.0.1", "*.a.org=10.0.0.2")
+    )
     assert await resolver.resolve("axorg") == ("1.1.1.1",)
     assert await reason_of(resolver, "a.org") is Reason.DNS_NO_SUCH_NAME
     assert query.asked == ["axorg", "a.org"]
 
 
-@pytest.mark.parametrize("pin", ["", "a.org", "=1.1.1.1", "a.org=", "a.org=b.org", "a.org=1.1.1.1,", "a.org=1.1.1.999"])
+@pytest.mark.parametrize(
+    "pin", ["", "a.org", "=1.1.1.1", "a.org=", "a.org=b.org", "a.org=1.1.1.1,", "a.org=1.1.1.999"]
+)
 async def test_a_bad_pin_is_named(pin: str) -> None:
     with pytest.raises(ValueError, match="NAME=ADDRESS") as raised:
         make(pins=("ok.org=1.1.1.1", pin))

@@ -63,7 +63,9 @@ def zone(request: DNSRecord) -> DNSRecord | None:
     elif name == "silent.test":
         return None
     elif name == "empty.test":
-        reply.add_auth(RR("test", QTYPE.SOA, rdata=SOA("ns.test", "x.test", (1, 2, 3, 4, 5)), ttl=5))
+        reply.add_auth(
+            RR("test", QTYPE.SOA, rdata=SOA("ns.test", "x.test", (1, 2, 3, 4, 5)), ttl=5)
+        )
     else:
         reply.header.rcode = RCODE.NXDOMAIN
     return reply
@@ -72,7 +74,9 @@ def zone(request: DNSRecord) -> DNSRecord | None:
 @pytest.fixture
 async def server() -> AsyncIterator[NameServer]:
     loop = asyncio.get_running_loop()
-    transport, protocol = await loop.create_datagram_endpoint(lambda: NameServer(zone), local_addr=("127.0.0.1", 0))
+    transport, protocol = await loop.create_datagram_endpoint(
+        lambda: NameServer(zone), local_addr=("127.0.0.1", 0)
+    )
     yield protocol
     transport.close()
 
@@ -114,7 +118,10 @@ async def test_a_name_without_an_address_does_not_exist(server: NameServer, name
 
 
 async def test_an_error_of_the_server_is_a_failure(server: NameServer) -> None:
-    assert await reason_of(AiodnsQuery(section_of(server, timeout_s=1.0)), "broken.test") is Reason.DNS_FAILED
+    assert (
+        await reason_of(AiodnsQuery(section_of(server, timeout_s=1.0)), "broken.test")
+        is Reason.DNS_FAILED
+    )
 
 
 async def test_silence_is_a_timeout(server: NameServer) -> None:
@@ -124,12 +131,20 @@ async def test_silence_is_a_timeout(server: NameServer) -> None:
 
 async def test_an_unreadable_answer_fails_its_own_name_and_no_other(server: NameServer) -> None:
     query = AiodnsQuery(section_of(server, timeout_s=2.0, tries=2, ipv6=False))
-    names = [name for number in range(10) for name in (f"{number}.garbage.test", "both.test", f"{number}.missing.test")]
+    names = [
+        name
+        for number in range(10)
+        for name in (f"{number}.garbage.test", "both.test", f"{number}.missing.test")
+    ]
     outcomes = await asyncio.gather(*(query.ask(name) for name in names), return_exceptions=True)
     await query.close()
     assert outcomes[1::3] == [[("192.0.2.1", 120.0)]] * 10
-    assert [outcome.reason for outcome in outcomes[::3] if isinstance(outcome, ResolveError)] == [Reason.DNS_FAILED] * 10
-    assert [outcome.reason for outcome in outcomes[2::3] if isinstance(outcome, ResolveError)] == [Reason.DNS_NO_SUCH_NAME] * 10
+    assert [outcome.reason for outcome in outcomes[::3] if isinstance(outcome, ResolveError)] == [
+        Reason.DNS_FAILED
+    ] * 10
+    assert [outcome.reason for outcome in outcomes[2::3] if isinstance(outcome, ResolveError)] == [
+        Reason.DNS_NO_SUCH_NAME
+    ] * 10
 
 
 async def test_search_domains_are_never_tried(server: NameServer) -> None:
@@ -138,7 +153,9 @@ async def test_search_domains_are_never_tried(server: NameServer) -> None:
 
 
 async def test_names_are_asked_for_when_freed_memory_is_overwritten(server: NameServer) -> None:
-    """Settings of a channel that are freed too early work by luck until something else lies there."""
+    """Settings of a channel that are freed too early work by luck until something else lies
+    there.
+    """
     program = (
         "import asyncio, sys\n"
         "from lycosa.config.sections import DnsSection\n"
@@ -149,9 +166,18 @@ async def test_names_are_asked_for_when_freed_memory_is_overwritten(server: Name
         "    await query.close()\n"
         "asyncio.run(main())\n"
     )
-    overwriting = {"GLIBC_TUNABLES": "glibc.malloc.perturb=170:glibc.malloc.tcache_count=0:glibc.malloc.mxfast=0"}
+    overwriting = {
+        "GLIBC_TUNABLES": (
+            "glibc.malloc.perturb=170:glibc.malloc.tcache_count=0:glibc.malloc.mxfast=0"
+        )
+    }
     asking = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", program, server.where, env={**os.environ, **overwriting}, stdout=subprocess.PIPE
+        sys.executable,
+        "-c",
+        program,
+        server.where,
+        env={**os.environ, **overwriting},
+        stdout=subprocess.PIPE,
     )
     out, _ = await asking.communicate()
     assert out.decode().strip() == "['192.0.2.1', '2001:db8::1']"
@@ -177,7 +203,12 @@ def _hosts_entry() -> tuple[str, str]:
 async def test_many_names_at_once_all_get_an_answer(server: NameServer) -> None:
     section = section_of(server, concurrency=32)
     resolver = CachingResolver(section, SystemClock(), AiodnsQuery(section))
-    outcomes = await asyncio.gather(*(resolver.resolve(f"{number}.missing.test") for number in range(300)), return_exceptions=True)
-    assert {outcome.reason for outcome in outcomes if isinstance(outcome, ResolveError)} == {Reason.DNS_NO_SUCH_NAME}
+    outcomes = await asyncio.gather(
+        *(resolver.resolve(f"{number}.missing.test") for number in range(300)),
+        return_exceptions=True,
+    )
+    assert {outcome.reason for outcome in outcomes if isinstance(outcome, ResolveError)} == {
+        Reason.DNS_NO_SUCH_NAME
+    }
     assert await resolver.resolve("both.test") == ("192.0.2.1", "2001:db8::1")
     await resolver.close()

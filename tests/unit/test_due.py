@@ -56,7 +56,10 @@ def test_what_is_due_in_the_same_second_shares_rows_and_a_row_is_taken_whole() -
         queue.add(100, suffix(number))
     queue.save()
     rows = list(table.scan(b"D", b"E"))
-    assert [due_urls(key, row) for key, row in rows] == [[suffix(n) for n in range(4)], [suffix(4), suffix(5)]]
+    assert [due_urls(key, row) for key, row in rows] == [
+        [suffix(n) for n in range(4)],
+        [suffix(4), suffix(5)],
+    ]
     assert queue.take(100.0, 3) == [suffix(n) for n in range(4)]
     assert queue.take(100.0, 3) == [suffix(4), suffix(5)]
 
@@ -70,12 +73,16 @@ def test_a_row_of_an_earlier_commit_that_begins_with_the_same_url_loses_none() -
     assert set(queue.take(100.0, 10)) == {suffix(1), suffix(2), suffix(3)}
 
 
-steps = st.lists(st.tuples(st.sampled_from(["add", "take", "reopen"]), st.integers(0, 30)), max_size=50)
+steps = st.lists(
+    st.tuples(st.sampled_from(["add", "take", "reopen"]), st.integers(0, 30)), max_size=50
+)
 
 
 @given(steps)
 @settings(deadline=None, max_examples=200)
-def test_everything_is_taken_once_when_it_is_due_also_over_restarts(operations: list[tuple[str, int]]) -> None:
+def test_everything_is_taken_once_when_it_is_due_also_over_restarts(
+    operations: list[tuple[str, int]],
+) -> None:
     store = MemoryKeyValue()
     table = Overlay(store)
     queue = DueQueue(table, b"D", 3)

@@ -1,4 +1,6 @@
-"""Content-seen and near-duplicates over partitions that several workers share: whoever owns a key, the duplicates are found."""
+"""Content-seen and near-duplicates over partitions that several workers share: whoever owns a
+key, the duplicates are found.
+"""
 
 from __future__ import annotations
 
@@ -36,12 +38,20 @@ class Crowd:
         self.told: list[tuple[int, bytes, bytes]] = []
         self.workers = []
         for number in range(workers):
-            owned = {partition: table for partition, table in self.tables.items() if partition % workers == number}
+            owned = {
+                partition: table
+                for partition, table in self.tables.items()
+                if partition % workers == number
+            }
             self.workers.append(Duplicates(PARTITIONS, owned, self))
 
     async def ask(self, keys: Sequence[Key]) -> Mapping[bytes, bytes | None]:
         self.questions.append(list(keys))
-        return {key: self.tables[partition].get(key) for partition, key in keys} if self.answers else {}
+        return (
+            {key: self.tables[partition].get(key) for partition, key in keys}
+            if self.answers
+            else {}
+        )
 
     def tell(self, partition: int, key: bytes, value: bytes) -> None:
         self.told.append((partition, key, value))
@@ -52,12 +62,17 @@ class Crowd:
                 self.workers[partition % len(self.workers)].take(partition, key, value)
         self.told.clear()
 
-    def look(self, worker: int, body: bytes, simhash: int) -> tuple[Original | None, Original | None]:
+    def look(
+        self, worker: int, body: bytes, simhash: int
+    ) -> tuple[Original | None, Original | None]:
         digest, duplicates = sha1(body).digest(), self.workers[worker]
         return duplicates.find(digest, simhash, asyncio.run(duplicates.ask(digest, simhash)))
 
     def store(self, worker: int, body: bytes, simhash: int, url: str = "") -> Original:
-        digest, original = sha1(body).digest(), Original(url or f"http://w{worker}.test/{body.hex()}", 1)
+        digest, original = (
+            sha1(body).digest(),
+            Original(url or f"http://w{worker}.test/{body.hex()}", 1),
+        )
         known = asyncio.run(self.workers[worker].ask(digest, simhash))
         self.workers[worker].remember(digest, simhash, original, known)
         return original
@@ -81,9 +96,16 @@ def test_every_worker_finds_what_any_worker_stored(workers: int) -> None:
 @settings(deadline=None, max_examples=60)
 @given(
     st.integers(1, 4),
-    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5), st.sampled_from([0, 1, 3, 7, 15, 255, 1 << 40])), max_size=25),
+    st.lists(
+        st.tuples(
+            st.integers(0, 3), st.integers(0, 5), st.sampled_from([0, 1, 3, 7, 15, 255, 1 << 40])
+        ),
+        max_size=25,
+    ),
 )
-def test_several_workers_find_what_one_would_find(workers: int, pages: list[tuple[int, int, int]]) -> None:
+def test_several_workers_find_what_one_would_find(
+    workers: int, pages: list[tuple[int, int, int]]
+) -> None:
     """With a delivery after each page; a page is stored only when nothing like it was."""
     crowd, alone = Crowd(workers), Crowd(1)
     for worker, body, simhash in pages:
@@ -96,7 +118,11 @@ def test_several_workers_find_what_one_would_find(workers: int, pages: list[tupl
             crowd.deliver()
     merged = {key: value for table in crowd.tables.values() for key, value in table.items()}
     assert merged == {key: value for table in alone.tables.values() for key, value in table.items()}
-    assert all(crowd.workers[0].owner_of(key) == number for number, table in crowd.tables.items() for key in table)
+    assert all(
+        crowd.workers[0].owner_of(key) == number
+        for number, table in crowd.tables.items()
+        for key in table
+    )
 
 
 def test_a_worker_compares_with_what_it_stored_itself_before_its_owner_knows() -> None:
@@ -109,7 +135,9 @@ def test_a_worker_compares_with_what_it_stored_itself_before_its_owner_knows() -
 
 def test_nobody_hears_of_a_page_before_it_is_told() -> None:
     crowd = Crowd(2)
-    body = next(b"%d" % n for n in range(99) if crowd.workers[0].owner_of(sha1(b"%d" % n).digest()) % 2 == 1)
+    body = next(
+        b"%d" % n for n in range(99) if crowd.workers[0].owner_of(sha1(b"%d" % n).digest()) % 2 == 1
+    )
     original = crowd.store(0, body, 0)
     assert crowd.look(1, body, 0) == (None, None)
     crowd.deliver()
@@ -122,7 +150,10 @@ def test_an_answer_that_is_late_counts_as_never_seen() -> None:
     crowd.deliver()
     crowd.answers = False
     seen = [crowd.look(1, b"body", 0)[0], crowd.look(1, b"other", simhash)[1]]
-    owners = [crowd.workers[0].owner_of(sha1(b"body").digest()), crowd.workers[0].owner_of(simhash.to_bytes(8))]
+    owners = [
+        crowd.workers[0].owner_of(sha1(b"body").digest()),
+        crowd.workers[0].owner_of(simhash.to_bytes(8)),
+    ]
     assert [found is not None for found in seen] == [owner % 2 == 1 for owner in owners]
     assert crowd.workers[1].snapshot()["unanswered"] > 0
 

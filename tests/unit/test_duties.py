@@ -1,4 +1,6 @@
-"""What a worker does about its coordinator's messages, with a real worker over a folder; and its side of permits."""
+"""What a worker does about its coordinator's messages, with a real worker over a folder; and its
+side of permits.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ from several_workers import run_workers
 LIMITED = LimitSection(max_pages=10)
 
 
-# -- permits ------------------------------------------------------------------------------------------------------
+# -- permits
 
 
 def granted(captures: int = 0) -> tuple[GrantedPermits, list[int]]:
@@ -77,7 +79,7 @@ def test_without_a_limit_nothing_is_asked() -> None:
     assert not wanted
 
 
-# -- messages -----------------------------------------------------------------------------------------------------
+# -- messages
 
 
 class Scene:
@@ -86,7 +88,9 @@ class Scene:
     def __init__(self, path: Path) -> None:
         web = SyntheticWeb(WebPlan(seed=1, hosts=2, pages=3))
         self.seed = web.seed_url(0)
-        self.crawl = VirtualCrawl(new_folder(path / "c"), web, quick_config(scope=ScopeSection(rule=ScopeRule.HOST)))
+        self.crawl = VirtualCrawl(
+            new_folder(path / "c"), web, quick_config(scope=ScopeSection(rule=ScopeRule.HOST))
+        )
         self.told: list[ToldCoordinator] = []
 
     def play(self, *messages: object) -> Duties:
@@ -117,13 +121,17 @@ class Scene:
         return self.duties
 
 
-def test_seeds_are_answered_when_they_are_committed_and_a_repeated_request_as_before(tmp_path: Path) -> None:
+def test_seeds_are_answered_when_they_are_committed_and_a_repeated_request_as_before(
+    tmp_path: Path,
+) -> None:
     scene = Scene(tmp_path)
     scene.play(Seeds("a", [scene.seed, "ftp://no/"]), Seeds("a", [scene.seed, "ftp://no/"]))
     answers = [each for each in scene.told if isinstance(each, SeedsTaken)]
     assert len(answers) == 2 and answers[0] == answers[1] and answers[0].call == "a"
     assert [seed for seed, _ in answers[0].refused] == ["ftp://no/"]
-    assert sum(p.counters.discovered for p in scene.assembled.worker.frontier.partitions.values()) == 1
+    assert (
+        sum(p.counters.discovered for p in scene.assembled.worker.frontier.partitions.values()) == 1
+    )
 
 
 def test_places_are_told_until_they_are_taken_and_known_from_the_front(tmp_path: Path) -> None:
@@ -136,31 +144,40 @@ def test_places_are_told_until_they_are_taken_and_known_from_the_front(tmp_path:
         await duties.hear(JoinedTaken(1, 0))
         await duties.hear(JoinScope(3, ["http://late.example/"]))  # the third place is missing
         assert duties.status().places == 2
-        await duties.hear(JoinScope(1, ["http://b.example/", "http://c.example/", "http://late.example/"]))
+        await duties.hear(
+            JoinScope(1, ["http://b.example/", "http://c.example/", "http://late.example/"])
+        )
 
     asyncio.run(more())
     assert len(duties.report()) == 1
     status = duties.status()
     assert (status.term, status.places, status.expects_more) == (7, 4, True)
-    assert scene.assembled.intake.admission.scope.joins("http://late.example/") is False  # it has joined already
+    # it has joined already
+    assert scene.assembled.intake.admission.scope.joins("http://late.example/") is False
 
 
 def test_the_rest_is_noted_and_answered(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
-    duties = scene.play(LiveSettings(2, {"a": "b"}), LiveSettings(1, {}), NoMoreCalls(), Permit(1, 5), Probe(4))
+    duties = scene.play(
+        LiveSettings(2, {"a": "b"}), LiveSettings(1, {}), NoMoreCalls(), Permit(1, 5), Probe(4)
+    )
     assert duties.status() == WorkerStatus(7, 0, 0, 0, False, False, 2, 2)
     [answer] = [each for each in scene.told if isinstance(each, ProbeAnswer)]
     assert answer.round == 4
 
 
-# -- several workers with a limit -----------------------------------------------------------------------------------
+# -- several workers with a limit
 
 
 def test_max_pages_is_exact_over_several_workers(tmp_path: Path) -> None:
     web = SyntheticWeb(WebPlan(seed=3, hosts=8, pages=12, cross_links=0.3))
     crawl = VirtualCrawl(
-        new_folder(tmp_path / "c"), web, quick_config(limits=LimitSection(max_pages=25), scope=ScopeSection(rule=ScopeRule.ANY))
+        new_folder(tmp_path / "c"),
+        web,
+        quick_config(limits=LimitSection(max_pages=25), scope=ScopeSection(rule=ScopeRule.ANY)),
     )
     running = run_workers(crawl, 3, [web.seed_url(0), web.seed_url(1)])
-    captures = sum(p.counters.captures for each in running for p in each.worker.frontier.partitions.values())
+    captures = sum(
+        p.counters.captures for each in running for p in each.worker.frontier.partitions.values()
+    )
     assert captures == 25

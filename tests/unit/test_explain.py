@@ -1,4 +1,6 @@
-"""What explain says of a URL in every state that it can be in, after a crawl of a web made for it."""
+"""What explain says of a URL in every state that it can be in, after a crawl of a web made for
+it.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,11 @@ WEB = {
     **{f"http://many.test/{number}": page() for number in range(12)},
 }  # fmt: skip
 SEEDS = [f"{A}/", "http://many.test/", "http://dead.test/", "http://ring.test/"]
-CONFIG = msgspec.structs.replace(QUICK, scope=ScopeSection(exclude=("/private/",)), budgets=BudgetSection(host_pages=9, park_s=1e6))
+CONFIG = msgspec.structs.replace(
+    QUICK,
+    scope=ScopeSection(exclude=("/private/",)),
+    budgets=BudgetSection(host_pages=9, park_s=1e6),
+)
 NOW = EPOCH + 4000
 
 
@@ -62,7 +68,13 @@ NOW = EPOCH + 4000
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("explain") / "finished"
     budget = msgspec.structs.replace(CONFIG, budgets=BudgetSection(host_pages=12, park_s=80_000))
-    crawl_folder(folder, Pages(WEB), SEEDS, budget, resolver=lambda clock: Names({"dead.test": Reason.DNS_NO_SUCH_NAME}))
+    crawl_folder(
+        folder,
+        Pages(WEB),
+        SEEDS,
+        budget,
+        resolver=lambda clock: Names({"dead.test": Reason.DNS_NO_SUCH_NAME}),
+    )
     return folder
 
 
@@ -88,27 +100,46 @@ def test_a_fetched_page_says_when_where_and_by_which_robots_line(finished: Path)
     answer = ask(finished, f"{A}/secret/open")
     found = facts(answer)
     assert answer.verdict == "fetched" and "status 200" in answer.headline
-    assert (found["robots_line"], found["robots_rule"], found["robots_group"]) == (2, "Allow: /secret/open", "lycosa")
+    assert (found["robots_line"], found["robots_rule"], found["robots_group"]) == (
+        2,
+        "Allow: /secret/open",
+        "lycosa",
+    )
     assert found["robots"] == "allowed" and len(found["robots_version"]) == 32
     assert found["warc"].startswith("warc/") and (finished / found["warc"]).exists()
     with (finished / found["warc"]).open("rb") as file:
         file.seek(found["offset"])
         assert file.read(2) == b"\x1f\x8b"
-    assert (found["fetch_number"], found["found_on"], found["depth"], found["found_as"]) == (1, f"{A}/", 1, "a")
+    assert (found["fetch_number"], found["found_on"], found["depth"], found["found_as"]) == (
+        1,
+        f"{A}/",
+        1,
+        "a",
+    )
     assert found["digest"].startswith("sha1:") and found["refetch_at"] > NOW
 
 
 def test_any_spelling_and_the_hash_find_the_same_url(finished: Path) -> None:
     wanted = ask(finished, f"{A}/one").to_json() | {"asked": ""}
     by_hash = hash8(f"{A}/one").hex()
-    for spelling in ("a.test/one", "HTTP://A.TEST:80/x/../one#part", f"{A}/one?utm_source=x", by_hash, by_hash.upper()):
+    for spelling in (
+        "a.test/one",
+        "HTTP://A.TEST:80/x/../one#part",
+        f"{A}/one?utm_source=x",
+        by_hash,
+        by_hash.upper(),
+    ):
         assert ask(finished, spelling).to_json() | {"asked": ""} == wanted
 
 
 def test_a_duplicate_names_its_original(finished: Path) -> None:
     both = {ask(finished, f"{A}/one").verdict, ask(finished, f"{A}/two").verdict}
     assert both == {"fetched", "duplicate"}
-    answer = next(a for a in (ask(finished, f"{A}/one"), ask(finished, f"{A}/two")) if a.verdict == "duplicate")
+    answer = next(
+        a
+        for a in (ask(finished, f"{A}/one"), ask(finished, f"{A}/two"))
+        if a.verdict == "duplicate"
+    )
     assert facts(answer)["duplicate_of"] in (f"{A}/one", f"{A}/two")
     assert facts(answer)["record_type"] == "revisit"
 
@@ -124,20 +155,32 @@ def test_a_redirect_gives_its_chain(finished: Path) -> None:
     answer = ask(finished, f"{A}/old")
     assert answer.verdict == "redirected" and f"{A}/older" in answer.headline
     assert facts(answer)["chain"] == [f"{A}/older", f"{A}/one"]
-    assert "not admitted" in next(fact.text for fact in ask(finished, f"{A}/shorturl").facts if fact.key == "chain")
+    assert "not admitted" in next(
+        fact.text for fact in ask(finished, f"{A}/shorturl").facts if fact.key == "chain"
+    )
 
 
 @pytest.mark.parametrize(
     ("url", "told"),
-    [(f"{A}/loop/1", "redirects to itself"), ("http://ring.test/ring/1", "in a loop"), ("http://ring.test/", "in a loop")],
+    [
+        (f"{A}/loop/1", "redirects to itself"),
+        ("http://ring.test/ring/1", "in a loop"),
+        ("http://ring.test/", "in a loop"),
+    ],
 )
 def test_a_redirect_that_leads_back_is_called_a_loop(finished: Path, url: str, told: str) -> None:
     answer = ask(finished, url)
-    assert answer.verdict == "redirected" and told in answer.headline and facts(answer)["redirect_loop"] is True
+    assert (
+        answer.verdict == "redirected"
+        and told in answer.headline
+        and facts(answer)["redirect_loop"] is True
+    )
     assert "redirect_loop" not in facts(ask(finished, f"{A}/old"))
 
 
-def test_links_that_stand_in_the_open_journal_alone_are_found(finished: Path, tmp_path: Path) -> None:
+def test_links_that_stand_in_the_open_journal_alone_are_found(
+    finished: Path, tmp_path: Path
+) -> None:
     """As between two commits of a running crawl: the tables of links are not there yet."""
     folder = tmp_path / "c"
     shutil.copytree(finished, folder)
@@ -149,7 +192,9 @@ def test_links_that_stand_in_the_open_journal_alone_are_found(finished: Path, tm
         facts(ask(finished, f"{A}/style.css"))["found_as"],
     )
     assert requisite.headline.startswith("Its links were refused")
-    assert ask(folder, "http://other.test/").headline == ask(finished, "http://other.test/").headline
+    assert (
+        ask(folder, "http://other.test/").headline == ask(finished, "http://other.test/").headline
+    )
     assert ask(folder, f"{A}/nowhere").headline.startswith("It was never found")
     for path in (folder / "journal").iterdir():
         path.unlink()
@@ -160,7 +205,11 @@ def test_links_that_stand_in_the_open_journal_alone_are_found(finished: Path, tm
 def test_a_refusal_by_robots_names_file_line_and_rule(finished: Path) -> None:
     answer = ask(finished, f"{A}/secret/x")
     found = facts(answer)
-    assert answer.verdict == "refused_by_robots" and "line 4" in answer.headline and "Disallow: /secret/" in answer.headline
+    assert (
+        answer.verdict == "refused_by_robots"
+        and "line 4" in answer.headline
+        and "Disallow: /secret/" in answer.headline
+    )
     assert found["robots_version"] in found["detail"]
     assert found["robots_fetched"] >= EPOCH
     assert ask(finished, f"{A}/secret/never-linked").verdict == "refused_by_robots"
@@ -168,11 +217,19 @@ def test_a_refusal_by_robots_names_file_line_and_rule(finished: Path) -> None:
 
 def test_refusals_by_pure_rules_are_judged_again_as_they_were_found(finished: Path) -> None:
     scope = ask(finished, "http://other.test/")
-    assert (scope.verdict, facts(scope)["rule"], facts(scope)["found_on"]) == ("refused_by_scope", "scope.rule = host", f"{A}/")
+    assert (scope.verdict, facts(scope)["rule"], facts(scope)["found_on"]) == (
+        "refused_by_scope",
+        "scope.rule = host",
+        f"{A}/",
+    )
     trap = ask(finished, f"{A}/a/a/a/a/a/a")
     assert (trap.verdict, facts(trap)["rule"]) == ("refused_by_trap", "traps.max_repeats")
     excluded = ask(finished, f"{A}/private/x")
-    assert (excluded.verdict, facts(excluded)["rule"], facts(excluded)["value"]) == ("refused_by_scope", "scope.exclude[0]", "/private/")
+    assert (excluded.verdict, facts(excluded)["rule"], facts(excluded)["value"]) == (
+        "refused_by_scope",
+        "scope.exclude[0]",
+        "/private/",
+    )
     requisite = ask(finished, f"{A}/style.css")
     assert (requisite.verdict, facts(requisite)["rule"]) == ("refused_by_scope", "scope.requisites")
 
@@ -189,7 +246,11 @@ TRAPS = {
 
 def test_every_trap_is_called_one(finished: Path) -> None:
     source = ast.parse(Path(traps.__file__).read_text())
-    given = {Reason[node.attr] for node in ast.walk(source) if isinstance(node, ast.Attribute) and node.attr in Reason.__members__}
+    given = {
+        Reason[node.attr]
+        for node in ast.walk(source)
+        if isinstance(node, ast.Attribute) and node.attr in Reason.__members__
+    }
     assert given == set(TRAPS)
     for reason, url in TRAPS.items():
         answer = ask(finished, url)
@@ -198,7 +259,9 @@ def test_every_trap_is_called_one(finished: Path) -> None:
 
 
 @pytest.mark.parametrize("reason", Reason)
-def test_what_refused_a_url_is_told_by_the_rule_and_not_by_the_number_of_the_reason(reason: Reason) -> None:
+def test_what_refused_a_url_is_told_by_the_rule_and_not_by_the_number_of_the_reason(
+    reason: Reason,
+) -> None:
     assert stage_of(Refusal(reason, "traps.max_replies", "5 of 4")) == "trap"
     assert stage_of(Refusal(reason, "scope.exclude[0]", "x")) == "scope"
 
@@ -214,14 +277,21 @@ def test_what_a_sitemap_may_not_list_is_refused_by_name(tmp_path: Path) -> None:
         f"{A}/maps/1.xml": sitemap(f"{A}/a", "http://other.test/b"),
         f"{A}/shop/map.xml": sitemap(f"{A}/shop/c", f"{A}/d", f"{A}/shop/e"),
     }
-    config = msgspec.structs.replace(QUICK, scope=ScopeSection(rule=ScopeRule.ANY), sitemaps=SitemapSection(max_urls=2))
+    config = msgspec.structs.replace(
+        QUICK, scope=ScopeSection(rule=ScopeRule.ANY), sitemaps=SitemapSection(max_urls=2)
+    )
     crawl_folder(tmp_path / "c", Pages(web), [f"{A}/"], config)
     foreign = ask(tmp_path / "c", "http://other.test/b")
     assert (foreign.verdict, facts(foreign)["reason"]) == ("refused_by_scope", "sitemap_foreign")
     assert facts(foreign)["value"] == f"{A}/maps/1.xml, named in the robots.txt of a.test"
     elsewhere = ask(tmp_path / "c", f"{A}/d")
-    assert (facts(elsewhere)["reason"], facts(elsewhere)["found_on"]) == ("sitemap_foreign", f"{A}/shop/map.xml")
-    others = [facts(ask(tmp_path / "c", f"{A}/{name}"))["reason"] for name in ("a", "shop/c", "shop/e")]
+    assert (facts(elsewhere)["reason"], facts(elsewhere)["found_on"]) == (
+        "sitemap_foreign",
+        f"{A}/shop/map.xml",
+    )
+    others = [
+        facts(ask(tmp_path / "c", f"{A}/{name}"))["reason"] for name in ("a", "shop/c", "shop/e")
+    ]
     assert sorted(others) == ["http_client_error", "http_client_error", "sitemap_limit"]
 
 
@@ -232,7 +302,11 @@ def test_a_dead_letter_gives_its_reason_and_every_request(finished: Path) -> Non
     assert len(tried) == 4 and all(each["status"] == 503 for each in tried)
     assert [each["at"] for each in tried] == sorted(each["at"] for each in tried)
     gone = ask(finished, f"{A}/gone")
-    assert gone.verdict == "failed" and facts(gone)["status"] == 404 and facts(gone)["reason"] == "http_client_error"
+    assert (
+        gone.verdict == "failed"
+        and facts(gone)["status"] == 404
+        and facts(gone)["reason"] == "http_client_error"
+    )
 
 
 def test_a_host_that_was_given_up_answers_for_its_urls(finished: Path) -> None:
@@ -242,7 +316,11 @@ def test_a_host_that_was_given_up_answers_for_its_urls(finished: Path) -> None:
 
 
 def test_a_parked_url_gives_rule_value_and_when_it_is_looked_at_again(finished: Path) -> None:
-    parked = [number for number in range(12) if ask(finished, f"http://many.test/{number}").verdict == "parked"]
+    parked = [
+        number
+        for number in range(12)
+        if ask(finished, f"http://many.test/{number}").verdict == "parked"
+    ]
     assert parked, "the page budget of the host is smaller than its pages"
     answer = ask(finished, f"http://many.test/{parked[0]}")
     assert "budgets.host_pages = 12 of 12" in answer.headline
@@ -252,9 +330,9 @@ def test_a_parked_url_gives_rule_value_and_when_it_is_looked_at_again(finished: 
 def test_urls_never_seen_are_told_what_would_become_of_them(finished: Path) -> None:
     admissible = ask(finished, "http://many.test/new")
     assert admissible.verdict == "never_seen" and "parked" in admissible.headline
-    assert ask(finished, "https://a.test/one").verdict == "refused_by_robots" or "other_scheme" in facts(
-        ask(finished, "https://a.test/one")
-    )
+    assert ask(
+        finished, "https://a.test/one"
+    ).verdict == "refused_by_robots" or "other_scheme" in facts(ask(finished, "https://a.test/one"))
     assert ask(finished, "ftp://a.test/").verdict == "not_a_url"
     assert ask(finished, "http://").verdict == "not_a_url"
     assert ask(finished, "0123456789abcdef").verdict == "unknown_hash"
@@ -271,7 +349,11 @@ def test_a_queued_url_gives_its_place_and_an_honest_estimate(stopped: Path) -> N
 
 
 def test_a_crawl_delay_shows_in_the_estimate(stopped: Path) -> None:
-    answer = next(a for path in WEB if path.startswith(A) and (a := ask(stopped, path, EPOCH + 4)).verdict == "queued")
+    answer = next(
+        a
+        for path in WEB
+        if path.startswith(A) and (a := ask(stopped, path, EPOCH + 4)).verdict == "queued"
+    )
     assert facts(answer)["host_delay_s"] == pytest.approx(2.1, abs=0.01)
 
 

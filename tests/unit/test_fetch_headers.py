@@ -13,7 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lycosa.config.sections import FetchSection
-from lycosa.fetch.headers import HeaderBlock, build_user_agent, common_lines, email_of, protocol_of, target_of
+from lycosa.fetch.headers import (
+    HeaderBlock,
+    build_user_agent,
+    common_lines,
+    email_of,
+    protocol_of,
+    target_of,
+)
 from lycosa.fetch.libcurl import default_ca_file, pycurl
 from lycosa.fetch.outcome import reason_of
 from lycosa.reasons import Reason
@@ -75,7 +82,10 @@ def collect(block: HeaderBlock, data: bytes) -> Reason:
 
 def test_interim_blocks_and_trailers_are_left_out() -> None:
     block = HeaderBlock(1000, 20)
-    collect(block, b"HTTP/1.1 103 Hints\r\nA: b\r\n\r\nHTTP/1.1 200 OK\r\nC: d\r\n\r\nTrailer: x\r\n\r\n")
+    collect(
+        block,
+        b"HTTP/1.1 103 Hints\r\nA: b\r\n\r\nHTTP/1.1 200 OK\r\nC: d\r\n\r\nTrailer: x\r\n\r\n",
+    )
     assert block.is_complete
     assert block.joined() == b"HTTP/1.1 200 OK\r\nC: d\r\n\r\n"
 
@@ -97,7 +107,9 @@ def test_a_block_without_its_blank_line_is_not_complete() -> None:
 
 @given(st.integers(1, 50), st.integers(1, 50))
 def test_the_line_limit_counts_fields(limit: int, fields: int) -> None:
-    reason = collect(HeaderBlock(100_000, limit), b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * fields + b"\r\n")
+    reason = collect(
+        HeaderBlock(100_000, limit), b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * fields + b"\r\n"
+    )
     assert reason is (Reason.NONE if fields <= limit else Reason.HEADERS_TOO_LARGE)
 
 
@@ -109,7 +121,13 @@ def test_the_byte_limit_counts_every_byte() -> None:
 
 @pytest.mark.parametrize(
     ("line", "protocol"),
-    [(b"HTTP/1.0 200", "http/1.0"), (b"HTTP/1.1 200", "http/1.1"), (b"HTTP/2 200 ", "h2"), (b"HTTP/3 200", ""), (b"", "")],
+    [
+        (b"HTTP/1.0 200", "http/1.0"),
+        (b"HTTP/1.1 200", "http/1.1"),
+        (b"HTTP/2 200 ", "h2"),
+        (b"HTTP/3 200", ""),
+        (b"", ""),
+    ],
 )
 def test_the_protocol_is_read_from_the_status_line(line: bytes, protocol: str) -> None:
     assert protocol_of(line) == protocol
@@ -120,21 +138,44 @@ def test_the_protocol_is_read_from_the_status_line(line: bytes, protocol: str) -
     [
         (pycurl.E_COULDNT_CONNECT, "", errno.ECONNREFUSED, False, False, Reason.CONNECT_REFUSED),
         (pycurl.E_COULDNT_CONNECT, "", errno.ENETUNREACH, False, False, Reason.NETWORK_UNREACHABLE),
-        (pycurl.E_COULDNT_CONNECT, "", errno.EHOSTUNREACH, False, False, Reason.NETWORK_UNREACHABLE),
+        (
+            pycurl.E_COULDNT_CONNECT,
+            "",
+            errno.EHOSTUNREACH,
+            False,
+            False,
+            Reason.NETWORK_UNREACHABLE,
+        ),
         (pycurl.E_COULDNT_CONNECT, "", errno.ETIMEDOUT, False, False, Reason.CONNECT_TIMEOUT),
         (pycurl.E_COULDNT_CONNECT, "", errno.EMFILE, False, False, Reason.INTERNAL),
         (pycurl.E_OPERATION_TIMEDOUT, "", 0, False, False, Reason.CONNECT_TIMEOUT),
         (pycurl.E_OPERATION_TIMEDOUT, "", 0, True, False, Reason.FIRST_BYTE_TIMEOUT),
         (pycurl.E_OPERATION_TIMEDOUT, "", 0, True, True, Reason.TOTAL_TIMEOUT),
         (pycurl.E_PEER_FAILED_VERIFICATION, "", 0, False, False, Reason.TLS_FAILED),
-        (pycurl.E_RECV_ERROR, "Recv failure: Connection reset by peer", errno.ECONNRESET, True, True, Reason.CONNECTION_LOST),
-        (pycurl.E_RECV_ERROR, "Too large response headers: 307201 > 307200", 0, True, True, Reason.HEADERS_TOO_LARGE),
+        (
+            pycurl.E_RECV_ERROR,
+            "Recv failure: Connection reset by peer",
+            errno.ECONNRESET,
+            True,
+            True,
+            Reason.CONNECTION_LOST,
+        ),
+        (
+            pycurl.E_RECV_ERROR,
+            "Too large response headers: 307201 > 307200",
+            0,
+            True,
+            True,
+            Reason.HEADERS_TOO_LARGE,
+        ),
         (pycurl.E_UNSUPPORTED_PROTOCOL, "", 0, False, False, Reason.SCHEME),
         (pycurl.E_UNSUPPORTED_PROTOCOL, "", 0, True, False, Reason.MALFORMED_RESPONSE),
         (-1, "", 0, False, False, Reason.INTERNAL),
     ],
 )
-def test_each_code_has_its_reason(code: int, message: str, os_error: int, is_sent: bool, has_answer: bool, reason: Reason) -> None:
+def test_each_code_has_its_reason(
+    code: int, message: str, os_error: int, is_sent: bool, has_answer: bool, reason: Reason
+) -> None:
     assert reason_of(code, message, os_error, is_sent, has_answer) is reason
 
 
@@ -142,11 +183,21 @@ def test_the_systems_certificates_are_a_file_when_there_are_any() -> None:
     assert default_ca_file() == "" or default_ca_file().startswith("/")
 
 
-def test_the_systems_openssl_configuration_is_not_read_and_the_environment_is_put_back(tmp_path: Path) -> None:
-    program = "import os; from lycosa.fetch.libcurl import pycurl; print(os.environ.get('OPENSSL_CONF'))"
+def test_the_systems_openssl_configuration_is_not_read_and_the_environment_is_put_back(
+    tmp_path: Path,
+) -> None:
+    program = (
+        "import os; from lycosa.fetch.libcurl import pycurl; print(os.environ.get('OPENSSL_CONF'))"
+    )
     environment = {name: value for name, value in os.environ.items() if name != "OPENSSL_CONF"}
     chosen = tmp_path / "openssl.cnf"
     chosen.write_text("")
     for extra, shown in (({}, "None"), ({"OPENSSL_CONF": str(chosen)}, str(chosen))):
-        run = subprocess.run([sys.executable, "-c", program], env={**environment, **extra}, capture_output=True, text=True, check=True)
+        run = subprocess.run(
+            [sys.executable, "-c", program],
+            env={**environment, **extra},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         assert run.stdout.strip() == shown

@@ -26,7 +26,10 @@ def text(seed: int, length: int = 400) -> str:
 
 def test_a_changed_word_changes_few_bits_and_another_text_many() -> None:
     original = text(1)
-    assert distance(simhash(original), simhash(original.replace(original.split()[7], "changed", 1))) <= 3
+    assert (
+        distance(simhash(original), simhash(original.replace(original.split()[7], "changed", 1)))
+        <= 3
+    )
     assert distance(simhash(original), simhash(text(2))) > 10
 
 
@@ -42,12 +45,19 @@ def test_texts_with_fewer_words_than_the_minimum_have_none() -> None:
 
 
 def test_unspaced_scripts_have_one_by_pairs_of_characters() -> None:
-    original = "网络爬虫是一种按照一定的规则自动地抓取万维网信息的程序或者脚本它们被广泛用于互联网搜索引擎" * 2
+    original = (
+        "网络爬虫是一种按照一定的规则自动地抓取万维网信息的程序或者脚本它们被广泛用于互联网搜索引擎"
+        * 2
+    )
     assert simhash(original) != 0
     assert distance(simhash(original), simhash(original + "新")) <= 8
     assert (
         distance(
-            simhash(original), simhash("蜘蛛结网捕虫夜间活动身体分为头胸部和腹部有八条腿大多数种类有毒但对人无害喜欢温暖潮湿的地方" * 2)
+            simhash(original),
+            simhash(
+                "蜘蛛结网捕虫夜间活动身体分为头胸部和腹部有八条腿大多数种类有毒但对人无害喜欢温暖潮湿的地方"
+                * 2
+            ),
         )
         > 12
     )
@@ -66,7 +76,9 @@ def hash_of(word: bytes) -> int:
     """The hash of one word, written down number by number."""
     size = min(len(word), 8)
     at = (len(word) - size) // 2
-    first, middle, last = (int.from_bytes(part, "little") for part in (word[:size], word[at : at + size], word[-size:]))
+    first, middle, last = (
+        int.from_bytes(part, "little") for part in (word[:size], word[at : at + size], word[-size:])
+    )
     value = len(word)
     for part in (first, middle, last, 0):
         value = (value ^ part) * 0x94D049BB133111EB % 2**64
@@ -78,12 +90,21 @@ def hash_of(word: bytes) -> int:
 @given(st.lists(st.from_regex(r"[a-zß-ÿ0-9]{1,30}", fullmatch=True), max_size=60))
 def test_each_word_votes_with_its_hash(words: list[str]) -> None:
     data = " ".join(words).encode().split()
-    counts = Counter(word for word in data if len(word) > 2 and not (word[:8] + word[-8:]).isdigit())
-    weights = {word: float(np.rint(16 * np.log1p(np.float32(count)))) for word, count in counts.items()}
-    bits = [sum(weight for word, weight in weights.items() if hash_of(word) >> bit & 1) for bit in range(64)]
+    counts = Counter(
+        word for word in data if len(word) > 2 and not (word[:8] + word[-8:]).isdigit()
+    )
+    weights = {
+        word: float(np.rint(16 * np.log1p(np.float32(count)))) for word, count in counts.items()
+    }
+    bits = [
+        sum(weight for word, weight in weights.items() if hash_of(word) >> bit & 1)
+        for bit in range(64)
+    ]
     majority = sum(1 << bit for bit in range(64) if bits[bit] * 2 > sum(weights.values()))
     # numpy numbers the bits of a byte from the highest; the fingerprint keeps that.
-    expected = int.from_bytes(bytes(int(f"{byte:08b}", 2) for byte in majority.to_bytes(8, "little")), "little")
+    expected = int.from_bytes(
+        bytes(int(f"{byte:08b}", 2) for byte in majority.to_bytes(8, "little")), "little"
+    )
     assert simhash(" ".join(words)) == (expected if sum(counts.values()) >= MIN_WORDS else 0)
 
 

@@ -1,4 +1,6 @@
-"""A newer lastmod brings a page forward: when it is due then, once per value, and never below the minimum."""
+"""A newer lastmod brings a page forward: when it is due then, once per value, and never below
+the minimum.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,15 @@ FETCHED = int(START)
 
 
 def history(forwards: int = 0, interval_s: int = 7 * DAY_S) -> History:
-    return History(fetches=3, fetched_at=FETCHED, status=200, interval_s=interval_s, forwards=forwards)
+    return History(
+        fetches=3, fetched_at=FETCHED, status=200, interval_s=interval_s, forwards=forwards
+    )
 
 
 def record_with(known: History | None, due_at: int = FETCHED + 400 * DAY_S) -> UrlRecord:
-    return UrlRecord(UrlState.FETCHED, False, "/page", 1, 0, LinkKind.A, FETCHED, due_at=due_at, history=known)
+    return UrlRecord(
+        UrlState.FETCHED, False, "/page", 1, 0, LinkKind.A, FETCHED, due_at=due_at, history=known
+    )
 
 
 @pytest.mark.parametrize(
@@ -42,14 +48,19 @@ def record_with(known: History | None, due_at: int = FETCHED + 400 * DAY_S) -> U
     ],
 )
 def test_the_wait_is_longer_the_more_often_the_sitemap_was_wrong(known: History, days: int) -> None:
-    assert FORWARD.due_at(record_with(known), FETCHED + 60, FETCHED + 100) == FETCHED + days * DAY_S + 1
+    assert (
+        FORWARD.due_at(record_with(known), FETCHED + 60, FETCHED + 100)
+        == FETCHED + days * DAY_S + 1
+    )
     late = FETCHED + 50 * DAY_S
     assert FORWARD.due_at(record_with(known), FETCHED + 60, late) == late + 1
 
 
 def test_pages_are_due_in_the_crawls_time() -> None:
     ahead = Forward(SECTION, lambda: 1000.5)
-    assert ahead.due_at(record_with(history()), FETCHED + 60, FETCHED + 100) == FETCHED + DAY_S + 1001
+    assert (
+        ahead.due_at(record_with(history()), FETCHED + 60, FETCHED + 100) == FETCHED + DAY_S + 1001
+    )
 
 
 def test_a_date_before_the_last_fetch_says_nothing() -> None:
@@ -60,9 +71,18 @@ def test_a_date_before_the_last_fetch_says_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lastmod", "is_news"), [(0, False), (FETCHED, True), (FETCHED + 1, False), (FETCHED - 90 * DAY_S, False), (FETCHED - 89 * DAY_S, True)]
+    ("lastmod", "is_news"),
+    [
+        (0, False),
+        (FETCHED, True),
+        (FETCHED + 1, False),
+        (FETCHED - 90 * DAY_S, False),
+        (FETCHED - 89 * DAY_S, True),
+    ],
 )
-def test_only_dates_that_can_be_later_than_a_fetch_are_looked_at(lastmod: int, is_news: bool) -> None:
+def test_only_dates_that_can_be_later_than_a_fetch_are_looked_at(
+    lastmod: int, is_news: bool
+) -> None:
     assert FORWARD.is_news(lastmod, FETCHED) is is_news
     assert not Forward(RefetchSection(rule=RefetchRule.OFF)).is_news(lastmod, FETCHED)
 
@@ -73,7 +93,9 @@ def test_a_sitemap_that_always_says_now_has_a_page_fetched_ever_more_seldom(fetc
     at, waits = FETCHED, []
     for number in range(1, fetches + 1):
         interval = min(7 * DAY_S * 1.5 ** (number - 1), SECTION.max_s)
-        known = History(fetches=number, fetched_at=at, status=200, interval_s=int(interval), forwards=number - 1)
+        known = History(
+            fetches=number, fetched_at=at, status=200, interval_s=int(interval), forwards=number - 1
+        )
         due = FORWARD.due_at(record_with(known, at + 400 * DAY_S), at + 10, at + 20)
         waits.append(due - at)
         at = due
@@ -87,7 +109,9 @@ def listed(lastmod: int, kind: LinkKind = LinkKind.SITEMAP, url: str = URL) -> D
 
 
 def fetched_page() -> tuple[MemoryKeyValue, object, int]:
-    """A partition with pages that were fetched at ``START`` and are due again in thirty days, all in one second."""
+    """A partition with pages that were fetched at ``START`` and are due again in thirty days,
+    all in one second.
+    """
     store = MemoryKeyValue()
     partition = open_partition(store)
     urls = [URL, "http://a.example/other", "http://a.example/third"]
@@ -98,13 +122,17 @@ def fetched_page() -> tuple[MemoryKeyValue, object, int]:
     for _ in urls:
         lease = partition.lease(visit)
         assert lease is not None
-        partition.complete(lease, done(lease, UrlState.FETCHED, due, history(interval_s=30 * DAY_S)))
+        partition.complete(
+            lease, done(lease, UrlState.FETCHED, due, history(interval_s=30 * DAY_S))
+        )
     commit(store, partition)
     return store, partition, due
 
 
 def scheduled(store: MemoryKeyValue) -> dict[bytes, int]:
-    """When each URL is due by the schedule; the second row of one would show as a number that is no due time of its record."""
+    """When each URL is due by the schedule; the second row of one would show as a number that is
+    no due time of its record.
+    """
     found_at: dict[bytes, int] = {}
     for key, row in store.scan(b"D", prefix_end(b"D")):
         for url in due_urls(key, row):

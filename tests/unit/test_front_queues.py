@@ -1,4 +1,6 @@
-"""Front queues: first come first served within a band, biased to high bands, none starved beyond the bound."""
+"""Front queues: first come first served within a band, biased to high bands, none starved beyond
+the bound.
+"""
 
 from __future__ import annotations
 
@@ -63,9 +65,16 @@ def test_a_better_band_has_more_turns_and_no_band_starves() -> None:
     assert [pulled.count(band) for band in range(BANDS)] == [9, 4, 2, 1]
 
 
-@given(st.lists(st.integers(0, 12), min_size=BANDS, max_size=BANDS), st.integers(0, BANDS - 1), st.integers(1, 5), st.integers(0, 40))
+@given(
+    st.lists(st.integers(0, 12), min_size=BANDS, max_size=BANDS),
+    st.integers(0, BANDS - 1),
+    st.integers(1, 5),
+    st.integers(0, 40),
+)
 @settings(deadline=None, max_examples=200)
-def test_the_head_of_a_band_waits_at_most_two_to_the_band_plus_one_turns(counts: list[int], band: int, want: int, turns: int) -> None:
+def test_the_head_of_a_band_waits_at_most_two_to_the_band_plus_one_turns(
+    counts: list[int], band: int, want: int, turns: int
+) -> None:
     """However full the better bands are kept, and at whatever turn it comes to the head."""
     queues = FrontQueues(Overlay(MemoryKeyValue()), BANDS)
     for _ in range(turns):
@@ -88,10 +97,19 @@ def test_the_head_of_a_band_waits_at_most_two_to_the_band_plus_one_turns(counts:
         assert waited < 2 ** (band + 1)
 
 
-@given(st.lists(st.tuples(st.sampled_from(["push", "pull", "remove", "restart"]), st.integers(0, BANDS - 1)), max_size=60))
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["push", "pull", "remove", "restart"]), st.integers(0, BANDS - 1)
+        ),
+        max_size=60,
+    )
+)
 @settings(deadline=None, max_examples=200)
 def test_no_host_is_lost_or_pulled_twice_also_over_restarts(steps: list[tuple[str, int]]) -> None:
-    """Entries of pulled hosts stay until they are removed, so that a restart finds the hosts again."""
+    """Entries of pulled hosts stay until they are removed, so that a restart finds the hosts
+    again.
+    """
     store = MemoryKeyValue()
     table = Overlay(store)
     queues = FrontQueues(table, BANDS)
@@ -111,7 +129,8 @@ def test_no_host_is_lost_or_pulled_twice_also_over_restarts(steps: list[tuple[st
                 queues.remove(which.pop(next(iter(which))))
         else:
             if argument % 2:
-                queues.save()  # without it the rows are counted, as in a table from before anything was saved
+                # without it the rows are counted, as in a table from before anything was saved
+                queues.save()
             elif table.get(FRONT_KEY) is not None:
                 table.delete(FRONT_KEY)
             queues = restarted(store, table)
@@ -123,7 +142,7 @@ def test_no_host_is_lost_or_pulled_twice_also_over_restarts(steps: list[tuple[st
     assert queues.pull(1000) == [] and len(queues) == 0
 
 
-# -- many hosts -----------------------------------------------------------------------------------------------------
+# -- many hosts
 
 MANY = 5000
 
@@ -143,7 +162,9 @@ def test_only_heads_are_in_memory_and_a_start_reads_one_row() -> None:
     assert len(again.pull(MANY)) == MANY - 10
 
 
-def test_who_stayed_long_on_the_workbench_is_found_first_after_a_restart_and_the_hole_behind_is_passed_over() -> None:
+def test_who_stayed_long_on_the_workbench_is_found_first_after_a_restart_and_the_hole_behind_is_passed_over() -> (
+    None
+):
     store = CountedStore()
     queues = FrontQueues(table := Overlay(store), BANDS)
     places = [queues.push(host8(number), 1) for number in range(MANY)]
@@ -171,15 +192,23 @@ def test_rows_that_are_missing_are_not_waited_for() -> None:
     assert len(queues) == 0
 
 
-# -- the bound ------------------------------------------------------------------------------------------------------
+# -- the bound
 
-_STEP = st.tuples(st.sampled_from(["push", "push", "push", "pull", "move", "leave"]), st.integers(0, BANDS - 1), st.integers(0, 50))
+_STEP = st.tuples(
+    st.sampled_from(["push", "push", "push", "pull", "move", "leave"]),
+    st.integers(0, BANDS - 1),
+    st.integers(0, 50),
+)
 
 
 @given(st.lists(_STEP, max_size=120))
 @settings(deadline=None, max_examples=300)
-def test_every_host_is_attended_within_the_turns_of_its_place_also_when_it_moves(steps: list[tuple[str, int, int]]) -> None:
-    """Places are counted from the head of the band; whoever comes later, into whichever band, changes nothing for those who wait."""
+def test_every_host_is_attended_within_the_turns_of_its_place_also_when_it_moves(
+    steps: list[tuple[str, int, int]],
+) -> None:
+    """Places are counted from the head of the band; whoever comes later, into whichever band,
+    changes nothing for those who wait.
+    """
     queues = FrontQueues(Overlay(MemoryKeyValue()), BANDS)
     places: dict[bytes, tuple[int, int]] = {}
     latest: dict[bytes, int] = {}
@@ -188,7 +217,9 @@ def test_every_host_is_attended_within_the_turns_of_its_place_also_when_it_moves
     def push(host: bytes, band: int) -> int:
         first = min((seq for at, seq in places.values() if at == band), default=None)
         places[host] = queues.push(host, band)
-        return turns + most_turns(places[host][1] - (first if first is not None else places[host][1]) + 1, band)
+        return turns + most_turns(
+            places[host][1] - (first if first is not None else places[host][1]) + 1, band
+        )
 
     for step, band, number in steps:
         which = list(places)[number % len(places)] if places else b""

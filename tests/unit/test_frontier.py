@@ -1,4 +1,6 @@
-"""The frontier of a worker: who comes to the workbench, who leaves it, who has a turn for others."""
+"""The frontier of a worker: who comes to the workbench, who leaves it, who has a turn for
+others.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,9 @@ def test_many_hosts_share_a_small_workbench_and_all_come_to_an_end() -> None:
 
 
 def test_large_hosts_make_room_for_others_after_their_quantum() -> None:
-    frontier = frontier_with({"big1.example": 200, "big2.example": 200, "small.example": 3}, capacity=2)
+    frontier = frontier_with(
+        {"big1.example": 200, "big2.example": 200, "small.example": 3}, capacity=2
+    )
     order = []
     for now in range(150):
         while (url := fetch(frontier, float(now))) is not None:
@@ -76,11 +80,16 @@ def test_large_hosts_make_room_for_others_after_their_quantum() -> None:
 
 
 def test_every_partition_has_its_turn_however_many_hosts_wait_in_the_others() -> None:
-    """Refills are of 64, so partitions that were filled up one after the other would leave some out for as long as others have more."""
+    """Refills are of 64, so partitions that were filled up one after the other would leave some
+    out for as long as others have more.
+    """
     partitions = []
     for number in range(4):
         partition = open_partition(MemoryKeyValue(), number=number)
-        batch = [found(f"http://h{host}.p{number}.example/") for host in range(300 if number % 2 == 0 else 5)]
+        batch = [
+            found(f"http://h{host}.p{number}.example/")
+            for host in range(300 if number % 2 == 0 else 5)
+        ]
         partition.discover(batch, START)
         partitions.append(partition)
     frontier = Frontier(partitions, Workbench(4), 1000)
@@ -89,7 +98,9 @@ def test_every_partition_has_its_turn_however_many_hosts_wait_in_the_others() ->
 
 
 def test_a_full_workbench_of_one_partition_makes_room_for_the_hosts_of_another() -> None:
-    partitions = [open_partition(MemoryKeyValue(), limit=1000, number=number) for number in range(2)]
+    partitions = [
+        open_partition(MemoryKeyValue(), limit=1000, number=number) for number in range(2)
+    ]
     for host in (A, B):
         partitions[0].discover([found(f"http://{host}/{number}") for number in range(200)], START)
     partitions[1].discover([found("http://small.example/")], START)
@@ -111,15 +122,21 @@ def test_a_full_workbench_of_one_partition_makes_room_for_the_hosts_of_another()
     assert order.index("small.example") <= 2 * 32
 
 
-def test_the_workbench_grows_with_what_fetching_asks_for_and_shrinks_when_it_asks_for_less() -> None:
-    """Hosts rest for ten seconds: 40 requests a second need 400 hosts, and 4 a second need 40. Who left costs no memory."""
+def test_the_workbench_grows_with_what_fetching_asks_for_and_shrinks_when_it_asks_for_less() -> (
+    None
+):
+    """Hosts rest for ten seconds: 40 requests a second need 400 hosts, and 4 a second need 40.
+    Who left costs no memory.
+    """
     frontier = frontier_with({f"h{number}.example": 60 for number in range(1500)}, capacity=5000)
     partition = frontier.partitions[0]
 
     def held(rate: int, start: int, seconds: int) -> int:
         for now in range(start, start + seconds):
             for _ in range(rate):
-                assert fetch(frontier, float(now), delay=10.0) is not None, "a slot found nothing ready though hosts wait"
+                assert fetch(frontier, float(now), delay=10.0) is not None, (
+                    "a slot found nothing ready though hosts wait"
+                )
         return len(frontier.workbench)
 
     assert 400 <= held(40, 0, 60) <= 400 + 64
@@ -129,13 +146,25 @@ def test_the_workbench_grows_with_what_fetching_asks_for_and_shrinks_when_it_ask
     assert len(partition.visits) <= 104 + 100, "those that were touched last"
 
 
-def test_a_host_that_has_fetched_its_important_urls_gives_its_place_to_those_that_still_have_some() -> None:
+def test_a_host_that_has_fetched_its_important_urls_gives_its_place_to_those_that_still_have_some() -> (
+    None
+):
     partition = open_partition(MemoryKeyValue(), limit=1000)
     for host in (A, B):
-        partition.discover([found(f"http://{host}/{number}", importance=0.9 if number < 2 else 0.1) for number in range(4)], START)
+        partition.discover(
+            [
+                found(f"http://{host}/{number}", importance=0.9 if number < 2 else 0.1)
+                for number in range(4)
+            ],
+            START,
+        )
     partition.discover([found("http://c.example/0")], START)
     frontier = Frontier([partition], Workbench(4), 1)
-    order = [url.removeprefix("http://") for now in range(20) if (url := fetch(frontier, float(now))) is not None]
+    order = [
+        url.removeprefix("http://")
+        for now in range(20)
+        if (url := fetch(frontier, float(now))) is not None
+    ]
     assert order[:2] == [f"{A}/0", f"{A}/1"]
     assert set(order[:5]) == {f"{A}/0", f"{A}/1", f"{B}/0", f"{B}/1", "c.example/0"}
     assert sorted(order[5:]) == [f"{A}/2", f"{A}/3", f"{B}/2", f"{B}/3"]
@@ -173,7 +202,9 @@ def test_a_sleeping_host_sleeps_on_when_urls_of_it_are_found_and_over_a_restart(
     frontier = Frontier([partition], Workbench(4), 10)
     assert fetch(frontier, 0.0, delay=1000.0) is not None
     partition.discover([found(f"http://{A}/1")], START)
-    assert fetch(frontier, 10.0) is None, "it has nothing to sleep for, and still its time has not come"
+    assert fetch(frontier, 10.0) is None, (
+        "it has nothing to sleep for, and still its time has not come"
+    )
     commit(store, partition)
     again = open_partition(store, limit=1000)
     frontier = Frontier([again], Workbench(4), 10)
@@ -182,7 +213,7 @@ def test_a_sleeping_host_sleeps_on_when_urls_of_it_are_found_and_over_a_restart(
     assert fetch(frontier, 1000.0) == f"http://{A}/1"
 
 
-# -- errands --------------------------------------------------------------------------------------------------------
+# -- errands
 
 WHO = Asker(0, hash8("asker.test"), False, 1)
 
@@ -225,7 +256,9 @@ def test_an_errand_waits_for_the_rest_of_a_host_and_not_for_what_its_own_urls_wa
     visit.record.errands = ()
     visit.rest(8.0, START + 8, 6.0)
     frontier.give_back(visit)
-    assert frontier.acquire(99.0, START + 99) is None and frontier.acquire(100.0, START + 100) is visit
+    assert (
+        frontier.acquire(99.0, START + 99) is None and frontier.acquire(100.0, START + 100) is visit
+    )
 
 
 def test_an_errand_wakes_a_host_that_sleeps_for_its_own_reasons() -> None:
@@ -274,7 +307,9 @@ def test_a_host_that_was_given_up_or_is_parked_has_turns_for_errands_alone() -> 
 
 
 def test_the_rest_of_a_host_from_before_errands_is_its_next_time() -> None:
-    old = msgspec.msgpack.encode(list(msgspec.structs.astuple(VisitRecord(A, HostState.SNOOZED, next_at=START + 50)))[:-3])
+    old = msgspec.msgpack.encode(
+        list(msgspec.structs.astuple(VisitRecord(A, HostState.SNOOZED, next_at=START + 50)))[:-3]
+    )
     record = decode_visit(old)
     assert (record.rests_until, record.errands, record.questions) == (START + 50, (), ())
 
@@ -282,13 +317,17 @@ def test_the_rest_of_a_host_from_before_errands_is_its_next_time() -> None:
 def test_errands_of_one_url_are_one_and_the_queue_is_bounded() -> None:
     waiting: tuple[Errand, ...] = ()
     for number in range(MOST_WAITING):
-        fuller = with_asker(waiting, f"http://a.test/{number % 7}", Asker(0, hash8(str(number)), False, number))
+        fuller = with_asker(
+            waiting, f"http://a.test/{number % 7}", Asker(0, hash8(str(number)), False, number)
+        )
         assert fuller is not None
         waiting = fuller
     assert len(waiting) == 7 and asker_count(waiting) == MOST_WAITING
     assert with_asker(waiting, "http://a.test/0", Asker(0, b"others", False, 0)) is None
     again = with_asker(waiting, "http://a.test/0", Asker(0, hash8("3"), False, 1000))
-    assert again is not None and asker_count(again) == MOST_WAITING, "an origin that asks anew takes its own place"
+    assert again is not None and asker_count(again) == MOST_WAITING, (
+        "an origin that asks anew takes its own place"
+    )
     assert [errand.url for errand in again] == [errand.url for errand in waiting]
 
 
@@ -304,5 +343,8 @@ def test_a_retired_host_is_not_given_while_its_last_page_is_parsed() -> None:
     assert frontier.acquire(10.0, START + 10) is None
     partition.complete(lease, done(lease, UrlState.FAILED))
     assert visit.record.state is HostState.RETIRED
-    assert (partition.counters.of(UrlState.RETIRED), partition.counters.of(UrlState.FAILED)) == (2, 1)
+    assert (partition.counters.of(UrlState.RETIRED), partition.counters.of(UrlState.FAILED)) == (
+        2,
+        1,
+    )
     assert frontier.waiting_in_front() == 0 or frontier.acquire(20.0, START + 20) is None

@@ -74,7 +74,9 @@ ACCEPTED = [
 
 
 @pytest.mark.parametrize(("address", "name"), REFUSED)
-def test_a_special_purpose_address_is_refused_by_the_name_of_its_range(address: str, name: str) -> None:
+def test_a_special_purpose_address_is_refused_by_the_name_of_its_range(
+    address: str, name: str
+) -> None:
     refusal = Guard([]).refusal(address)
     assert refusal is not None
     assert name in refusal
@@ -89,7 +91,9 @@ def test_a_public_address_may_be_connected_to(address: str) -> None:
     ("template", "kind"),
     [("::ffff:{0}", "IPv4-mapped"), ("64:ff9b::{0}", "NAT64")],
 )
-def test_an_address_that_carries_ipv4_is_judged_by_what_it_carries(template: str, kind: str) -> None:
+def test_an_address_that_carries_ipv4_is_judged_by_what_it_carries(
+    template: str, kind: str
+) -> None:
     guard = Guard([])
     assert guard.refusal(template.format("169.254.169.254")) == f"cloud metadata ({kind})"
     assert guard.refusal(template.format("127.0.0.1")) == f"loopback ({kind})"
@@ -124,13 +128,16 @@ def test_a_bad_range_is_named(text: str) -> None:
 
 @settings(deadline=None, max_examples=300)
 @given(st.one_of(st.ip_addresses(v=4), st.ip_addresses(v=6)))
-def test_everything_the_standard_library_calls_not_global_is_refused(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
+def test_everything_the_standard_library_calls_not_global_is_refused(
+    address: ipaddress.IPv4Address | ipaddress.IPv6Address,
+) -> None:
     refusal = Guard([]).refusal(str(address))
     embeds = address.version == 6 and (address.ipv4_mapped or address.sixtofour or address.teredo)
     if (
         not address.is_global
         and not embeds
-        and address not in ipaddress.ip_network("64:ff9b::/96" if address.version == 6 else "0.0.0.0/32")
+        and address
+        not in ipaddress.ip_network("64:ff9b::/96" if address.version == 6 else "0.0.0.0/32")
     ):
         assert refusal
 

@@ -1,4 +1,6 @@
-"""After an unclean takeover no host is asked before the owner before must have ended, and then each after its own delay."""
+"""After an unclean takeover no host is asked before the owner before must have ended, and then
+each after its own delay.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,11 @@ def test_nothing_comes_to_the_workbench_and_nothing_goes_to_sleep_meanwhile() ->
     frontier.hold_all(1000.0, delay_of)  # longer than a host stays on the workbench
     assert [frontier.acquire(now, START + now) for now in (0.0, 500.0, 999.0)] == [None] * 3
     assert frontier.next_time() == 1000.0
-    assert (len(frontier.workbench), frontier.partitions[0].counters.hosts_asleep, frontier.waiting_in_front()) == (0, 0, 50)
+    assert (
+        len(frontier.workbench),
+        frontier.partitions[0].counters.hosts_asleep,
+        frontier.waiting_in_front(),
+    ) == (0, 0, 50)
     assert min(first_visits(frontier, 1000.0, 1100.0).values()) == 1001.0
 
 

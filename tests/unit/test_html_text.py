@@ -1,4 +1,6 @@
-"""Visible text, title, description, language and directives of pages; and that no bytes make the parser fail."""
+"""Visible text, title, description, language and directives of pages; and that no bytes make the
+parser fail.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,17 @@ URL = "http://example.org/"
 PARSER = DocumentParser(ParseSection(language=False), Canonicalizer(CanonicalSection()), "lycosa")
 
 
-def parse(body: str | bytes, *headers: tuple[str, str], content_type: str = "text/html; charset=utf-8") -> Parsed:
-    return PARSER.parse(Document(URL, 200, [("content-type", content_type), *headers], body.encode() if isinstance(body, str) else body))
+def parse(
+    body: str | bytes, *headers: tuple[str, str], content_type: str = "text/html; charset=utf-8"
+) -> Parsed:
+    return PARSER.parse(
+        Document(
+            URL,
+            200,
+            [("content-type", content_type), *headers],
+            body.encode() if isinstance(body, str) else body,
+        )
+    )
 
 
 @pytest.mark.parametrize(
@@ -38,7 +49,13 @@ def parse(body: str | bytes, *headers: tuple[str, str], content_type: str = "tex
         ("<pre>a  b\n  c</pre>", "a b\nc"),
         ("a<script>x</script><style>y</style><template>z</template><noscript>n</noscript>b", "ab"),
         ("a<script type=application/ld+json>{}</script>", "a"),
-        ("<p hidden>x</p><div style='color:red; DISPLAY: none'>y</div><dialog>z</dialog><dialog open>a</dialog>", "a"),
+        (
+            (
+                "<p hidden>x</p><div style='color:red; DISPLAY:"
+                " none'>y</div><dialog>z</dialog><dialog open>a</dialog>"
+            ),
+            "a",
+        ),
         ("<title>t</title>body", "body"),
         ("a&nbsp;&nbsp;b", "a b"),
         ("<blockquote><blockquote>a</blockquote></blockquote>", "a"),
@@ -50,22 +67,37 @@ def test_visible_text(html: str, text: str) -> None:
 
 
 def test_text_has_a_maximum() -> None:
-    parser = DocumentParser(ParseSection(language=False, max_text=10), Canonicalizer(CanonicalSection()), "lycosa")
-    assert parser.parse(Document(URL, 200, [("content-type", "text/html")], b"<p>0123456789abc")).text == "0123456789"
+    parser = DocumentParser(
+        ParseSection(language=False, max_text=10), Canonicalizer(CanonicalSection()), "lycosa"
+    )
+    assert (
+        parser.parse(Document(URL, 200, [("content-type", "text/html")], b"<p>0123456789abc")).text
+        == "0123456789"
+    )
 
 
 def test_title_and_description_are_folded() -> None:
-    parsed = parse("<title> A\n &amp;  b </title><title>no</title><meta name=Description content=' c\n d '><svg><title>s</title></svg>")
+    parsed = parse(
+        "<title> A\n &amp;  b </title><title>no</title><meta name=Description content=' c\n d"
+        " '><svg><title>s</title></svg>"
+    )
     assert (parsed.title, parsed.description) == ("A & b", "c d")
 
 
 def test_canonical_is_resolved() -> None:
-    assert parse("<base href=/x/><link rel=canonical href=y#f><link rel=canonical href=z>").canonical == "http://example.org/x/y"
+    assert (
+        parse("<base href=/x/><link rel=canonical href=y#f><link rel=canonical href=z>").canonical
+        == "http://example.org/x/y"
+    )
     assert parse("<link rel=canonical href='mailto:x'>").canonical == ""
 
 
 def test_directives_of_page_and_header_are_merged() -> None:
-    parsed = parse("<meta name=robots content=noindex>", ("x-robots-tag", "otherbot: noarchive"), ("x-robots-tag", "nofollow"))
+    parsed = parse(
+        "<meta name=robots content=noindex>",
+        ("x-robots-tag", "otherbot: noarchive"),
+        ("x-robots-tag", "nofollow"),
+    )
     assert parsed.directives == Directives(noindex=True, nofollow=True)
     assert parse("<!-- <meta name=robots content=noindex> -->").directives == Directives()
 
@@ -93,7 +125,9 @@ LONG = "long enough a text to be looked at by the identifier " * 4
         ("short", "", ("de", 0.99), ""),
     ],
 )
-def test_language_by_text_and_hint(text: str, hint: str, answer: tuple[str, float], language: str) -> None:
+def test_language_by_text_and_hint(
+    text: str, hint: str, answer: tuple[str, float], language: str
+) -> None:
     assert LanguageGuesser(FixedIdentifier(*answer)).guess(text, hint) == language
 
 
@@ -103,26 +137,70 @@ SIGNS = "\u691c\u7d22\u7d50\u679c\u306e\u4e00\u89a7\u3092\u8868\u793a\u3059\u308
 @pytest.mark.parametrize(
     ("text", "language"),
     [
-        ("The spider hunts at night, and none of the webs that it has built are for its prey.", "en"),
-        ("THE SPIDER HUNTS AT NIGHT, AND NONE OF THE WEBS THAT IT BUILDS ARE FOR ITS PREY, SAYS THE BOOK", "en"),
-        ("the spider hunts at night, its eyes shine in torch light: a long enough text to be identified", "de"),  # few small words
-        (f"the list of all and for this that {SIGNS}", "de"),  # another script with English in between
-        ("Den for and i af og til har vi her at det er godt for os alle sammen her i haven i aften", "de"),
+        (
+            "The spider hunts at night, and none of the webs that it has built are for its prey.",
+            "en",
+        ),
+        (
+            (
+                "THE SPIDER HUNTS AT NIGHT, AND NONE OF THE WEBS THAT IT BUILDS ARE FOR ITS PREY,"
+                " SAYS THE BOOK"
+            ),
+            "en",
+        ),
+        # few small words
+        (
+            (
+                "the spider hunts at night, its eyes shine in torch light: a long enough text to be"
+                " identified"
+            ),
+            "de",
+        ),
+        # another script with English in between
+        (
+            f"the list of all and for this that {SIGNS}",
+            "de",
+        ),
+        (
+            (
+                "Den for and i af og til har vi her at det er godt for os alle sammen her i haven i"
+                " aften"
+            ),
+            "de",
+        ),
     ],
 )
-def test_only_texts_full_of_small_english_words_are_english_without_the_model(text: str, language: str) -> None:
+def test_only_texts_full_of_small_english_words_are_english_without_the_model(
+    text: str, language: str
+) -> None:
     assert LanguageGuesser(FixedIdentifier("de", 0.99)).guess(text, "") == language
 
 
-@pytest.mark.parametrize(("tag", "code"), [("EN-us", "en"), ("x-klingon", ""), ("deu", ""), ("", ""), (" de ", "de")])
+@pytest.mark.parametrize(
+    ("tag", "code"), [("EN-us", "en"), ("x-klingon", ""), ("deu", ""), ("", ""), (" de ", "de")]
+)
 def test_primary_subtag(tag: str, code: str) -> None:
     assert primary_subtag(tag) == code
 
 
 def test_language_is_found_in_real_sentences() -> None:
     guesser = LanguageGuesser()
-    assert guesser.guess("Die Spinne jagt in der Nacht und baut kein Netz, sondern lauert am Boden auf ihre Beute.\n" * 3, "en") == "de"
-    assert guesser.guess("L'araignée chasse la nuit et ne construit pas de toile, elle guette sa proie au sol.\n" * 3, "") == "fr"
+    assert (
+        guesser.guess(
+            "Die Spinne jagt in der Nacht und baut kein Netz, sondern lauert am Boden auf ihre"
+            " Beute.\n" * 3,
+            "en",
+        )
+        == "de"
+    )
+    assert (
+        guesser.guess(
+            "L'araignée chasse la nuit et ne construit pas de toile, elle guette sa proie au sol.\n"
+            * 3,
+            "",
+        )
+        == "fr"
+    )
 
 
 @pytest.mark.parametrize(
@@ -136,9 +214,19 @@ def test_language_is_found_in_real_sentences() -> None:
         ("", b"\x00\x01\x02", "application/octet-stream", Reason.CONTENT_TYPE),
         ("text/plain", b"<html><a href=x>", "text/plain", Reason.NONE),
         ("text/plain", b"\x00\x01", "application/octet-stream", Reason.CONTENT_TYPE),
-        ("application/xml", b"<html xmlns='x'><a href='y'>z</a></html>", "application/xhtml+xml", Reason.NONE),
+        (
+            "application/xml",
+            b"<html xmlns='x'><a href='y'>z</a></html>",
+            "application/xhtml+xml",
+            Reason.NONE,
+        ),
         ("application/xml", b"<other/>", "application/xml", Reason.CONTENT_TYPE),
-        ("text/html", b"<?xml version='1.0'?><rss><channel/></rss>", "application/rss+xml", Reason.NONE),
+        (
+            "text/html",
+            b"<?xml version='1.0'?><rss><channel/></rss>",
+            "application/rss+xml",
+            Reason.NONE,
+        ),
         ("image/png", b"\x89PNG", "image/png", Reason.CONTENT_TYPE),
         ("text/html", b"", "text/html", Reason.NONE),
     ],
@@ -201,13 +289,25 @@ def test_any_mixture_of_markup_is_parsed(pieces: list[str]) -> None:
 
 @settings(deadline=None, max_examples=150)
 @given(
-    st.binary(max_size=500), st.sampled_from(["text/html", "text/html; charset=utf-16", "text/xml", "text/plain", "", "application/gzip"])
+    st.binary(max_size=500),
+    st.sampled_from(
+        ["text/html", "text/html; charset=utf-16", "text/xml", "text/plain", "", "application/gzip"]
+    ),
 )
 def test_any_bytes_are_parsed(body: bytes, content_type: str) -> None:
     assert parse(body, content_type=content_type).reason is not Reason.INTERNAL
 
 
 @settings(deadline=None, max_examples=100)
-@given(st.lists(st.tuples(st.sampled_from(["link", "refresh", "x-robots-tag", "content-type", "content-encoding"]), st.text(max_size=60))))
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(
+                ["link", "refresh", "x-robots-tag", "content-type", "content-encoding"]
+            ),
+            st.text(max_size=60),
+        )
+    )
+)
 def test_any_headers_are_parsed(headers: list[tuple[str, str]]) -> None:
     assert PARSER.parse(Document(URL, 200, headers, b"<p>x")).reason is not Reason.INTERNAL

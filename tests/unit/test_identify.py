@@ -18,7 +18,13 @@ HTML = b"<!DOCTYPE html><title>301 Moved</title>"
 def answer(body: bytes, *fields: str, status: int = 404, spool: str = "") -> Fetched:
     head = "".join(f"{field}\r\n" for field in (f"HTTP/1.1 {status} X", *fields, ""))
     return Fetched(
-        "http://a.example/", Reason.NONE, status=status, header_block=head.encode(), body=body, spool=spool, body_bytes=len(body)
+        "http://a.example/",
+        Reason.NONE,
+        status=status,
+        header_block=head.encode(),
+        body=body,
+        spool=spool,
+        body_bytes=len(body),
     )
 
 
@@ -33,8 +39,16 @@ def answer(body: bytes, *fields: str, status: int = 404, spool: str = "") -> Fet
         (b'{"error": 1}', ["Content-Type: application/json"], "application/json"),
         (b"\x89PNG\r\n\x1a\n", [], "image/png"),
         (gzip.compress(HTML * 10_000, mtime=0), ["Content-Encoding: gzip"], "text/html"),
-        (gzip.compress(HTML + random.Random(1).randbytes(100_000), mtime=0), ["Content-Encoding: gzip"], "text/html"),
-        (gzip.compress(HTML, mtime=0)[:12], ["Content-Encoding: gzip", "Content-Type: text/html"], "text/html"),
+        (
+            gzip.compress(HTML + random.Random(1).randbytes(100_000), mtime=0),
+            ["Content-Encoding: gzip"],
+            "text/html",
+        ),
+        (
+            gzip.compress(HTML, mtime=0)[:12],
+            ["Content-Encoding: gzip", "Content-Type: text/html"],
+            "text/html",
+        ),
         (HTML, ["Content-Encoding: gzip"], "text/html"),
         (b"", ["Content-Type: text/html"], "text/html"),
         (b"", [], ""),

@@ -1,9 +1,11 @@
-"""The direction of imports, read from the source: what docs/architecture.md says about it is checked here.
+"""The direction of imports, read from the source: what docs/architecture.md says about it is
+checked here.
 
     cli -> processes -> worker -> shard, cluster -> folder -> stages -> tools -> values
 
-The lists are of packages; a module beside them counts as one. A package may import from its own layer and from those below it, and no
-package reaches itself. Stages do not know each other, apart from a few ports.
+The lists are of packages; a module beside them counts as one. A package may import from its own
+layer and from those below it, and no package reaches itself. Stages do not know each other, apart
+from a few ports.
 """
 
 from __future__ import annotations
@@ -22,10 +24,20 @@ SOURCE = Path(__file__).parents[2] / "src" / "lycosa"
 VALUES = ["reasons", "config", "urls", "model", "ports"]
 TOOLS = ["system", "commit", "attempts", "kv", "exchange"]
 STAGES = ["admit", "frontier", "politeness", "fetch", "parse", "seen", "store", "schedule"]
-LAYERS = [VALUES, TOOLS, STAGES, ["folder"], ["shard", "cluster"], ["worker", "inspect"], ["processes", "simulate"], ["cli"]]
+LAYERS = [
+    VALUES,
+    TOOLS,
+    STAGES,
+    ["folder"],
+    ["shard", "cluster"],
+    ["worker", "inspect"],
+    ["processes", "simulate"],
+    ["cli"],
+]
 LAYERS += [["__main__"]]
 
-# What a stage may import beside values and itself: memory in front of the disk, and what the system gives.
+# What a stage may import beside values and itself: memory in front of the disk, and what the system
+# gives.
 STAGE_TOOLS = {"kv", "system"}
 STAGE_PORTS = {"seen.port"}
 
@@ -38,8 +50,23 @@ PURE = [
     "cluster",
     *(f"seen.{name}" for name in ("simhash", "content", "recent", "port", "duplicates", "told")),
 ]
-PURE += [f"politeness.{name}" for name in ("delay", "robots_cache", "robots_file", "robots_rules", "wildcards")]
-IMPURE_MODULES = {"asyncio", "os", "io", "pathlib", "socket", "ssl", "select", "signal", "subprocess", "threading", "multiprocessing"}
+PURE += [
+    f"politeness.{name}"
+    for name in ("delay", "robots_cache", "robots_file", "robots_rules", "wildcards")
+]
+IMPURE_MODULES = {
+    "asyncio",
+    "os",
+    "io",
+    "pathlib",
+    "socket",
+    "ssl",
+    "select",
+    "signal",
+    "subprocess",
+    "threading",
+    "multiprocessing",
+}
 IMPURE_MODULES |= {"time", "shutil", "tempfile"}
 
 
@@ -103,7 +130,9 @@ def test_imports_point_downwards() -> None:
     wrong = [
         f"{name} imports {target}"
         for name, target in _edges()
-        if _part(name) != "synthetic" and _part(target) != "synthetic" and _layer(target) > _layer(name)
+        if _part(name) != "synthetic"
+        and _part(target) != "synthetic"
+        and _layer(target) > _layer(name)
     ]
     assert wrong == []
 
@@ -126,7 +155,10 @@ def _circle(graph: Mapping[str, set[str]]) -> list[str]:
             return path[path.index(name) :]
         if name in done:
             return []
-        found = next(filter(None, (visit(target, [*path, name]) for target in sorted(graph.get(name, ())))), [])
+        found = next(
+            filter(None, (visit(target, [*path, name]) for target in sorted(graph.get(name, ())))),
+            [],
+        )
         done.add(name)
         return found
 
@@ -134,7 +166,8 @@ def _circle(graph: Mapping[str, set[str]]) -> list[str]:
 
 
 def test_no_module_reaches_itself_by_its_imports() -> None:
-    assert _circle({name: targets for name, targets in GRAPH.items() if name}) == []  # the package's own are for type checkers alone
+    # the package's own are for type checkers alone
+    assert _circle({name: targets for name, targets in GRAPH.items() if name}) == []
 
 
 def test_no_package_reaches_itself_by_its_imports() -> None:
@@ -150,16 +183,28 @@ def test_a_circle_of_imports_is_found() -> None:
 
 
 def test_the_command_line_is_imported_by_nothing() -> None:
-    assert [name for name, target in _edges() if _part(target) == "cli" and _part(name) not in ("cli", "__main__")] == []
+    assert [
+        name
+        for name, target in _edges()
+        if _part(target) == "cli" and _part(name) not in ("cli", "__main__")
+    ] == []
 
 
 def test_what_reads_a_crawl_is_imported_by_the_command_line_alone() -> None:
-    assert {_part(name) for name, target in _edges() if _part(target) == "inspect"} <= {"inspect", "cli"}
+    assert {_part(name) for name, target in _edges() if _part(target) == "inspect"} <= {
+        "inspect",
+        "cli",
+    }
 
 
 def test_the_synthetic_web_shares_no_code_with_the_crawler_that_it_judges() -> None:
-    assert [name for name, target in _edges() if _part(target) == "synthetic" and _part(name) != "synthetic"] == []
-    web = [name for name in MODULES if _part(name) == "synthetic" and name != "synthetic.crawl"]  # that one puts the crawler on it
+    assert [
+        name
+        for name, target in _edges()
+        if _part(target) == "synthetic" and _part(name) != "synthetic"
+    ] == []
+    # that one puts the crawler on it
+    web = [name for name in MODULES if _part(name) == "synthetic" and name != "synthetic.crawl"]
     assert {_part(target) for name in web for target in GRAPH[name]} <= {"synthetic", *VALUES}
 
 
@@ -168,10 +213,22 @@ def test_what_decides_does_no_io(part: str) -> None:
     members = [name for name in MODULES if name == part or name.startswith(part + ".")]
     assert members
     for name in members:
-        assert {full.partition(".")[0] for full in _imported(MODULES[name])} & IMPURE_MODULES == set(), name
+        assert {
+            full.partition(".")[0] for full in _imported(MODULES[name])
+        } & IMPURE_MODULES == set(), name
 
 
-_ALWAYS_HEAVY = {"numpy", "pyarrow", "duckdb", "lxml", "rich", "py3langid", "importlib.metadata", "difflib", "tomllib"}
+_ALWAYS_HEAVY = {
+    "numpy",
+    "pyarrow",
+    "duckdb",
+    "lxml",
+    "rich",
+    "py3langid",
+    "importlib.metadata",
+    "difflib",
+    "tomllib",
+}
 _STAGES_HEAVY = {"turbohtml", "pycurl", "aiodns", "pycares", "uvloop", "brotli", "isal.igzip_lib"}
 
 
@@ -184,29 +241,54 @@ _STAGES_HEAVY = {"turbohtml", "pycurl", "aiodns", "pycares", "uvloop", "brotli",
             "lycosa.cli.crawl, lycosa.processes.supervisor, lycosa.cli.crawl_display",
             {*_ALWAYS_HEAVY - {"importlib.metadata"}, *_STAGES_HEAVY},
         ),
-        ("lycosa.cli.crawl_summary", {*_ALWAYS_HEAVY - {"importlib.metadata"}, *_STAGES_HEAVY - {"isal.igzip_lib"}}),
+        (
+            "lycosa.cli.crawl_summary",
+            {*_ALWAYS_HEAVY - {"importlib.metadata"}, *_STAGES_HEAVY - {"isal.igzip_lib"}},
+        ),
         ("lycosa.processes.worker_process", {*_ALWAYS_HEAVY - {"numpy"}, "turbohtml", "email"}),
         (
             "lycosa.parse.child",
-            {*_ALWAYS_HEAVY - {"numpy"}, *_STAGES_HEAVY - {"turbohtml", "brotli", "isal.igzip_lib"}, "asyncio", "email"},
+            {
+                *_ALWAYS_HEAVY - {"numpy"},
+                *_STAGES_HEAVY - {"turbohtml", "brotli", "isal.igzip_lib"},
+                "asyncio",
+                "email",
+            },
         ),
     ],
 )
-def test_a_process_starts_without_the_libraries_that_it_may_never_need(entry: str, heavy: set[str]) -> None:
+def test_a_process_starts_without_the_libraries_that_it_may_never_need(
+    entry: str, heavy: set[str]
+) -> None:
     code = f"import sys, {entry}; print(*sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert heavy.intersection(run.stdout.split()) == set()
 
 
 def test_values_are_made_without_the_libraries_of_stages() -> None:
-    heavy = {"pycurl", "rocksdict", "pyarrow", "numpy", "turbohtml", "duckdb", "lxml", "aiodns", "uvloop", "py3langid"}
+    heavy = {
+        "pycurl",
+        "rocksdict",
+        "pyarrow",
+        "numpy",
+        "turbohtml",
+        "duckdb",
+        "lxml",
+        "aiodns",
+        "uvloop",
+        "py3langid",
+    }
     for name in MODULES:
         if _part(name) in VALUES:
-            assert {full.partition(".")[0] for full in _imported(MODULES[name])} & heavy == set(), name
+            assert {full.partition(".")[0] for full in _imported(MODULES[name])} & heavy == set(), (
+                name
+            )
 
 
 def test_the_picture_of_the_imports_is_as_they_are() -> None:
     drawing = runpy.run_path(str(SOURCE.parents[1] / "docs" / "pictures" / "imports.py"))
     imports = drawing["graph"]()
-    assert drawing["PICTURE"].read_text("utf-8") == drawing["drawn"](imports), "draw it again: python docs/pictures/imports.py"
+    assert drawing["PICTURE"].read_text("utf-8") == drawing["drawn"](imports), (
+        "draw it again: python docs/pictures/imports.py"
+    )
     assert max(drawing["levels"](imports).values()) + 1 <= 9, "levels"

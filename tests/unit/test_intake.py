@@ -10,7 +10,13 @@ from test_partition import START, open_partition
 from lycosa.admit.refusal import Refusal
 from lycosa.admit.scope import Scope
 from lycosa.admit.traps import Traps
-from lycosa.config.sections import CanonicalSection, FrontierSection, ScopeRule, ScopeSection, TrapSection
+from lycosa.config.sections import (
+    CanonicalSection,
+    FrontierSection,
+    ScopeRule,
+    ScopeSection,
+    TrapSection,
+)
 from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.lease import Lease
 from lycosa.frontier.partition import Partition
@@ -45,7 +51,9 @@ class FixedClock:
 class Bench:
     """An intake over some of four partitions, and what it posted to the others."""
 
-    def __init__(self, owned: tuple[int, ...] = (0, 1, 2, 3), rules: tuple[Rule, ...] = (), **scope: Any) -> None:
+    def __init__(
+        self, owned: tuple[int, ...] = (0, 1, 2, 3), rules: tuple[Rule, ...] = (), **scope: Any
+    ) -> None:
         self.partitions: dict[int, Partition] = {}
         for number in owned:
             self.partitions[number] = open_partition(MemoryKeyValue(), 100, number)
@@ -58,15 +66,23 @@ class Bench:
             Admission(self.scope, Traps(TrapSection(), 2026), rules),
             RecentHashes(1000),
             FixedClock(),
-            lambda source, destination, found: self.posted.append((source.number, destination, found)),
+            lambda source, destination, found: self.posted.append(
+                (source.number, destination, found)
+            ),
         )
-        self.frontier = Frontier(self.partitions.values(), Workbench(4), FrontierSection().workbench)
+        self.frontier = Frontier(
+            self.partitions.values(), Workbench(4), FrontierSection().workbench
+        )
 
     def record(self, url: str) -> UrlRecord | None:
         number = self.intake.partition_of_host(host_of(url))
         if number in self.partitions:
             self.partitions[number].take_gathered()
-        return self.partitions[number].find(hash8(host_of(url)), hash8(url)) if number in self.partitions else None
+        return (
+            self.partitions[number].find(hash8(host_of(url)), hash8(url))
+            if number in self.partitions
+            else None
+        )
 
     def lease(self, url: str) -> Lease:
         """The lease of a URL that waits."""
@@ -120,7 +136,9 @@ def test_a_page_that_asks_for_it_is_not_followed() -> None:
     bench = Bench()
     bench.intake.seed(A)
     lease = bench.lease(A)
-    bench.intake.outlinks(lease, parsed(links(f"{A}x", f"{A}y"), directives=Directives(nofollow=True)))
+    bench.intake.outlinks(
+        lease, parsed(links(f"{A}x", f"{A}y"), directives=Directives(nofollow=True))
+    )
     assert bench.record(f"{A}x") is None
     assert lease.visit.record.refused == {Reason.NOFOLLOW: 2}
 
@@ -129,9 +147,16 @@ def test_links_refused_by_pure_rules_are_counted_by_rule() -> None:
     bench = Bench(rule=ScopeRule.HOST, follow_nofollow=False)
     bench.intake.seed(A)
     lease = bench.lease(A)
-    found = links(f"{A}x", B) + links(f"{A}y", nofollow=True) + links(f"{A}i.png", kind=LinkKind.IMG)
+    found = (
+        links(f"{A}x", B) + links(f"{A}y", nofollow=True) + links(f"{A}i.png", kind=LinkKind.IMG)
+    )
     bench.intake.outlinks(lease, parsed(found, refused_links={int(Reason.SCHEME): 3}))
-    assert lease.visit.record.refused == {Reason.OUT_OF_SCOPE: 1, Reason.NOFOLLOW: 1, Reason.REQUISITE: 1, Reason.SCHEME: 3}
+    assert lease.visit.record.refused == {
+        Reason.OUT_OF_SCOPE: 1,
+        Reason.NOFOLLOW: 1,
+        Reason.REQUISITE: 1,
+        Reason.SCHEME: 3,
+    }
     assert bench.record(f"{A}x") is not None
 
 
@@ -167,7 +192,11 @@ def test_a_rule_of_the_users_own_comes_after_ours() -> None:
 
     def rule(found: Discovered) -> Refusal | None:
         asked.append(found.url)
-        return Refusal(Reason.USER_RULE, "no even numbers", found.url) if found.url.endswith("2") else None
+        return (
+            Refusal(Reason.USER_RULE, "no even numbers", found.url)
+            if found.url.endswith("2")
+            else None
+        )
 
     bench = Bench(rules=(rule,), rule=ScopeRule.HOST)
     bench.intake.seed(A)
@@ -197,8 +226,13 @@ def test_the_owner_takes_a_parcel_without_judging_its_urls_again() -> None:
     assert record is not None and record.depth == 3
 
 
-@pytest.mark.parametrize(("kind", "depth", "joins"), [(LinkKind.SEED, 0, True), (LinkKind.REDIRECT, 0, True), (LinkKind.A, 1, False)])
-def test_only_what_a_seed_redirects_to_joins_the_scope(kind: LinkKind, depth: int, joins: bool) -> None:
+@pytest.mark.parametrize(
+    ("kind", "depth", "joins"),
+    [(LinkKind.SEED, 0, True), (LinkKind.REDIRECT, 0, True), (LinkKind.A, 1, False)],
+)
+def test_only_what_a_seed_redirects_to_joins_the_scope(
+    kind: LinkKind, depth: int, joins: bool
+) -> None:
     bench = Bench(rule=ScopeRule.HOST)
     bench.intake.seed(A)
     lease = bench.lease(A)
@@ -216,7 +250,12 @@ def test_a_redirect_keeps_the_depth_and_counts_the_hops() -> None:
     lease.record.depth, lease.record.hops = 3, 2
     bench.intake.redirect(lease, B)
     record = bench.record(B)
-    assert record is not None and (record.depth, record.hops, record.kind, record.via) == (3, 3, LinkKind.REDIRECT, A)
+    assert record is not None and (record.depth, record.hops, record.kind, record.via) == (
+        3,
+        3,
+        LinkKind.REDIRECT,
+        A,
+    )
 
 
 def test_the_chain_of_redirects_is_told_first_to_last() -> None:
@@ -231,9 +270,15 @@ def test_sitemap_lines_that_are_no_urls_are_passed_over() -> None:
     bench = Bench()
     bench.intake.seed(A)
     visit = bench.lease(A).visit
-    bench.intake.sitemaps(visit, ["http://[", "", "not a url", f"{A}map.xml", "/other.xml"], f"{A}robots.txt")
+    bench.intake.sitemaps(
+        visit, ["http://[", "", "not a url", f"{A}map.xml", "/other.xml"], f"{A}robots.txt"
+    )
     record = bench.record(f"{A}map.xml")
-    assert record is not None and (record.kind, record.depth, record.via) == (LinkKind.SITEMAP_FILE, 0, "/robots.txt")
+    assert record is not None and (record.kind, record.depth, record.via) == (
+        LinkKind.SITEMAP_FILE,
+        0,
+        "/robots.txt",
+    )
     assert bench.record(f"{A}other.xml") is not None
 
 
@@ -241,6 +286,8 @@ def test_what_a_site_took_is_the_sum_over_its_hosts() -> None:
     bench = Bench()
     partition = bench.partitions[bench.intake.partition_of_host("www.a.example")]
     for host, capture in (("www.a.example", True), ("a.example", False)):
-        bench.intake.note_usage(partition, host, Fetched(A, Reason.NONE, body_bytes=10, duration_s=0.5), capture)
+        bench.intake.note_usage(
+            partition, host, Fetched(A, Reason.NONE, body_bytes=10, duration_s=0.5), capture
+        )
     usage = bench.intake.site_usage(partition, "other.a.example")
     assert (usage.pages, usage.bytes, usage.time_s) == (1, 20, 1.0)

@@ -13,13 +13,32 @@ from hypothesis import strategies as st
 from lycosa.config.sections import StoreSection
 from lycosa.model.capture import Location, Original
 from lycosa.model.discovered import LinkKind
-from lycosa.store import JournalError, RecordError, Row, crawl_rows, journal, layout, location_of, read_header, read_record, read_rows
+from lycosa.store import (
+    JournalError,
+    RecordError,
+    Row,
+    crawl_rows,
+    journal,
+    layout,
+    location_of,
+    read_header,
+    read_record,
+    read_rows,
+)
 from lycosa.store.rows import FORMAT, Links, SegmentHeader, link_columns, name_of, redirect_target
 from lycosa.store.segments import SegmentStore
 from store_samples import SITE, START, capture, close_all, fetched, head, numbered, open_store
 
 HEADER = SegmentHeader(
-    format=FORMAT, segment="s", crawl="c", created_us=0, warcinfo_id="urn:uuid:1", warcinfo_length=1, info="i", text=True, links=True
+    format=FORMAT,
+    segment="s",
+    crawl="c",
+    created_us=0,
+    warcinfo_id="urn:uuid:1",
+    warcinfo_length=1,
+    info="i",
+    text=True,
+    links=True,
 )
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 ROWS = st.builds(
@@ -55,7 +74,9 @@ def write(path: Path, *frames: list[Row], header: SegmentHeader = HEADER) -> lis
 
 @settings(deadline=None, max_examples=50)
 @given(frames=st.lists(st.lists(ROWS, max_size=4), max_size=3))
-def test_rows_come_back_as_they_were(tmp_path_factory: pytest.TempPathFactory, frames: list[list[Row]]) -> None:
+def test_rows_come_back_as_they_were(
+    tmp_path_factory: pytest.TempPathFactory, frames: list[list[Row]]
+) -> None:
     path = tmp_path_factory.mktemp("journal") / "s.jsonl.zst"
     write(path, *frames)
     assert list(read_rows(path)) == [row for rows in frames for row in rows]
@@ -100,7 +121,15 @@ def test_a_closed_journal_that_ends_inside_a_frame_is_an_error(tmp_path: Path) -
 def test_a_journal_of_a_newer_format_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl.zst"
     newer = SegmentHeader(
-        format=FORMAT + 1, segment="s", crawl="c", created_us=0, warcinfo_id="", warcinfo_length=0, info="", text=False, links=False
+        format=FORMAT + 1,
+        segment="s",
+        crawl="c",
+        created_us=0,
+        warcinfo_id="",
+        warcinfo_length=0,
+        info="",
+        text=False,
+        links=False,
     )
     write(path, header=newer)
     with pytest.raises(JournalError, match="reads up to"):
@@ -108,12 +137,21 @@ def test_a_journal_of_a_newer_format_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_row_remembers_how_the_page_was_reached_and_what_it_said(tmp_path: Path) -> None:
-    fields = ("Content-Type: Text/HTML; charset=x", 'ETag: "e1"', "Last-Modified: Mon, 21 Sep 2026 00:00:00 GMT")
+    fields = (
+        "Content-Type: Text/HTML; charset=x",
+        'ETag: "e1"',
+        "Last-Modified: Mon, 21 Sep 2026 00:00:00 GMT",
+    )
     store = open_store(tmp_path)
     store.append(capture(fetched(f"{SITE}/x", header_block=head(*fields))))
     close_all(store)
     (row,) = crawl_rows(tmp_path)
-    assert (row.surt, row.media_type, row.etag, row.last_modified[:3]) == ("org,example)/x", "text/html", '"e1"', "Mon")
+    assert (row.surt, row.media_type, row.etag, row.last_modified[:3]) == (
+        "org,example)/x",
+        "text/html",
+        '"e1"',
+        "Mon",
+    )
     assert (row.depth, row.via, row.link_kind, row.fetch_number) == (2, f"{SITE}/", LinkKind.A, 1)
     assert row.robots is not None and row.robots.line == 4
     assert row.links.urls == [f"{SITE}/l{n}" for n in range(3)] and row.links.nofollow == [1]
@@ -143,7 +181,10 @@ def test_a_redirect_has_an_absolute_target(status: int, location: str, target: s
     assert redirect_target("https://a.example/x/y", status, location) == target
 
 
-@pytest.mark.parametrize(("host", "name"), [("a.example", "a.example"), ("a.example:81", "a.example"), ("[::1]:81", "::1")])
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [("a.example", "a.example"), ("a.example:81", "a.example"), ("[::1]:81", "::1")],
+)
 def test_the_name_of_a_host_has_no_port(host: str, name: str) -> None:
     assert name_of(host) == name
 
@@ -156,7 +197,11 @@ def test_segments_are_named_after_crawl_worker_number_and_time() -> None:
     name = layout.stem("my crawl/1", 3, 12, START)
     assert name == "my_crawl_1-w003-000012-20260921141320"
     assert (layout.worker_of(name), layout.number_of(name)) == (3, 12)
-    assert layout.stem_of(f"warc/{name}.warc.gz.open") == layout.stem_of(f".{name}.parquet.tmp") == name
+    assert (
+        layout.stem_of(f"warc/{name}.warc.gz.open")
+        == layout.stem_of(f".{name}.parquet.tmp")
+        == name
+    )
     assert layout.worker_of("something-else") == -1
 
 
@@ -164,7 +209,10 @@ def test_a_place_without_a_record_is_told(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     location = store.append(capture())
     close_all(store)
-    for offset, length in ((location.offset + 1, location.length), (location.offset, location.length - 1)):
+    for offset, length in (
+        (location.offset + 1, location.length),
+        (location.offset, location.length - 1),
+    ):
         with pytest.raises(RecordError):
             read_record(tmp_path, Location(location.segment, offset, length, location.record_id))
 
@@ -187,7 +235,10 @@ def test_a_segment_is_sealed_when_it_is_large_enough(tmp_path: Path) -> None:
     assert len(names) > 1
     for path in (tmp_path / "warc").iterdir():
         assert path.stat().st_size < 150_000
-    assert all(read_record(tmp_path, location_of(row)).fields["WARC-Target-URI"] == row.url for row in crawl_rows(tmp_path))
+    assert all(
+        read_record(tmp_path, location_of(row)).fields["WARC-Target-URI"] == row.url
+        for row in crawl_rows(tmp_path)
+    )
 
 
 def test_a_segment_is_closed_when_it_is_old_enough(tmp_path: Path) -> None:
@@ -215,7 +266,13 @@ def test_the_same_chance_gives_the_same_files(tmp_path: Path) -> None:
         for number in range(3):
             store.append(numbered(number))
         close_all(store)
-    files = [{path.relative_to(tmp_path / name): path.read_bytes() for path in (tmp_path / name).rglob("*.*")} for name in ("one", "two")]
+    files = [
+        {
+            path.relative_to(tmp_path / name): path.read_bytes()
+            for path in (tmp_path / name).rglob("*.*")
+        }
+        for name in ("one", "two")
+    ]
     assert files[0] == files[1] and len(files[0]) == 6
 
 
@@ -226,7 +283,9 @@ def test_a_drafted_capture_is_placed_later_as_if_it_had_been_appended(tmp_path: 
 
 
 @pytest.mark.parametrize("is_spooled", [False, True], ids=["in memory", "on disk"])
-def test_a_response_that_was_packed_ahead_is_stored_as_if_it_had_not_been(tmp_path: Path, is_spooled: bool) -> None:
+def test_a_response_that_was_packed_ahead_is_stored_as_if_it_had_not_been(
+    tmp_path: Path, is_spooled: bool
+) -> None:
     body = b"large " * 50_000
     contents = []
     for name in ("ahead", "plain"):
@@ -239,7 +298,11 @@ def test_a_response_that_was_packed_ahead_is_stored_as_if_it_had_not_been(tmp_pa
             answer = msgspec.structs.replace(answer, body=b"", spool=str(spool))
         capture = msgspec.structs.replace(capture, fetched=answer)
         # Of the capture that is packed only the response is known yet.
-        packed = store.draft(msgspec.structs.replace(capture, via="", depth=9)).pack() if name == "ahead" else None
+        packed = (
+            store.draft(msgspec.structs.replace(capture, via="", depth=9)).pack()
+            if name == "ahead"
+            else None
+        )
         store.append(capture, packed)
         close_all(store)
         contents.append(next((tmp_path / name / "warc").iterdir()).read_bytes())
@@ -250,7 +313,9 @@ def test_a_response_that_was_packed_ahead_is_stored_as_if_it_had_not_been(tmp_pa
 def test_a_packed_response_is_dropped_when_the_body_turns_out_to_be_known(tmp_path: Path) -> None:
     store, plain = open_store(tmp_path / "a", seed=7), open_store(tmp_path / "b", seed=7)
     packed = store.draft(numbered(1)).pack()
-    known = msgspec.structs.replace(numbered(1), original=Original("http://a.example/", 7, "urn:uuid:0"))
+    known = msgspec.structs.replace(
+        numbered(1), original=Original("http://a.example/", 7, "urn:uuid:0")
+    )
     assert store.append(known, packed).length == plain.append(known).length
 
 
@@ -284,5 +349,8 @@ def test_dns_answers_stand_in_the_warc_without_a_row(tmp_path: Path) -> None:
     location = store.append_dns("a.example", ["192.0.2.1"], START)
     close_all(store)
     record = read_record(tmp_path, location)
-    assert record.fields["WARC-Target-URI"] == "dns:a.example" and record.body == b"a.example.\tIN\tA\t192.0.2.1\r\n"
+    assert (
+        record.fields["WARC-Target-URI"] == "dns:a.example"
+        and record.body == b"a.example.\tIN\tA\t192.0.2.1\r\n"
+    )
     assert list(crawl_rows(tmp_path)) == []

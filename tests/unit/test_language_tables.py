@@ -12,7 +12,10 @@ import pytest
 from lycosa.parse.language_model import LanguageModel
 from lycosa.parse.language_tables import Tables, cache_folder, load_tables
 
-GERMAN = "Der Hund lief über die Straße, während die Kinder auf dem Hof spielten und die Glocken läuteten."
+GERMAN = (
+    "Der Hund lief über die Straße, während die Kinder auf dem Hof spielten und die Glocken"
+    " läuteten."
+)
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +44,8 @@ def test_mapped_tables_are_the_unpacked_ones(cache: Path) -> None:
 
 def test_a_later_process_does_not_unpack_the_model(cache: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from lycosa.parse.language_tables import load_tables; "
-        "load_tables(Path(sys.argv[1])); assert 'py3langid' not in sys.modules"
+        "import sys; from pathlib import Path; from lycosa.parse.language_tables import"
+        " load_tables; load_tables(Path(sys.argv[1])); assert 'py3langid' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program, str(cache)], check=True)
 
@@ -58,7 +61,9 @@ def test_damaged_files_are_made_again(cache: Path, name: str, damage: str) -> No
         path.write_bytes(whole[: len(whole) // 2] if damage == "cut" else b"rubbish")
     assert LanguageModel(load_tables(cache)).classify(GERMAN)[0] == "de"
     assert path.read_bytes() == whole
-    assert [folder.name for folder in cache.iterdir()] == [_only(cache).name], "nothing unfinished is left"
+    assert [folder.name for folder in cache.iterdir()] == [_only(cache).name], (
+        "nothing unfinished is left"
+    )
 
 
 def test_a_folder_that_cannot_be_made_is_done_without(tmp_path: Path) -> None:

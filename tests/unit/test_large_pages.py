@@ -1,4 +1,6 @@
-"""Pages beyond a limit: what fits is parsed, the record says that it is not all, and the cut makes no link that the page does not have."""
+"""Pages beyond a limit: what fits is parsed, the record says that it is not all, and the cut
+makes no link that the page does not have.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +32,15 @@ LIMIT = 100_000
 
 
 def large(links: int) -> bytes:
-    return b"<!DOCTYPE html><title>large</title>" + b"".join(b'<p><a href="/page/%07d">page</a></p>\n' % number for number in range(links))
+    return b"<!DOCTYPE html><title>large</title>" + b"".join(
+        b'<p><a href="/page/%07d">page</a></p>\n' % number for number in range(links)
+    )
 
 
 def parse(body: bytes, encoding: str = "", content_type: str = "text/html") -> Parsed:
-    parser = build_parser(ParserConfig(ParseSection(language=False, max_bytes=LIMIT), CanonicalSection(), "lycosa"))
+    parser = build_parser(
+        ParserConfig(ParseSection(language=False, max_bytes=LIMIT), CanonicalSection(), "lycosa")
+    )
     encodings = [("content-encoding", encoding)] if encoding else []
     return parser.parse(Document(URL, 200, [("content-type", content_type), *encodings], body))
 
@@ -57,7 +63,9 @@ def test_what_fits_is_parsed_and_marked(content_type: str, encoding: str, body: 
     assert parsed.reason in (Reason.DECODE_LIMIT, Reason.BODY_TRUNCATED)
     whole = large(10_000)[:LIMIT].rpartition(b"<p>")[0].count(b"<a ")
     assert len(parsed.links) in (whole, whole + 1)
-    assert [link.url for link in parsed.links] == [f"{URL}page/{number:07d}" for number in range(len(parsed.links))]
+    assert [link.url for link in parsed.links] == [
+        f"{URL}page/{number:07d}" for number in range(len(parsed.links))
+    ]
 
 
 def test_a_page_within_the_limit_is_not_marked() -> None:
@@ -104,8 +112,17 @@ async def test_a_page_that_memory_has_no_room_for_is_parsed_as_far_as_it_has() -
     section = ParseSection(language=False, memory_bytes=370_000_000)
     parser = ChildParser(ParserConfig(section, CanonicalSection(), "lycosa"), SystemClock())
     try:
-        body = b"".join(b'<li><a href="/p/%d"><b>x</b></a><i>y</i>' % number for number in range(350_000))
-        parsed = await parser.parse(Document(URL, 200, [("content-type", "text/html"), ("content-encoding", "gzip")], gzip.compress(body)))
+        body = b"".join(
+            b'<li><a href="/p/%d"><b>x</b></a><i>y</i>' % number for number in range(350_000)
+        )
+        parsed = await parser.parse(
+            Document(
+                URL,
+                200,
+                [("content-type", "text/html"), ("content-encoding", "gzip")],
+                gzip.compress(body),
+            )
+        )
         assert parsed.is_cut and parsed.reason is Reason.DECODE_LIMIT
         assert len(parsed.links) == section.max_links
         assert parser.health().tried_again == 1
@@ -119,7 +136,9 @@ def test_the_row_is_marked_and_the_record_is_whole(tmp_path: Path) -> None:
     body = large(5_000)
     root = Response(200, [HTML, ("Content-Encoding", "gzip")], gzip.compress(body))
     config = msgspec.structs.replace(QUICK, parse=ParseSection(language=False, max_bytes=2_000))
-    web = Pages({URL: root, **{f"{URL}page/{number:07d}": page(text=str(number)) for number in range(5)}})
+    web = Pages(
+        {URL: root, **{f"{URL}page/{number:07d}": page(text=str(number)) for number in range(5)}}
+    )
     crawl_folder(tmp_path / "c", web, [URL], config)
     journal = next((tmp_path / "c" / "journal").iterdir())
     row = next(row for row in read_rows(journal) if row.url == URL)

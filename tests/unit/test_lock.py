@@ -27,7 +27,10 @@ sys.stdin.read()
 def test_a_second_crawl_is_told_who_holds_the_folder(tmp_path: Path) -> None:
     with (
         CrawlLock(tmp_path).acquire(1.7e9),
-        pytest.raises(CrawlInUse, match=rf"in use by process {os.getpid()}, since 2023-11-1\d .*; stop that crawl first") as caught,
+        pytest.raises(
+            CrawlInUse,
+            match=rf"in use by process {os.getpid()}, since 2023-11-1\d .*; stop that crawl first",
+        ) as caught,
     ):
         CrawlLock(tmp_path).acquire(1.8e9)
     assert caught.value.holder == LockHolder(os.getpid(), socket.gethostname(), 1.7e9)
@@ -35,7 +38,9 @@ def test_a_second_crawl_is_told_who_holds_the_folder(tmp_path: Path) -> None:
 
 
 def test_the_lock_goes_with_its_last_holder_however_that_dies(tmp_path: Path) -> None:
-    process = subprocess.Popen([sys.executable, "-c", HOLD, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stdout.readline() == b"held\n"
@@ -52,7 +57,11 @@ def test_the_lock_goes_with_its_last_holder_however_that_dies(tmp_path: Path) ->
 
 def test_a_child_that_was_given_the_descriptor_holds_the_lock_too(tmp_path: Path) -> None:
     lock = CrawlLock(tmp_path).acquire(1.7e9)
-    child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE, pass_fds=lock.filenos())
+    child = subprocess.Popen(
+        [sys.executable, "-c", "import sys; sys.stdin.read()"],
+        stdin=subprocess.PIPE,
+        pass_fds=lock.filenos(),
+    )
     lock.release()
     with pytest.raises(CrawlInUse):
         CrawlLock(tmp_path).acquire(1.8e9)
@@ -89,7 +98,9 @@ def test_a_holder_on_another_machine_that_did_not_give_back_is_noted(tmp_path: P
     lock = CrawlLock(tmp_path).acquire(1.8e9)
     assert "last used on elsewhere.test (process 17" in lock.note
     lock.release()
-    (tmp_path / "lock").write_bytes(msgspec.json.encode(msgspec.structs.replace(left, released=True)))
+    (tmp_path / "lock").write_bytes(
+        msgspec.json.encode(msgspec.structs.replace(left, released=True))
+    )
     lock = CrawlLock(tmp_path).acquire(1.8e9)
     assert lock.note == ""
     lock.release()

@@ -1,4 +1,6 @@
-"""What the system lets this process have: machine, affinity, control groups of both versions, at every level."""
+"""What the system lets this process have: machine, affinity, control groups of both versions, at
+every level.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +27,21 @@ def test_without_groups_it_is_the_machine(tmp_path: Path) -> None:
     assert 1 <= cores(tmp_path) <= (os.cpu_count() or 1)
 
 
-@pytest.mark.parametrize(("text", "expected"), [("max\n", _MACHINE), ("50000000\n", 50_000_000), ("999999999999999\n", _MACHINE)])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("max\n", _MACHINE), ("50000000\n", 50_000_000), ("999999999999999\n", _MACHINE)],
+)
 def test_a_group_of_version_2_bounds_memory(tmp_path: Path, text: str, expected: int) -> None:
-    _put(tmp_path, {"proc/self/cgroup": "0::/a.slice/b\n", "sys/fs/cgroup/a.slice/b/memory.max": text})
+    _put(
+        tmp_path,
+        {"proc/self/cgroup": "0::/a.slice/b\n", "sys/fs/cgroup/a.slice/b/memory.max": text},
+    )
     assert memory_bytes(tmp_path) == expected
 
 
-@pytest.mark.parametrize(("text", "expected"), [("9223372036854771712\n", _MACHINE), ("50000000\n", 50_000_000)])
+@pytest.mark.parametrize(
+    ("text", "expected"), [("9223372036854771712\n", _MACHINE), ("50000000\n", 50_000_000)]
+)
 def test_a_group_of_version_1_bounds_memory(tmp_path: Path, text: str, expected: int) -> None:
     _put(
         tmp_path,
@@ -44,12 +54,19 @@ def test_a_group_of_version_1_bounds_memory(tmp_path: Path, text: str, expected:
 
 
 def test_the_groups_above_count_too(tmp_path: Path) -> None:
-    files = {"sys/fs/cgroup/a/memory.max": "40000000", "sys/fs/cgroup/a/b/memory.max": "50000000", "proc/self/cgroup": "0::/a/b\n"}
+    files = {
+        "sys/fs/cgroup/a/memory.max": "40000000",
+        "sys/fs/cgroup/a/b/memory.max": "50000000",
+        "proc/self/cgroup": "0::/a/b\n",
+    }
     assert memory_bytes(_put(tmp_path, files)) == 40_000_000
 
 
 def test_a_container_that_sees_the_path_of_its_host_reads_its_own_root(tmp_path: Path) -> None:
-    files = {"proc/self/cgroup": "5:memory:/docker/4711\n", "sys/fs/cgroup/memory/memory.limit_in_bytes": "60000000"}
+    files = {
+        "proc/self/cgroup": "5:memory:/docker/4711\n",
+        "sys/fs/cgroup/memory/memory.limit_in_bytes": "60000000",
+    }
     assert memory_bytes(_put(tmp_path, files)) == 60_000_000
 
 
@@ -77,5 +94,7 @@ def test_a_container_that_sees_the_path_of_its_host_reads_its_own_root(tmp_path:
         ),
     ],
 )
-def test_a_quota_of_processor_time_bounds_the_cores(tmp_path: Path, files: dict[str, str], most: int) -> None:
+def test_a_quota_of_processor_time_bounds_the_cores(
+    tmp_path: Path, files: dict[str, str], most: int
+) -> None:
     assert cores(_put(tmp_path, files)) == min(most, cores(tmp_path / "no groups"))

@@ -25,7 +25,13 @@ from lycosa.folder.manifest import (
     prepare,
 )
 
-IDENTITY = Identity(partitions=16, bands=8, canonical={"sort_query": False, "drop_www": False}, canonical_version=1, suffixes="2026-01-01")
+IDENTITY = Identity(
+    partitions=16,
+    bands=8,
+    canonical={"sort_query": False, "drop_www": False},
+    canonical_version=1,
+    suffixes="2026-01-01",
+)
 
 
 def made(folder: Path) -> Path:
@@ -39,7 +45,12 @@ def test_a_new_crawl_is_read_back(tmp_path: Path) -> None:
     manifest = create(folder, IDENTITY, "1.0", 1.7e9)
     assert exists(folder)
     assert load(folder) == manifest
-    assert (manifest.created, manifest.runs, manifest.seeds, len(manifest.crawl)) == ("2023-11-14T22:13:20Z", 0, 0, 36)
+    assert (manifest.created, manifest.runs, manifest.seeds, len(manifest.crawl)) == (
+        "2023-11-14T22:13:20Z",
+        0,
+        0,
+        36,
+    )
     assert [path.name for path in folder.iterdir()] == ["crawl.json"]
 
 
@@ -86,20 +97,34 @@ def test_a_folder_without_write_permission_is_refused(tmp_path: Path) -> None:
 
 
 def test_loading_what_is_not_a_crawl_says_what_is_missing(tmp_path: Path) -> None:
-    with pytest.raises(NotACrawl, match=r"there is no crawl\.json in it; `lycosa crawl --dir .* SEED` starts one"):
+    with pytest.raises(
+        NotACrawl, match=r"there is no crawl\.json in it; `lycosa crawl --dir .* SEED` starts one"
+    ):
         load(tmp_path)
     with pytest.raises(NotACrawl, match="there is no such folder"):
         load(tmp_path / "none")
 
 
 def test_a_newer_format_is_refused_even_if_nothing_else_of_it_is_known(tmp_path: Path) -> None:
-    made(tmp_path).write_text(json.dumps({"kind": "lycosa-crawl", "format": 2, "everything": "else"}))
+    made(tmp_path).write_text(
+        json.dumps({"kind": "lycosa-crawl", "format": 2, "everything": "else"})
+    )
     with pytest.raises(NewerFormat, match="has format 2, this program reads up to 1"):
         load(tmp_path)
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"{", b"[]", b"{}", b'{"kind": "lycosa-crawl", "format": 1}', b'{"kind": "\xff"}', b'{"a":' * 9999, bytes(50)]
+    "data",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"{}",
+        b'{"kind": "lycosa-crawl", "format": 1}',
+        b'{"kind": "\xff"}',
+        b'{"a":' * 9999,
+        bytes(50),
+    ],
 )
 def test_a_damaged_manifest_is_reported(tmp_path: Path, data: bytes) -> None:
     made(tmp_path).write_bytes(data)
@@ -146,7 +171,10 @@ def test_the_same_identity_passes(tmp_path: Path) -> None:
 def test_every_changed_setting_is_listed_with_old_new_and_why(tmp_path: Path) -> None:
     manifest = load(made(tmp_path).parent)
     wanted = msgspec.structs.replace(
-        IDENTITY, partitions=32, suffixes="2027-01-01", canonical={"sort_query": True, "drop_www": False, "fresh": 1}
+        IDENTITY,
+        partitions=32,
+        suffixes="2027-01-01",
+        canonical={"sort_query": True, "drop_www": False, "fresh": 1},
     )
     with pytest.raises(IdentityChanged) as caught:
         check_identity(manifest, wanted)
@@ -156,8 +184,9 @@ def test_every_changed_setting_is_listed_with_old_new_and_why(tmp_path: Path) ->
         ("canonical.fresh", None, 1),
         ("canonical.sort_query", False, True),
     ]
-    assert "frontier.partitions is 16 and was asked to be 32: every stored URL would be looked for in another partition" in str(
-        caught.value
+    assert (
+        "frontier.partitions is 16 and was asked to be 32: every stored URL would be looked for in"
+        " another partition" in str(caught.value)
     )
 
 

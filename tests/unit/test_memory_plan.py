@@ -1,4 +1,6 @@
-"""The memory of a crawl dealt out: never more than there is, no part below its least or above its setting, and a clear refusal."""
+"""The memory of a crawl dealt out: never more than there is, no part below its least or above
+its setting, and a clear refusal.
+"""
 
 from __future__ import annotations
 
@@ -82,13 +84,20 @@ def test_without_a_setting_a_crawl_takes_a_bounded_part_of_the_machine() -> None
     assert _plan(0, 1).total == 1500 * MB
     assert _plan(0, 4).total == 6000 * MB
     assert _plan(0, 4, machine=8000 * MB).total == 4000 * MB
-    assert _plan(0, 1, machine=600 * MB).total == pytest.approx(_least(1), abs=MB)  # asks for the least rather than refuse
+    # asks for the least rather than refuse
+    assert _plan(0, 1, machine=600 * MB).total == pytest.approx(_least(1), abs=MB)
 
 
 def test_much_memory_gives_every_part_what_its_setting_allows() -> None:
     config = settings({"memory_bytes": 64_000 * MB})
     small = fitted(config, plan_memory(config, 1, _MACHINE))
-    for key in ("fetch.open_bytes", "fetch.connections", "seen.recent", "frontier.workbench", "dns.cache_entries"):
+    for key in (
+        "fetch.open_bytes",
+        "fetch.connections",
+        "seen.recent",
+        "frontier.workbench",
+        "dns.cache_entries",
+    ):
         assert value_of(small, key) == value_of(config, key), key
 
 

@@ -13,13 +13,21 @@ def _guard() -> MemoryGuard:
 
 def test_far_from_the_bound_nothing_is_done() -> None:
     guard = _guard()
-    assert all(guard.judge(now, int(FAR * _BOUND) - 1, _SHARE, 5) is Relief.NONE for now in range(100))
+    assert all(
+        guard.judge(now, int(FAR * _BOUND) - 1, _SHARE, 5) is Relief.NONE for now in range(100)
+    )
 
 
 def test_the_steps_follow_each_other_with_time_to_show() -> None:
     guard, near = _guard(), int(NEAR * _BOUND) + 1
     reliefs = [guard.judge(now / 2, near, _SHARE, 5) for now in range(40)]
-    assert list(dict.fromkeys(reliefs)) == [Relief.TRIM, Relief.CACHES, Relief.WORKBENCH, Relief.PARSER, Relief.STOP]
+    assert list(dict.fromkeys(reliefs)) == [
+        Relief.TRIM,
+        Relief.CACHES,
+        Relief.WORKBENCH,
+        Relief.PARSER,
+        Relief.STOP,
+    ]
     assert reliefs.count(Relief.TRIM) == reliefs.count(Relief.CACHES) == 4  # two seconds each
 
 

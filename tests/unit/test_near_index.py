@@ -39,9 +39,20 @@ def _flip(simhash: int, bits: set[int]) -> int:
 
 
 @settings(deadline=None, max_examples=300)
-@given(base=SIMHASHES, known=st.lists(FLIPS, max_size=25), others=st.lists(SIMHASHES, max_size=10), asked=FLIPS, most=st.integers(0, 3))
-def test_it_finds_exactly_what_a_full_scan_finds(base: int, known: list[set[int]], others: list[int], asked: set[int], most: int) -> None:
-    index, stored = _index(), {simhash for simhash in [_flip(base, bits) for bits in known] + others if simhash}
+@given(
+    base=SIMHASHES,
+    known=st.lists(FLIPS, max_size=25),
+    others=st.lists(SIMHASHES, max_size=10),
+    asked=FLIPS,
+    most=st.integers(0, 3),
+)
+def test_it_finds_exactly_what_a_full_scan_finds(
+    base: int, known: list[set[int]], others: list[int], asked: set[int], most: int
+) -> None:
+    index, stored = (
+        _index(),
+        {simhash for simhash in [_flip(base, bits) for bits in known] + others if simhash},
+    )
     for simhash in stored:
         index.remember(simhash, _original(simhash))
     wanted = _flip(base, asked)

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from lycosa.cluster.messages import Assignments, NodeReport, Relay, Said, ShardReport, ShardState, Superseded
+from lycosa.cluster.messages import (
+    Assignments,
+    NodeReport,
+    Relay,
+    Said,
+    ShardReport,
+    ShardState,
+    Superseded,
+)
 from lycosa.cluster.node_plan import (
     MOST_DEATHS,
     Act,
@@ -18,7 +26,15 @@ from lycosa.cluster.node_plan import (
     TellCoordinator,
     TellWorker,
 )
-from lycosa.cluster.worker_messages import Ended, Failed, NoMoreCalls, Probe, Progress, Stop, WorkerStatus
+from lycosa.cluster.worker_messages import (
+    Ended,
+    Failed,
+    NoMoreCalls,
+    Probe,
+    Progress,
+    Stop,
+    WorkerStatus,
+)
 from lycosa.commit import Fenced, OutcomeUnknown
 
 MACHINE = Machine(100.0, 1, 2)
@@ -26,7 +42,9 @@ KILLED = Died("SIGKILL")
 
 
 def plan_with(*shards: int) -> NodePlan:
-    """A plan that was told to run these shards, shard n under the assignment n + 10, and whose workers have spoken."""
+    """A plan that was told to run these shards, shard n under the assignment n + 10, and whose
+    workers have spoken.
+    """
     plan = NodePlan(1.0)
     plan.tick(0.0, MACHINE)
     plan.hear(Assignments(1, 1, 0, {shard: shard + 10 for shard in shards}), 0.0)
@@ -37,7 +55,11 @@ def plan_with(*shards: int) -> NodePlan:
 
 def reported(acts: list[Act]) -> list[ShardReport]:
     """The shards of the last report."""
-    reports = [act.message for act in acts if isinstance(act, TellCoordinator) and isinstance(act.message, NodeReport)]
+    reports = [
+        act.message
+        for act in acts
+        if isinstance(act, TellCoordinator) and isinstance(act.message, NodeReport)
+    ]
     return reports[-1].shards if reports else []
 
 
@@ -50,7 +72,10 @@ def test_what_is_assigned_is_started_once_and_reported() -> None:
     plan.tick(0.0, MACHINE)
     acts = plan.hear(Assignments(1, 1, 0, {0: 10, 2: 12}), 0.0)
     assert starts(acts) == [StartWorker(0, 10, 1), StartWorker(2, 12, 1)]
-    assert reported(acts) == [ShardReport(0, 10, -1, ShardState.STARTING), ShardReport(2, 12, -1, ShardState.STARTING)]
+    assert reported(acts) == [
+        ShardReport(0, 10, -1, ShardState.STARTING),
+        ShardReport(2, 12, -1, ShardState.STARTING),
+    ]
     assert plan.hear(Assignments(1, 1, 1, {0: 10, 2: 12}), 0.1) == []  # the same list, repeated
 
 
@@ -80,7 +105,9 @@ def test_a_shard_that_was_taken_away_is_stopped_and_then_no_longer_reported() ->
     acts = plan.hear(Assignments(1, 2, 99, {1: 11}), 1.0)
     assert TellWorker(0, Stop("stopped")) in acts
     assert [each.state for each in reported(acts)] == [ShardState.STOPPING, ShardState.RUNNING]
-    assert [each.shard for each in reported(plan.worker_ended(0, Ended("stopped", Progress()), 2.0))] == [1]
+    assert [
+        each.shard for each in reported(plan.worker_ended(0, Ended("stopped", Progress()), 2.0))
+    ] == [1]
 
 
 def test_a_shard_that_the_coordinator_did_not_know_of_goes_on() -> None:
@@ -103,12 +130,19 @@ def test_a_process_that_starts_while_its_shard_leaves_is_told_at_once() -> None:
 def test_the_end_is_told_to_all_and_to_those_that_start_later() -> None:
     plan = plan_with(0, 1)
     acts = plan.hear(Assignments(1, 2, 99, {0: 10, 1: 11}, "finished"), 1.0)
-    assert [act for act in acts if isinstance(act, TellWorker)] == [TellWorker(shard, Stop("finished")) for shard in (0, 1)]
-    assert starts(plan.worker_ended(1, KILLED, 2.0)) == [StartWorker(1, 11, 2)]  # what it had in flight is to be settled
+    assert [act for act in acts if isinstance(act, TellWorker)] == [
+        TellWorker(shard, Stop("finished")) for shard in (0, 1)
+    ]
+    # what it had in flight is to be settled
+    assert starts(plan.worker_ended(1, KILLED, 2.0)) == [StartWorker(1, 11, 2)]
     assert plan.greeting(1) == Stop("finished")
-    assert reported(plan.worker_ended(0, Ended("finished", Progress()), 3.0))[0] == ShardReport(0, 10, 1, ShardState.ENDED, "finished")
+    assert reported(plan.worker_ended(0, Ended("finished", Progress()), 3.0))[0] == ShardReport(
+        0, 10, 1, ShardState.ENDED, "finished"
+    )
     acts = plan.hear(Assignments(1, 3, 99, {0: 10, 1: 11}, "finished", at_once=True), 4.0)
-    assert [act for act in acts if isinstance(act, TellWorker)] == [TellWorker(1, Stop("finished", at_once=True))]
+    assert [act for act in acts if isinstance(act, TellWorker)] == [
+        TellWorker(1, Stop("finished", at_once=True))
+    ]
 
 
 def test_a_dead_worker_is_started_again_at_once_and_then_after_growing_pauses() -> None:
@@ -160,7 +194,9 @@ def test_an_error_that_another_try_would_meet_again_is_given_up_and_a_passing_on
     plan = plan_with(0, 1)
     failed = Failed("lycosa.store.StoreDamaged", "damaged", "trace")
     assert GiveUp(0, failed) in plan.worker_ended(0, failed, 1.0)
-    assert starts(plan.worker_ended(1, Failed("builtins.MemoryError", "no memory", "", is_passing=True), 1.0))
+    assert starts(
+        plan.worker_ended(1, Failed("builtins.MemoryError", "no memory", "", is_passing=True), 1.0)
+    )
     assert plan.deaths == 1
 
 
@@ -168,8 +204,14 @@ def test_nothing_is_started_again_when_the_operator_kills() -> None:
     plan = plan_with(0, 1)
     plan.worker_ended(1, KILLED, 0.0)
     plan.worker_ended(1, KILLED, 0.0)  # waits for its pause
-    assert [each.state for each in reported(plan.abandon(0.1))] == [ShardState.RUNNING, ShardState.ENDED]
-    assert [each.end for each in reported(plan.worker_ended(0, KILLED, 0.2))] == ["stopped", "stopped"]
+    assert [each.state for each in reported(plan.abandon(0.1))] == [
+        ShardState.RUNNING,
+        ShardState.ENDED,
+    ]
+    assert [each.end for each in reported(plan.worker_ended(0, KILLED, 0.2))] == [
+        "stopped",
+        "stopped",
+    ]
     assert not starts(plan.tick(99.0, MACHINE))
 
 

@@ -16,14 +16,19 @@ SECTION = RetrySection(tries=4, first_s=10.0, max_s=60.0)
 URL = "http://a.example/"
 
 
-def answer(status: int, reason: Reason = Reason.NONE, location: str = "", truncated: str = "") -> Fetched:
+def answer(
+    status: int, reason: Reason = Reason.NONE, location: str = "", truncated: str = ""
+) -> Fetched:
     head = f"HTTP/1.1 {status} X\r\n" + (f"Location: {location}\r\n" if location else "") + "\r\n"
     return Fetched(URL, reason, status=status, header_block=head.encode(), truncated=truncated)
 
 
 @pytest.mark.parametrize("status", [200, 201, 203, 204, 206])
 def test_success_is_fetched(status: int) -> None:
-    assert judge(answer(status), tries=0, conditional=False, section=SECTION).meaning is Meaning.FETCHED
+    assert (
+        judge(answer(status), tries=0, conditional=False, section=SECTION).meaning
+        is Meaning.FETCHED
+    )
 
 
 def test_a_cut_body_is_fetched_with_its_remark() -> None:
@@ -32,21 +37,30 @@ def test_a_cut_body_is_fetched_with_its_remark() -> None:
 
 
 def test_not_modified_counts_only_when_validators_were_sent() -> None:
-    assert judge(answer(304), tries=0, conditional=True, section=SECTION).meaning is Meaning.NOT_MODIFIED
+    assert (
+        judge(answer(304), tries=0, conditional=True, section=SECTION).meaning
+        is Meaning.NOT_MODIFIED
+    )
     outcome = judge(answer(304), tries=0, conditional=False, section=SECTION)
     assert (outcome.meaning, outcome.reason) == (Meaning.FAILED, Reason.MALFORMED_RESPONSE)
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_redirect_needs_a_location(status: int) -> None:
-    assert judge(answer(status, location="/x"), tries=0, conditional=False, section=SECTION).meaning is Meaning.REDIRECTED
+    assert (
+        judge(answer(status, location="/x"), tries=0, conditional=False, section=SECTION).meaning
+        is Meaning.REDIRECTED
+    )
     outcome = judge(answer(status), tries=0, conditional=False, section=SECTION)
     assert (outcome.meaning, outcome.reason) == (Meaning.FAILED, Reason.BAD_REDIRECT)
 
 
 @pytest.mark.parametrize("status", [300, 305, 306, 399])
 def test_other_redirect_codes_lead_nowhere(status: int) -> None:
-    assert judge(answer(status, location="/x"), tries=0, conditional=False, section=SECTION).meaning is Meaning.FAILED
+    assert (
+        judge(answer(status, location="/x"), tries=0, conditional=False, section=SECTION).meaning
+        is Meaning.FAILED
+    )
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 451])
@@ -57,7 +71,9 @@ def test_the_clients_errors_are_final(status: int) -> None:
 
 @pytest.mark.parametrize("status", [501, 505])
 def test_what_a_server_cannot_do_is_final(status: int) -> None:
-    assert judge(answer(status), tries=0, conditional=False, section=SECTION).meaning is Meaning.FAILED
+    assert (
+        judge(answer(status), tries=0, conditional=False, section=SECTION).meaning is Meaning.FAILED
+    )
 
 
 @pytest.mark.parametrize(
@@ -72,33 +88,74 @@ def test_what_a_server_cannot_do_is_final(status: int) -> None:
         (504, Reason.HTTP_SERVER_ERROR),
     ],
 )
-def test_passing_errors_are_tried_again_until_the_tries_are_used_up(status: int, reason: Reason) -> None:
+def test_passing_errors_are_tried_again_until_the_tries_are_used_up(
+    status: int, reason: Reason
+) -> None:
     for tries in range(SECTION.tries - 1):
         outcome = judge(answer(status), tries=tries, conditional=False, section=SECTION)
-        assert (outcome.meaning, outcome.reason, outcome.wait_s) == (Meaning.RETRY, reason, min(10.0 * 2**tries, 60.0))
+        assert (outcome.meaning, outcome.reason, outcome.wait_s) == (
+            Meaning.RETRY,
+            reason,
+            min(10.0 * 2**tries, 60.0),
+        )
     last = judge(answer(status), tries=SECTION.tries - 1, conditional=False, section=SECTION)
     assert (last.meaning, last.reason) == (Meaning.FAILED, reason)
 
 
-@pytest.mark.parametrize("reason", [Reason.CONNECT_REFUSED, Reason.FIRST_BYTE_TIMEOUT, Reason.CONNECTION_LOST, Reason.EMPTY_RESPONSE])
+@pytest.mark.parametrize(
+    "reason",
+    [
+        Reason.CONNECT_REFUSED,
+        Reason.FIRST_BYTE_TIMEOUT,
+        Reason.CONNECTION_LOST,
+        Reason.EMPTY_RESPONSE,
+    ],
+)
 def test_no_answer_is_tried_again(reason: Reason) -> None:
-    assert judge(answer(0, reason), tries=0, conditional=False, section=SECTION).meaning is Meaning.RETRY
+    assert (
+        judge(answer(0, reason), tries=0, conditional=False, section=SECTION).meaning
+        is Meaning.RETRY
+    )
 
 
-@pytest.mark.parametrize("reason", [Reason.ADDRESS_FORBIDDEN, Reason.HEADERS_TOO_LARGE, Reason.MALFORMED_RESPONSE])
+@pytest.mark.parametrize(
+    "reason", [Reason.ADDRESS_FORBIDDEN, Reason.HEADERS_TOO_LARGE, Reason.MALFORMED_RESPONSE]
+)
 def test_what_will_not_change_is_final(reason: Reason) -> None:
-    assert judge(answer(0, reason), tries=0, conditional=False, section=SECTION).meaning is Meaning.FAILED
+    assert (
+        judge(answer(0, reason), tries=0, conditional=False, section=SECTION).meaning
+        is Meaning.FAILED
+    )
 
 
 def test_half_a_page_that_took_too_long_is_kept_but_half_an_error_is_not() -> None:
     late = Reason.TOTAL_TIMEOUT
-    assert judge(answer(200, late, truncated="time"), tries=0, conditional=False, section=SECTION).meaning is Meaning.FETCHED
-    assert judge(answer(404, late, truncated="time"), tries=0, conditional=False, section=SECTION).meaning is Meaning.RETRY
-    assert judge(answer(200, late), tries=0, conditional=False, section=SECTION).meaning is Meaning.RETRY
+    assert (
+        judge(
+            answer(200, late, truncated="time"), tries=0, conditional=False, section=SECTION
+        ).meaning
+        is Meaning.FETCHED
+    )
+    assert (
+        judge(
+            answer(404, late, truncated="time"), tries=0, conditional=False, section=SECTION
+        ).meaning
+        is Meaning.RETRY
+    )
+    assert (
+        judge(answer(200, late), tries=0, conditional=False, section=SECTION).meaning
+        is Meaning.RETRY
+    )
 
 
 def test_waits_double_up_to_the_longest_and_never_overflow() -> None:
-    assert [wait_s(tries, SECTION) for tries in (0, 1, 2, 3, 1000)] == [10.0, 20.0, 40.0, 60.0, 60.0]
+    assert [wait_s(tries, SECTION) for tries in (0, 1, 2, 3, 1000)] == [
+        10.0,
+        20.0,
+        40.0,
+        60.0,
+        60.0,
+    ]
 
 
 def test_only_failures_to_connect_speak_of_the_host() -> None:
@@ -119,7 +176,11 @@ SAID = {
 
 def documented() -> dict[int, Meaning]:
     """The table of statuses for operators."""
-    section = DOCUMENT.read_text("utf-8").split("## What an answer means for its URL\n")[1].split("\n## ")[0]
+    section = (
+        DOCUMENT.read_text("utf-8")
+        .split("## What an answer means for its URL\n")[1]
+        .split("\n## ")[0]
+    )
     found: dict[int, Meaning] = {}
     for statuses, meaning in re.findall(r"^\| `([0-9, -]+)` \| (\w+)", section, re.MULTILINE):
         for each in statuses.split(", "):
@@ -134,4 +195,7 @@ def test_the_documentation_says_what_each_status_means() -> None:
     found = documented()
     assert sorted(found) == list(range(100, 1000))
     for status, meaning in found.items():
-        assert judge(answer(status, location="/x"), tries=0, conditional=True, section=SECTION).meaning is meaning, status
+        assert (
+            judge(answer(status, location="/x"), tries=0, conditional=True, section=SECTION).meaning
+            is meaning
+        ), status

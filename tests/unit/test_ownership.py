@@ -1,4 +1,6 @@
-"""Who may count on what of the owner before: whether it ended in order, and what has passed since its last commit."""
+"""Who may count on what of the owner before: whether it ended in order, and what has passed
+since its last commit.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,11 @@ URL = "http://a.test/"
 
 def shard(term: int, last: Commit | None) -> Shard:
     log = MemoryLog(MemoryChangelog("", 0))
-    ground = Ground(log, MemorySegments({}, 0), MemorySnapshots({}, 0, log, lambda: pytest.fail("nothing is opened")))
+    ground = Ground(
+        log,
+        MemorySegments({}, 0),
+        MemorySnapshots({}, 0, log, lambda: pytest.fail("nothing is opened")),
+    )
     return Shard(0, term, ground, {}, last)
 
 
@@ -45,19 +51,26 @@ def commit(term: int, is_final: bool) -> Commit:
         (4, commit(1, False), False),
     ],
 )
-def test_only_the_very_owner_before_can_have_ended_in_order(term: int, last: Commit | None, is_orderly: bool) -> None:
+def test_only_the_very_owner_before_can_have_ended_in_order(
+    term: int, last: Commit | None, is_orderly: bool
+) -> None:
     assert shard(term, last).was_left_orderly is is_orderly
 
 
 @pytest.mark.parametrize(("held_s", "is_final"), [(0.0, True), (1e9, False)])
-def test_a_last_commit_is_not_final_while_hosts_are_held_for_the_owner_before(held_s: float, is_final: bool, tmp_path: Path) -> None:
+def test_a_last_commit_is_not_final_while_hosts_are_held_for_the_owner_before(
+    held_s: float, is_final: bool, tmp_path: Path
+) -> None:
     crawl, _ = scripted_crawl(tmp_path / "crawl", {URL: page()})
 
     def held(job: Job) -> Job:
         return msgspec.structs.replace(job, held_until=held_s)
 
     crawl.told = held
-    crawl.run([URL] if is_final else [], meanwhile=lambda assembled: None if is_final else assembled.worker.stop())
+    crawl.run(
+        [URL] if is_final else [],
+        meanwhile=lambda assembled: None if is_final else assembled.worker.stop(),
+    )
     log = CommitLog(log_folder(crawl.folder), 0)
     log.close()
     assert log.last is not None
@@ -67,8 +80,15 @@ def test_a_last_commit_is_not_final_while_hosts_are_held_for_the_owner_before(he
 _S = st.floats(0.0, 1e6)
 
 
-@given(last_wall=st.floats(1.0, 2e9), behind=_S, passed=_S, off=st.floats(-CLOCK_TOLERANCE_S, CLOCK_TOLERANCE_S))
-def test_crawl_time_after_a_takeover_is_never_ahead_of_what_has_passed(last_wall: float, behind: float, passed: float, off: float) -> None:
+@given(
+    last_wall=st.floats(1.0, 2e9),
+    behind=_S,
+    passed=_S,
+    off=st.floats(-CLOCK_TOLERANCE_S, CLOCK_TOLERANCE_S),
+)
+def test_crawl_time_after_a_takeover_is_never_ahead_of_what_has_passed(
+    last_wall: float, behind: float, passed: float, off: float
+) -> None:
     """Whatever the two clocks say, within their tolerance; and it loses at most twice that."""
     last_time = max(last_wall - behind, 1.0)
     time = time_after_takeover(last_wall + passed + off, last_wall, last_time)

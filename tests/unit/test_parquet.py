@@ -57,15 +57,22 @@ def test_names_of_columns_are_unique() -> None:
         ("[2001:db8::1]", None, None),
     ],
 )
-def test_domains_stand_one_label_below_their_suffix(host: str, registered: str | None, private: str | None) -> None:
+def test_domains_stand_one_label_below_their_suffix(
+    host: str, registered: str | None, private: str | None
+) -> None:
     registry_suffix, private_suffix = Sites().public_suffixes(host.strip("[]"))
-    found = row(f"http://{host}/", host=host, registry_suffix=registry_suffix, private_suffix=private_suffix)
+    found = row(
+        f"http://{host}/", host=host, registry_suffix=registry_suffix, private_suffix=private_suffix
+    )
     assert column(found, "url_host_registered_domain") == registered
     assert column(found, "url_host_private_domain") == private
 
 
 def test_without_suffixes_their_columns_are_null() -> None:
-    assert column(row(), "url_host_registry_suffix") is None and column(row(), "url_host_registered_domain") is None
+    assert (
+        column(row(), "url_host_registry_suffix") is None
+        and column(row(), "url_host_registered_domain") is None
+    )
 
 
 def test_labels_are_counted_from_the_end() -> None:
@@ -74,12 +81,17 @@ def test_labels_are_counted_from_the_end() -> None:
     assert column(row("http://e.d.c.b.a:8080/x?y"), "url_port") == 8080
 
 
-@pytest.mark.parametrize(("host", "answer"), [("1.2.3.4", True), ("::1", True), ("1.2.3.4.5", False), ("a.b1", False), ("", False)])
+@pytest.mark.parametrize(
+    ("host", "answer"),
+    [("1.2.3.4", True), ("::1", True), ("1.2.3.4.5", False), ("a.b1", False), ("", False)],
+)
 def test_addresses_are_not_names(host: str, answer: bool) -> None:
     assert is_address(host) is answer
 
 
-@pytest.mark.parametrize(("status", "subset"), [(200, "warc"), (404, "crawldiagnostics"), (304, "crawldiagnostics")])
+@pytest.mark.parametrize(
+    ("status", "subset"), [(200, "warc"), (404, "crawldiagnostics"), (304, "crawldiagnostics")]
+)
 def test_the_subset_follows_the_status(status: int, subset: str) -> None:
     assert column(row(status=status), "subset") == subset
 
@@ -120,19 +132,37 @@ def test_links_of_many_pages_keep_their_source_and_position(tmp_path: Path) -> N
         count = number % 4
         urls = [f"http://t/{number}/{at}" for at in range(count)]
         builder.add(
-            row(f"http://p/{number}", links=Links(urls, [int(LinkKind.OTHER)] * count, ["é"] * count, [count - 1] if count else []))
+            row(
+                f"http://p/{number}",
+                links=Links(
+                    urls, [int(LinkKind.OTHER)] * count, ["é"] * count, [count - 1] if count else []
+                ),
+            )
         )
-        expected += [(f"http://p/{number}", url, at, at == count - 1) for at, url in enumerate(urls)]
+        expected += [
+            (f"http://p/{number}", url, at, at == count - 1) for at, url in enumerate(urls)
+        ]
     builder.close()
     found = pq.read_table(tmp_path / "l").to_pylist()
-    assert [(link["source_url"], link["target_url"], link["position"], link["nofollow"]) for link in found] == expected
-    assert {(link["kind"], link["anchor"], link["warc_segment"]) for link in found} == {("other", "é", "s")}
+    assert [
+        (link["source_url"], link["target_url"], link["position"], link["nofollow"])
+        for link in found
+    ] == expected
+    assert {(link["kind"], link["anchor"], link["warc_segment"]) for link in found} == {
+        ("other", "é", "s")
+    }
 
 
 def test_row_groups_are_bounded(tmp_path: Path) -> None:
     schema = pa.schema([pa.field("n", pa.int8())])
     with TableWriter(tmp_path / "t", schema) as writer:
         for _ in range(5):
-            writer.add(pa.record_batch([pa.array([1] * (GROUP_ROWS // 2), pa.int8())], schema=schema))
+            writer.add(
+                pa.record_batch([pa.array([1] * (GROUP_ROWS // 2), pa.int8())], schema=schema)
+            )
     groups = pq.ParquetFile(tmp_path / "t").metadata
-    assert [groups.row_group(at).num_rows for at in range(groups.num_row_groups)] == [GROUP_ROWS, GROUP_ROWS, GROUP_ROWS // 2]
+    assert [groups.row_group(at).num_rows for at in range(groups.num_row_groups)] == [
+        GROUP_ROWS,
+        GROUP_ROWS,
+        GROUP_ROWS // 2,
+    ]

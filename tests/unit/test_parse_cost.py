@@ -1,4 +1,6 @@
-"""Hostile strings cost the small readers time in proportion to their length: no pattern may try its choices again and again."""
+"""Hostile strings cost the small readers time in proportion to their length: no pattern may try
+its choices again and again.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,10 @@ PIECES = [
 READERS: dict[str, Callable[[str], object]] = {
     "directives": lambda text: read_directives([("robots", text)], [text], "lycosa"),
     "link_header": lambda text: parse_link_header(f"<x>{text}\x01"),
-    "media_type": lambda text: (parse_media_type(f"a/b;{text}"), media_type_of([("content-type", text)])),
+    "media_type": lambda text: (
+        parse_media_type(f"a/b;{text}"),
+        media_type_of([("content-type", text)]),
+    ),
     "refresh": lambda text: (parse_refresh(text), parse_refresh(f"1;url={text}")),
     "srcset": lambda text: (srcset_urls(text), srcset_urls(f"a {text}y")),
 }
@@ -56,14 +61,28 @@ def test_repetition_is_read_in_proportion(reader: str) -> None:
         assert time.process_time() - started < 1.0, piece
 
 
-@pytest.mark.parametrize("piece", [b"<?a?>", b"<!--a-->", b"<!DOCTYPE a []>", b"<!DOCTYPE ", b"<!DOCTYPE a [", b"] ", b"<?a", b" "])
+@pytest.mark.parametrize(
+    "piece",
+    [
+        b"<?a?>",
+        b"<!--a-->",
+        b"<!DOCTYPE a []>",
+        b"<!DOCTYPE ",
+        b"<!DOCTYPE a [",
+        b"] ",
+        b"<?a",
+        b" ",
+    ],
+)
 def test_prologs_are_read_in_proportion(piece: bytes) -> None:
     started = time.process_time()
     assert root_name((piece * MANY)[:8192]) == ""
     assert time.process_time() - started < 1.0
 
 
-@pytest.mark.parametrize("piece", [b"&", b"<![CDATA[", b"<![CDATA[&]]>", b"&a", b"<url>", b"<url><loc>a</loc>", b"<loc>"])
+@pytest.mark.parametrize(
+    "piece", [b"&", b"<![CDATA[", b"<![CDATA[&]]>", b"&a", b"<url>", b"<url><loc>a</loc>", b"<loc>"]
+)
 def test_sitemaps_are_read_in_proportion(piece: bytes) -> None:
     started = time.process_time()
     read_sitemap(b"<urlset>&" + piece * MANY)

@@ -1,4 +1,6 @@
-"""A partition under its frontier against a small model: every URL in exactly one state, at every commit, over any crashes."""
+"""A partition under its frontier against a small model: every URL in exactly one state, at every
+commit, over any crashes.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ class SetSeen:
         return np.array(new, dtype=np.bool_)
 
 
-def found(url: str, depth: int = 1, kind: LinkKind = LinkKind.A, importance: float = 0.5) -> Discovered:
+def found(
+    url: str, depth: int = 1, kind: LinkKind = LinkKind.A, importance: float = 0.5
+) -> Discovered:
     return Discovered(url, hash8(host_of(url)), hash8(url), kind, depth, importance=importance)
 
 
@@ -68,8 +72,12 @@ def commit(store: MemoryKeyValue, partition: Partition) -> None:
         partition.table.settle()
 
 
-def done(lease: Lease, state: UrlState, due_at: int = 0, history: History | None = None) -> Completed:
-    return Completed(lease.visit.host8, lease.entry.url8, lease.number, state, Reason.NONE, "", due_at, history)
+def done(
+    lease: Lease, state: UrlState, due_at: int = 0, history: History | None = None
+) -> Completed:
+    return Completed(
+        lease.visit.host8, lease.entry.url8, lease.number, state, Reason.NONE, "", due_at, history
+    )
 
 
 @dataclass
@@ -77,7 +85,8 @@ class Model:
     """URLs with state and due time (0 = none), and hosts that are set aside."""
 
     urls: dict[str, tuple[UrlState, int]] = field(default_factory=dict)
-    aside: dict[str, UrlState] = field(default_factory=dict)  # parked or retired, as their queued URLs count
+    # parked or retired, as their queued URLs count
+    aside: dict[str, UrlState] = field(default_factory=dict)
     parked_until: dict[str, int] = field(default_factory=dict)
 
     def state(self, url: str) -> UrlState:
@@ -86,7 +95,9 @@ class Model:
 
 
 class PartitionMachine(RuleBasedStateMachine):
-    """Discoveries, visits that overlap with parsing, retries, parking, commits and crashes in any order."""
+    """Discoveries, visits that overlap with parsing, retries, parking, commits and crashes in
+    any order.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -99,7 +110,9 @@ class PartitionMachine(RuleBasedStateMachine):
     def _open(self) -> None:
         self.partition = open_partition(self.store)
         self.frontier = Frontier([self.partition], Workbench(2), SECTION.workbench)
-        self.frontier.workbench.most_of_address = 1  # so that hosts wait in the line of their address
+        self.frontier.workbench.most_of_address = (
+            1  # so that hosts wait in the line of their address
+        )
         self.visits: list[VisitState] = []
         self.leases: list[Lease] = []  # visits that are over and whose page is being parsed
 
@@ -107,11 +120,16 @@ class PartitionMachine(RuleBasedStateMachine):
     def wall(self) -> float:
         return START + self.now
 
-    # -- what is found ----------------------------------------------------------------------------------------------
+    # -- what is found
 
-    @rule(pages=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), min_size=1, max_size=6), importance=st.floats(0, 1))
+    @rule(
+        pages=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), min_size=1, max_size=6),
+        importance=st.floats(0, 1),
+    )
     def discover(self, pages: list[tuple[int, int]], importance: float) -> None:
-        batch = [found(f"http://h{host}.example/{page}", importance=importance) for host, page in pages]
+        batch = [
+            found(f"http://h{host}.example/{page}", importance=importance) for host, page in pages
+        ]
         new = self.partition.discover(batch, self.wall)
         for each, is_new in zip(batch, new, strict=True):
             assert is_new == (each.url not in self.model.urls)
@@ -130,14 +148,16 @@ class PartitionMachine(RuleBasedStateMachine):
             return
         is_new = self.partition.discover([found(url, 0, LinkKind.SEED)], self.wall)[0]
         self.model.aside = {
-            name: state for name, state in self.model.aside.items() if name != host_of(url) or state is not UrlState.RETIRED
+            name: state
+            for name, state in self.model.aside.items()
+            if name != host_of(url) or state is not UrlState.RETIRED
         }
         if is_new:
             self._note_new(url)
         elif self.model.urls[url][0] in (UrlState.FAILED, UrlState.REFUSED):
             self.model.urls[url] = (UrlState.QUEUED, 0)
 
-    # -- visits -----------------------------------------------------------------------------------------------------
+    # -- visits
 
     @rule()
     def acquire(self) -> None:
@@ -178,7 +198,11 @@ class PartitionMachine(RuleBasedStateMachine):
             self.leases.append(lease)
 
     @precondition(lambda self: self.visits)
-    @rule(which=st.integers(0, 9), end=st.sampled_from(["unused", "snooze", "park", "retire"]), delay=st.sampled_from((1, 2, 5, 150)))
+    @rule(
+        which=st.integers(0, 9),
+        end=st.sampled_from(["unused", "snooze", "park", "retire"]),
+        delay=st.sampled_from((1, 2, 5, 150)),
+    )
     def end_without_fetch(self, which: int, end: str, delay: int) -> None:
         visit, lease = self._lease(which)
         if lease is not None:
@@ -215,28 +239,48 @@ class PartitionMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.leases)
     @rule(
         which=st.integers(0, 9),
-        state=st.sampled_from([UrlState.QUEUED, UrlState.FETCHED, UrlState.REDIRECTED, UrlState.FAILED, UrlState.REFUSED]),
+        state=st.sampled_from(
+            [
+                UrlState.QUEUED,
+                UrlState.FETCHED,
+                UrlState.REDIRECTED,
+                UrlState.FAILED,
+                UrlState.REFUSED,
+            ]
+        ),
         delay=st.integers(0, 6),
     )
     def complete(self, which: int, state: UrlState, delay: int) -> None:
         lease = self.leases.pop(which % len(self.leases))
-        due = int(self.wall) + 1 + delay if state is UrlState.QUEUED or (delay and state is not UrlState.REFUSED) else 0
-        history = History(fetches=lease.number) if state in (UrlState.FETCHED, UrlState.REDIRECTED) else None
+        due = (
+            int(self.wall) + 1 + delay
+            if state is UrlState.QUEUED or (delay and state is not UrlState.REFUSED)
+            else 0
+        )
+        history = (
+            History(fetches=lease.number)
+            if state in (UrlState.FETCHED, UrlState.REDIRECTED)
+            else None
+        )
         assert self.partition.complete(lease, done(lease, state, due, history))
         if history is not None:
-            self.partition.note_capture(lease.visit, body_bytes=10, duration_s=0.1, is_page=True, is_capture=True)
+            self.partition.note_capture(
+                lease.visit, body_bytes=10, duration_s=0.1, is_page=True, is_capture=True
+            )
         self.model.urls[lease.url] = (state, due)
         self._note_promoted()
 
     def _note_promoted(self) -> None:
-        """Which of the parked URLs are let in is the budget's to say; the model follows what the records say of them."""
+        """Which of the parked URLs are let in is the budget's to say; the model follows what the
+        records say of them.
+        """
         for url, (state, _) in list(self.model.urls.items()):
             if state is UrlState.PARKED:
                 record = self.partition.find(hash8(host_of(url)), hash8(url))
                 assert record is not None and record.state in (UrlState.PARKED, UrlState.QUEUED)
                 self.model.urls[url] = (record.state, 0)
 
-    # -- time and the disk ------------------------------------------------------------------------------------------
+    # -- time and the disk
 
     @rule(seconds=st.one_of(st.floats(0, 5), st.just(200.0)))
     def time_passes(self, seconds: float) -> None:
@@ -259,7 +303,10 @@ class PartitionMachine(RuleBasedStateMachine):
 
     def _judge(self) -> None:
         is_balanced(self.store)
-        told = {join_url("http", host.host, record.target): state_of(host, record) for host, _, record in urls_of(self.store)}
+        told = {
+            join_url("http", host.host, record.target): state_of(host, record)
+            for host, _, record in urls_of(self.store)
+        }
         assert told == {url: self.model.state(url) for url in self.model.urls}
 
     @rule()
@@ -270,11 +317,15 @@ class PartitionMachine(RuleBasedStateMachine):
         self.time_passes(0.0)
 
     def teardown(self) -> None:
-        """Whatever happened, every URL that waits on a host that takes part is handed out once more, and then nothing waits."""
+        """Whatever happened, every URL that waits on a host that takes part is handed out once
+        more, and then nothing waits.
+        """
         for visit in self.visits:
             self.frontier.give_back(visit)
         for lease in self.leases:
-            self.partition.complete(lease, done(lease, UrlState.FETCHED, 0, History(fetches=lease.number)))
+            self.partition.complete(
+                lease, done(lease, UrlState.FETCHED, 0, History(fetches=lease.number))
+            )
             self.model.urls[lease.url] = (UrlState.FETCHED, 0)
         self.leases.clear()
         self.time_passes(1000.0)
@@ -283,10 +334,14 @@ class PartitionMachine(RuleBasedStateMachine):
             while (lease := self.partition.lease(visit)) is not None:
                 assert lease.url not in given
                 given.add(lease.url)
-                self.partition.complete(lease, done(lease, UrlState.FETCHED, 0, History(fetches=lease.number)))
+                self.partition.complete(
+                    lease, done(lease, UrlState.FETCHED, 0, History(fetches=lease.number))
+                )
             self.frontier.give_back(visit)
             self._note_promoted()
-        assert {self.model.state(url) for url in self.model.urls if url not in given} <= set(UrlState) - {UrlState.QUEUED}
+        assert {self.model.state(url) for url in self.model.urls if url not in given} <= set(
+            UrlState
+        ) - {UrlState.QUEUED}
         assert all(self.model.state(url) is UrlState.QUEUED for url in given)
         commit(self.store, self.partition)
         is_balanced(self.store)
@@ -296,7 +351,7 @@ TestPartitionMachine = PartitionMachine.TestCase
 TestPartitionMachine.settings = settings(deadline=None, max_examples=120, stateful_step_count=50)
 
 
-# -- single behaviours ----------------------------------------------------------------------------------------------
+# -- single behaviours
 
 
 def test_a_nearer_find_lowers_the_depth_of_a_queued_url_only() -> None:
@@ -320,7 +375,9 @@ def test_an_out_of_date_completion_changes_nothing() -> None:
     assert visit is not None
     lease = partition.lease(visit)
     assert lease is not None
-    assert not partition.complete(lease, Completed(visit.host8, lease.entry.url8, 0, UrlState.FETCHED))
+    assert not partition.complete(
+        lease, Completed(visit.host8, lease.entry.url8, 0, UrlState.FETCHED)
+    )
     record = partition.find(visit.host8, lease.entry.url8)
     assert record is not None and record.state is UrlState.QUEUED
     assert visit.queue.open_leases == 1
@@ -353,5 +410,10 @@ def test_new_urls_of_a_host_set_aside_count_with_it(state: HostState) -> None:
     partition.discover([found("http://a.example/2")], START)
     commit(store, partition)
     is_balanced(store)
-    assert partition.counters.states[UrlState.PARKED if state is HostState.PARKED else UrlState.RETIRED] == 2
+    assert (
+        partition.counters.states[
+            UrlState.PARKED if state is HostState.PARKED else UrlState.RETIRED
+        ]
+        == 2
+    )
     assert frontier.acquire(100.0, START + 5) is None

@@ -16,7 +16,13 @@ def _parsed(count: int) -> Parsed:
     urls = [f"http://h.test/{number}" for number in range(count)]
     links = [Link(url, b"h" * 8, hash8(url), LinkKind.SITEMAP) for url in urls]
     hints = {url: (number, 0.5) for number, url in enumerate(urls) if number % 3}
-    return Parsed(title="Many", links=links, hints=hints, changes=dict.fromkeys(urls[::2], 60), is_sitemap=True)
+    return Parsed(
+        title="Many",
+        links=links,
+        hints=hints,
+        changes=dict.fromkeys(urls[::2], 60),
+        is_sitemap=True,
+    )
 
 
 def _round_trip(parsed: Parsed) -> tuple[Parsed, int]:

@@ -19,7 +19,9 @@ sink = json:dumps
 """
 
 
-def test_registered_objects_are_found_in_the_order_of_their_names_and_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_registered_objects_are_found_in_the_order_of_their_names_and_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     package = tmp_path / "brought-1.0.dist-info"
     package.mkdir()
     (package / "METADATA").write_text("Metadata-Version: 2.1\nName: brought\nVersion: 1.0\n")
@@ -28,7 +30,10 @@ def test_registered_objects_are_found_in_the_order_of_their_names_and_loaded(tmp
     found = registered()
     assert found == Plugins(("json.decoder:JSONDecoder.decode", "json:loads"), ("json:dumps",))
     assert loaded(found.rules) == tuple(
-        point.load() for point in sorted(metadata.entry_points(group="lycosa.scope_rules"), key=lambda point: point.name)
+        point.load()
+        for point in sorted(
+            metadata.entry_points(group="lycosa.scope_rules"), key=lambda point: point.name
+        )
     )
 
 

@@ -1,4 +1,6 @@
-"""What strangers wrote neither rewrites a terminal nor runs in a spreadsheet, and JSON loses none of it."""
+"""What strangers wrote neither rewrites a terminal nor runs in a spreadsheet, and JSON loses
+none of it.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,17 @@ from hypothesis import strategies as st
 from lycosa.inspect.export import CsvStyle, write_text
 from lycosa.inspect.printable import clean, json_text, neutral
 
-NASTY = ["\x1b[2J\x1b]0;title\x07", "\x9b31m", "\u202egnp.exe", "\u2066a\u2069", "\u200f", "\u061c", "a\u2028b", "\x7f", "\x00"]
+NASTY = [
+    "\x1b[2J\x1b]0;title\x07",
+    "\x9b31m",
+    "\u202egnp.exe",
+    "\u2066a\u2069",
+    "\u200f",
+    "\u061c",
+    "a\u2028b",
+    "\x7f",
+    "\x00",
+]
 NASTY += ["a\rb", "a\nb", 'a"b,c', ""]
 FORMULAS = [
     "=1+1",
@@ -33,9 +45,9 @@ FORMULAS = [
 
 
 def is_obeyed(character: str) -> bool:
-    return unicodedata.category(character) in ("Cc", "Zl", "Zp") or unicodedata.bidirectional(character) in (
-        *("LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI"),
-    )
+    return unicodedata.category(character) in ("Cc", "Zl", "Zp") or unicodedata.bidirectional(
+        character
+    ) in (*("LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI"),)
 
 
 def written(form: str, rows: list[tuple[object, ...]], style: CsvStyle = CsvStyle()) -> str:  # noqa: B008 (immutable)
@@ -61,8 +73,13 @@ def test_any_text_comes_back_from_json_and_is_clean_on_a_terminal(text: str) -> 
 
 @pytest.mark.parametrize("text", FORMULAS)
 def test_a_cell_of_csv_is_no_formula_unless_asked_for_as_it_was(text: str) -> None:
-    assert list(csv.reader(io.StringIO(written("csv", [(text, [text])]), newline="")))[1] == [f"'{text}", f"'{text}"]
-    assert list(csv.reader(io.StringIO(written("csv", [(text, 1)], CsvStyle(is_raw=True)), newline="")))[1] == [text, "1"]
+    assert list(csv.reader(io.StringIO(written("csv", [(text, [text])]), newline="")))[1] == [
+        f"'{text}",
+        f"'{text}",
+    ]
+    assert list(
+        csv.reader(io.StringIO(written("csv", [(text, 1)], CsvStyle(is_raw=True)), newline=""))
+    )[1] == [text, "1"]
 
 
 def test_numbers_and_plain_text_are_left_as_they_are() -> None:
@@ -72,7 +89,9 @@ def test_numbers_and_plain_text_are_left_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("text", NASTY)
-def test_csv_keeps_every_character_in_a_file_and_shows_none_that_a_terminal_obeys(text: str) -> None:
+def test_csv_keeps_every_character_in_a_file_and_shows_none_that_a_terminal_obeys(
+    text: str,
+) -> None:
     kept = written("csv", [(f"x{text}", 1)])
     assert list(csv.reader(io.StringIO(kept, newline="")))[1][0] == f"x{text}"
     shown = written("csv", [(text, 1)], CsvStyle(is_shown=True))

@@ -21,7 +21,9 @@ from lycosa.schedule.priority import link_importance, priority
 from lycosa.urls.identity import hash8
 
 shares = st.floats(0, 1)
-weights = st.builds(PrioritySection, **dict.fromkeys(PrioritySection.__struct_fields__, st.floats(0, 10)))
+weights = st.builds(
+    PrioritySection, **dict.fromkeys(PrioritySection.__struct_fields__, st.floats(0, 10))
+)
 factors = st.builds(
     Factors,
     importance=shares,
@@ -42,23 +44,35 @@ def test_it_is_a_number_between_zero_and_one(of: Factors, by: PrioritySection) -
 @pytest.mark.parametrize("name", ["importance", "authority", "hint"])
 @given(of=factors, by=weights, less=shares, more=shares)
 @settings(deadline=None)
-def test_it_rises_with_each_share(name: str, of: Factors, by: PrioritySection, less: float, more: float) -> None:
+def test_it_rises_with_each_share(
+    name: str, of: Factors, by: PrioritySection, less: float, more: float
+) -> None:
     low, high = sorted((less, more))
-    assert priority(msgspec.structs.replace(of, **{name: low}), by) <= priority(msgspec.structs.replace(of, **{name: high}), by) + 1e-12
+    assert (
+        priority(msgspec.structs.replace(of, **{name: low}), by)
+        <= priority(msgspec.structs.replace(of, **{name: high}), by) + 1e-12
+    )
 
 
 @given(factors, weights, st.integers(0, 100), st.integers(0, 100))
 @settings(deadline=None)
 def test_it_falls_with_depth(of: Factors, by: PrioritySection, one: int, other: int) -> None:
     near, far = sorted((one, other))
-    assert priority(msgspec.structs.replace(of, depth=near), by) >= priority(msgspec.structs.replace(of, depth=far), by) - 1e-12
+    assert (
+        priority(msgspec.structs.replace(of, depth=near), by)
+        >= priority(msgspec.structs.replace(of, depth=far), by) - 1e-12
+    )
 
 
 @given(factors, weights, st.floats(1, 1e8), st.floats(1, 1e8))
 @settings(deadline=None)
-def test_it_falls_with_the_interval_between_changes_and_rises_with_age(of: Factors, by: PrioritySection, one: float, other: float) -> None:
+def test_it_falls_with_the_interval_between_changes_and_rises_with_age(
+    of: Factors, by: PrioritySection, one: float, other: float
+) -> None:
     low, high = sorted((one, other))
-    often, seldom = (priority(msgspec.structs.replace(of, change_interval_s=each), by) for each in (low, high))
+    often, seldom = (
+        priority(msgspec.structs.replace(of, change_interval_s=each), by) for each in (low, high)
+    )
     fresh, stale = (priority(msgspec.structs.replace(of, age_s=each), by) for each in (low, high))
     never = priority(msgspec.structs.replace(of, age_s=-1.0), by)
     assert often >= seldom - 1e-12
@@ -72,12 +86,14 @@ def test_without_weights_all_urls_are_alike() -> None:
 
 @given(shares, st.integers(0, 10_000), st.integers(0, 10_000))
 @settings(deadline=None)
-def test_a_link_passes_on_less_than_its_page_has_and_less_the_more_links_there_are(share: float, one: int, other: int) -> None:
+def test_a_link_passes_on_less_than_its_page_has_and_less_the_more_links_there_are(
+    share: float, one: int, other: int
+) -> None:
     few, many = sorted((one, other))
     assert link_importance(share, many) <= link_importance(share, few) <= max(share, 0.05)
 
 
-# -- docs/priority.md ------------------------------------------------------------------------------------------------
+# -- docs/priority.md
 
 DAY = 86_400.0
 NOW = 1_750_000_000.0
@@ -86,7 +102,13 @@ LINK = link_importance(1.0, 100)
 
 
 def find(**fields: Any) -> Discovered:
-    return Discovered("http://a.example/x", hash8("a.example"), hash8("x"), LinkKind.A, **{"depth": 1, "importance": LINK, **fields})
+    return Discovered(
+        "http://a.example/x",
+        hash8("a.example"),
+        hash8("x"),
+        LinkKind.A,
+        **{"depth": 1, "importance": LINK, **fields},
+    )
 
 
 def known(**fields: Any) -> UrlRecord:
@@ -102,13 +124,21 @@ def test_the_weights_add_up_to_one() -> None:
 
 def test_the_example_of_the_page_about_priority() -> None:
     same, new = factors_of_found(find(), 1.0, NOW), factors_of_found(find(), LINK, NOW)
-    often = factors_of_known(known(fetches=9, fetched_at=int(NOW - DAY), interval_s=int(DAY)), 1.0, NOW)
-    never = factors_of_known(known(fetches=9, fetched_at=int(NOW - 90 * DAY), interval_s=90 * int(DAY)), 1.0, NOW)
+    often = factors_of_known(
+        known(fetches=9, fetched_at=int(NOW - DAY), interval_s=int(DAY)), 1.0, NOW
+    )
+    never = factors_of_known(
+        known(fetches=9, fetched_at=int(NOW - 90 * DAY), interval_s=90 * int(DAY)), 1.0, NOW
+    )
     found = [priority(each, BY) for each in (same, new, often, never)]
     assert found[:2] == pytest.approx([0.5955, 0.36675], abs=1e-12)
-    exact = [priority(msgspec.structs.replace(each, importance=LINK), BY) for each in (often, never)]
+    exact = [
+        priority(msgspec.structs.replace(each, importance=LINK), BY) for each in (often, never)
+    ]
     assert exact == pytest.approx([0.573726, 0.484933], abs=1e-6)
-    assert found[2:] == pytest.approx(exact, abs=0.3 / 255), "the record keeps the importance in 255ths"
+    assert found[2:] == pytest.approx(exact, abs=0.3 / 255), (
+        "the record keeps the importance in 255ths"
+    )
     text = (Path(__file__).parents[2] / "docs" / "priority.md").read_text()
     assert all(f"**{value}**" in text for value in ("0.5955", "0.36675", "0.5737", "0.4849"))
     assert [min(int((1 - each) * 8), 7) for each in found[:2]] == [3, 5]
@@ -116,15 +146,23 @@ def test_the_example_of_the_page_about_priority() -> None:
 
 def test_the_facts_of_a_find() -> None:
     assert factors_of_found(find(), 0.7, NOW) == Factors(LINK, 0.7, 1)
-    assert factors_of_found(find(hint=0.9, change_s=60, lastmod=5), 0.7, NOW) == Factors(LINK, 0.7, 1, 60, hint=0.9)
+    assert factors_of_found(find(hint=0.9, change_s=60, lastmod=5), 0.7, NOW) == Factors(
+        LINK, 0.7, 1, 60, hint=0.9
+    )
     assert factors_of_found(find(lastmod=int(NOW - DAY)), 0.7, NOW).change_interval_s == DAY
     assert factors_of_found(find(lastmod=int(NOW + DAY)), 0.7, NOW).change_interval_s == 3600
 
 
 def test_the_facts_of_a_url_that_is_queued_again() -> None:
     never_fetched = factors_of_known(known(), 0.7, NOW)
-    assert (never_fetched.age_s, never_fetched.change_interval_s, never_fetched.authority) == (-1, 0, 0.7)
-    fetched = factors_of_known(known(fetches=2, fetched_at=int(NOW - 100), interval_s=5000), 0.7, NOW)
+    assert (never_fetched.age_s, never_fetched.change_interval_s, never_fetched.authority) == (
+        -1,
+        0,
+        0.7,
+    )
+    fetched = factors_of_known(
+        known(fetches=2, fetched_at=int(NOW - 100), interval_s=5000), 0.7, NOW
+    )
     assert (fetched.age_s, fetched.change_interval_s) == (100, 5000)
     assert fetched.importance == pytest.approx(LINK, abs=1 / 255)
     ahead = factors_of_known(known(fetches=2, fetched_at=int(NOW + 100), interval_s=0), 0.7, NOW)
@@ -139,9 +177,20 @@ def test_a_record_from_before_its_importance_was_kept_has_its_hosts() -> None:
 
 @given(st.integers(0, 20), st.integers(0, 20), st.floats(0, 90), shares)
 @settings(deadline=None)
-def test_of_two_pages_of_the_same_age_the_one_with_the_shorter_interval_comes_first(a: int, b: int, age_d: float, host: float) -> None:
+def test_of_two_pages_of_the_same_age_the_one_with_the_shorter_interval_comes_first(
+    a: int, b: int, age_d: float, host: float
+) -> None:
     often, seldom = (
-        priority(factors_of_known(known(fetches=5, fetched_at=int(NOW - age_d * DAY), interval_s=int((1 + each) * DAY)), host, NOW), BY)
+        priority(
+            factors_of_known(
+                known(
+                    fetches=5, fetched_at=int(NOW - age_d * DAY), interval_s=int((1 + each) * DAY)
+                ),
+                host,
+                NOW,
+            ),
+            BY,
+        )
         for each in sorted((a, b))
     )
     assert often >= seldom

@@ -1,4 +1,6 @@
-"""The owner of a URL makes its priority: when it is found, when it was fetched, and when it is queued again."""
+"""The owner of a URL makes its priority: when it is found, when it was fetched, and when it is
+queued again.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,13 @@ WEAK, STRONG = 0.1, 0.9
 def open_partition() -> Partition:
     weights = PrioritySection()
     table = Overlay(MemoryKeyValue())
-    return Partition(0, table, SetSeen(set()), SECTION, Rules(prioritize=lambda factors: priority(factors, weights)))  # type: ignore[arg-type]
+    return Partition(
+        0,
+        table,
+        SetSeen(set()),
+        SECTION,
+        Rules(prioritize=lambda factors: priority(factors, weights)),
+    )  # type: ignore[arg-type]
 
 
 def record(partition: Partition, url: str) -> UrlRecord:
@@ -38,19 +46,44 @@ def visit_of(partition: Partition, url: str) -> VisitState:
     return visit
 
 
-def fetch(partition: Partition, url: str, now: int, interval_s: int, state: UrlState = UrlState.FETCHED) -> None:
+def fetch(
+    partition: Partition, url: str, now: int, interval_s: int, state: UrlState = UrlState.FETCHED
+) -> None:
     """The host's first URL is fetched, and is due again after its interval."""
     lease = partition.lease(visit_of(partition, url))
     assert lease is not None and lease.url == url
-    history = History(fetches=1, fetched_at=now, status=200, interval_s=interval_s) if state is UrlState.FETCHED else None
-    partition.complete(lease, Completed(lease.visit.host8, lease.entry.url8, lease.number, state, due_at=now + interval_s, history=history))
+    history = (
+        History(fetches=1, fetched_at=now, status=200, interval_s=interval_s)
+        if state is UrlState.FETCHED
+        else None
+    )
+    partition.complete(
+        lease,
+        Completed(
+            lease.visit.host8,
+            lease.entry.url8,
+            lease.number,
+            state,
+            due_at=now + interval_s,
+            history=history,
+        ),
+    )
 
 
 def test_of_two_links_alike_the_one_to_the_host_of_more_standing_has_the_higher_priority() -> None:
     partition = open_partition()
     partition.discover([found("http://a.example/", importance=STRONG)], START)
-    partition.discover([found("http://a.example/x", importance=WEAK), found("http://b.example/x", importance=WEAK)], START)
-    assert record(partition, "http://a.example/x").priority > record(partition, "http://b.example/x").priority
+    partition.discover(
+        [
+            found("http://a.example/x", importance=WEAK),
+            found("http://b.example/x", importance=WEAK),
+        ],
+        START,
+    )
+    assert (
+        record(partition, "http://a.example/x").priority
+        > record(partition, "http://b.example/x").priority
+    )
 
 
 def test_a_known_url_that_an_important_page_links_to_raises_the_standing_of_its_host() -> None:
@@ -58,7 +91,10 @@ def test_a_known_url_that_an_important_page_links_to_raises_the_standing_of_its_
     partition.discover([found("http://a.example/1", importance=WEAK)], START)
     partition.discover([found("http://a.example/1", importance=STRONG)], START)
     partition.discover([found("http://a.example/2", importance=WEAK)], START)
-    assert record(partition, "http://a.example/2").priority > record(partition, "http://a.example/1").priority
+    assert (
+        record(partition, "http://a.example/2").priority
+        > record(partition, "http://a.example/1").priority
+    )
 
 
 def test_a_due_page_is_ranked_by_what_is_known_then() -> None:
@@ -90,6 +126,11 @@ def test_a_retry_keeps_the_priority_of_a_url_that_was_never_fetched() -> None:
 def test_a_sitemaps_hint_counts_as_importance_and_is_kept() -> None:
     partition = open_partition()
     hinted = found("http://a.example/1", importance=WEAK)
-    partition.discover([type(hinted)(*[getattr(hinted, name) for name in hinted.__struct_fields__[:9]], 0.8)], START)
+    partition.discover(
+        [type(hinted)(*[getattr(hinted, name) for name in hinted.__struct_fields__[:9]], 0.8)],
+        START,
+    )
     assert record(partition, "http://a.example/1").importance == round(255 * 0.8)
-    assert visit_of(partition, "http://a.example/1").record.importance == WEAK, "what a site says of itself gives it no standing"
+    assert visit_of(partition, "http://a.example/1").record.importance == WEAK, (
+        "what a site says of itself gives it no standing"
+    )

@@ -15,7 +15,10 @@ def prefixes() -> dict[str, str]:
     made = {}
     for name, function in inspect.getmembers(records, inspect.isfunction):
         if name.endswith("_key") and function.__module__ == records.__name__:
-            values = [_VALUES[str(each.annotation)] for each in inspect.signature(function).parameters.values()]
+            values = [
+                _VALUES[str(each.annotation)]
+                for each in inspect.signature(function).parameters.values()
+            ]
             made[name] = chr(function(*values)[0])
     return made
 

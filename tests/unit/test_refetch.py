@@ -16,7 +16,10 @@ def test_the_first_interval_is_the_one_of_the_settings() -> None:
 
 
 def test_nothing_is_fetched_again_when_refetching_is_off() -> None:
-    assert next_interval(RefetchSection(rule=RefetchRule.OFF), 1000.0, changed=True, is_first=False) == 0.0
+    assert (
+        next_interval(RefetchSection(rule=RefetchRule.OFF), 1000.0, changed=True, is_first=False)
+        == 0.0
+    )
 
 
 @given(st.floats(SECTION.min_s, SECTION.max_s))
@@ -29,7 +32,9 @@ def test_a_change_shortens_and_none_lengthens_within_the_bounds(interval: float)
     assert later == min(interval * 1.5, SECTION.max_s)
 
 
-def test_a_page_that_never_changes_comes_to_the_longest_interval_and_one_that_always_does_to_the_shortest() -> None:
+def test_a_page_that_never_changes_comes_to_the_longest_interval_and_one_that_always_does_to_the_shortest() -> (
+    None
+):
     still = busy = SECTION.first_s
     for _ in range(30):
         still = next_interval(SECTION, still, changed=False, is_first=False)

@@ -1,4 +1,6 @@
-"""What the repository says of itself: README and documents against the code, sizes, docstrings, reasons of dependencies."""
+"""What the repository says of itself: README and documents against the code, sizes, docstrings,
+reasons of dependencies.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,12 @@ from lycosa.cli.main import cli
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCUMENTS = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "CHANGELOG.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 
 MOST_MODULE_LINES = 400
 MOST_FUNCTION_LINES = 50
@@ -25,9 +32,13 @@ MOST_PARAMETERS = 7
 # What is larger, with the reason; an entry that is not needed any more fails.
 LARGE_MODULES: dict[str, str] = {}
 LARGE_FUNCTIONS = {
-    "lycosa/worker/capturing.py:capture": "one record and one history, field by field; in parts it would only hand ten values around",
+    "lycosa/worker/capturing.py:capture": (
+        "one record and one history, field by field; in parts it would only hand ten values around"
+    ),
     "lycosa/store/rows.py:row": "one journal line, field by field",
-    "lycosa/worker/assembly.py:assemble": "the one place where everything meets; a list of constructions without a branch",
+    "lycosa/worker/assembly.py:assemble": (
+        "the one place where everything meets; a list of constructions without a branch"
+    ),
 }
 MANY_PARAMETERS: dict[str, str] = {}
 
@@ -44,17 +55,25 @@ def _functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]
 
 
 def test_no_module_is_larger_than_a_reader_bears() -> None:
-    large = {_name(path) for path in SOURCES if path.read_text("utf-8").count("\n") > MOST_MODULE_LINES}
+    large = {
+        _name(path) for path in SOURCES if path.read_text("utf-8").count("\n") > MOST_MODULE_LINES
+    }
     assert large == LARGE_MODULES.keys()
 
 
 def test_no_two_test_modules_have_one_name() -> None:
     names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
-    assert sorted(names) == sorted(set(names)), "pytest takes the second for the first and collects nothing at all"
+    assert sorted(names) == sorted(set(names)), (
+        "pytest takes the second for the first and collects nothing at all"
+    )
 
 
 def test_no_function_is_larger_than_a_screen() -> None:
-    large = {name for name, node in _functions() if (node.end_lineno or 0) - node.lineno + 1 > MOST_FUNCTION_LINES}
+    large = {
+        name
+        for name, node in _functions()
+        if (node.end_lineno or 0) - node.lineno + 1 > MOST_FUNCTION_LINES
+    }
     assert large == LARGE_FUNCTIONS.keys()
 
 
@@ -62,13 +81,16 @@ def test_constructors_take_few_parameters() -> None:
     many = {
         name
         for name, node in _functions()
-        if node.name == "__init__" and len(node.args.args) + len(node.args.kwonlyargs) - 1 > MOST_PARAMETERS
+        if node.name == "__init__"
+        and len(node.args.args) + len(node.args.kwonlyargs) - 1 > MOST_PARAMETERS
     }
     assert many == MANY_PARAMETERS.keys()
 
 
 def test_every_module_says_what_it_promises() -> None:
-    assert [_name(path) for path in SOURCES if not ast.get_docstring(ast.parse(path.read_text("utf-8")))] == []
+    assert [
+        _name(path) for path in SOURCES if not ast.get_docstring(ast.parse(path.read_text("utf-8")))
+    ] == []
 
 
 def test_nothing_is_left_to_be_done_in_the_source() -> None:
@@ -77,7 +99,9 @@ def test_nothing_is_left_to_be_done_in_the_source() -> None:
 
 
 def test_tests_neither_sleep_nor_mock() -> None:
-    forbidden = re.compile(r"unittest" + r"\.mock|Magic" + r"Mock|monkeypatch\.(setattr|setitem)|time\." + r"sleep\(")
+    forbidden = re.compile(
+        r"unittest" + r"\.mock|Magic" + r"Mock|monkeypatch\.(setattr|setitem)|time\." + r"sleep\("
+    )
     files = sorted((ROOT / "tests").rglob("*.py"))
     assert [path.name for path in files if forbidden.search(path.read_text("utf-8"))] == []
 
@@ -85,7 +109,10 @@ def test_tests_neither_sleep_nor_mock() -> None:
 def test_every_dependency_says_what_it_is_for() -> None:
     text = (ROOT / "pyproject.toml").read_text("utf-8")
     project = tomllib.loads(text)["project"]
-    for requirement in [*project["dependencies"], *(each for extra in project["optional-dependencies"].values() for each in extra)]:
+    for requirement in [
+        *project["dependencies"],
+        *(each for extra in project["optional-dependencies"].values() for each in extra),
+    ]:
         line = next(line for line in text.splitlines() if f'"{requirement}"' in line)
         assert re.search(r"#\s*\w+", line.rpartition('"')[2]), requirement
 
@@ -93,16 +120,26 @@ def test_every_dependency_says_what_it_is_for() -> None:
 def test_locks_have_every_dependency_with_hashes_and_name_no_index() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     extras = project["optional-dependencies"]
-    for kind, wanted in {"run": [], "test": extras["dev"], "fuzz": extras["fuzz"], "bench": extras["bench"]}.items():
+    for kind, wanted in {
+        "run": [],
+        "test": extras["dev"],
+        "fuzz": extras["fuzz"],
+        "bench": extras["bench"],
+    }.items():
         lock = (ROOT / "requirements" / f"{kind}.txt").read_text("utf-8")
         assert "://" not in lock
-        locked = {re.sub("[-_.]+", "-", name).lower() for name in re.findall(r"(?m)^([\w.-]+)==", lock)}
-        needed = {re.sub("[-_.]+", "-", re.match(r"[\w.-]+", each)[0]).lower() for each in [*project["dependencies"], *wanted]}  # type: ignore[index]
+        locked = {
+            re.sub("[-_.]+", "-", name).lower() for name in re.findall(r"(?m)^([\w.-]+)==", lock)
+        }
+        needed = {
+            re.sub("[-_.]+", "-", re.match(r"[\w.-]+", each)[0]).lower()
+            for each in [*project["dependencies"], *wanted]
+        }  # type: ignore[index]
         assert needed <= locked, f"requirements/{kind}.txt lacks {needed - locked}; run script/lock"
         assert len(re.findall(r"(?m)^[\w.-]+==", lock)) <= lock.count("--hash=sha256:")
 
 
-# -- what the documents say ---------------------------------------------------------------------------------------
+# -- what the documents say
 
 
 def _commands() -> dict[str, click.Command]:
@@ -116,15 +153,24 @@ def _commands() -> dict[str, click.Command]:
 
 
 COMMANDS = _commands()
-CODE = re.compile(r"```\w*\n(.*?)```|(?<!`)`([^`\n]+)`(?!`)|(?m:^ {4}(lycosa .*|script/.*))", re.DOTALL)
+CODE = re.compile(
+    r"```\w*\n(.*?)```|(?<!`)`([^`\n]+)`(?!`)|(?m:^ {4}(lycosa .*|script/.*))", re.DOTALL
+)
 
 
 def _code(document: Path) -> str:
-    return "\n".join("".join(part for part in found.groups() if part) for found in CODE.finditer(document.read_text("utf-8")))
+    return "\n".join(
+        "".join(part for part in found.groups() if part)
+        for found in CODE.finditer(document.read_text("utf-8"))
+    )
 
 
 def _options(command: click.Command) -> set[str]:
-    return {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)} | {"--help", "-h"}
+    return {
+        name
+        for parameter in command.params
+        for name in (*parameter.opts, *parameter.secondary_opts)
+    } | {"--help", "-h"}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
@@ -134,7 +180,9 @@ def test_commands_and_options_in_the_documents_exist(document: Path) -> None:
             name = "crawl" if "script/crawl" in line else called.split()[0]
             command = COMMANDS.get(name)
             if command is not None and not isinstance(command, click.Group):
-                given = set(re.findall(r"\s(--[a-z][a-z-]+)", called.partition('"')[0].partition("|")[0]))
+                given = set(
+                    re.findall(r"\s(--[a-z][a-z-]+)", called.partition('"')[0].partition("|")[0])
+                )
                 assert given <= _options(command), line
     for script in re.findall(r"\bscript/(\w+)", document.read_text("utf-8")):
         assert (ROOT / "script" / script).is_file(), script
@@ -144,12 +192,21 @@ def test_the_options_that_the_readme_lists_are_those_of_crawl() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
     section = readme.partition("## Options of `lycosa crawl`")[2].partition("\n## ")[0]
     listed = set(re.findall(r"`(--[a-z-]+)", section.partition("Every command")[0]))
-    assert listed == {name for name in _options(COMMANDS["crawl"]) if name.startswith("--")} - {"--help"}
+    assert listed == {name for name in _options(COMMANDS["crawl"]) if name.startswith("--")} - {
+        "--help"
+    }
 
 
 def test_the_commands_that_the_readme_lists_are_all_there_are() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
-    assert set(re.findall(r"`lycosa (\w+)`", readme.partition("Every command has")[2].partition("\n\n")[0])) == COMMANDS.keys()
+    assert (
+        set(
+            re.findall(
+                r"`lycosa (\w+)`", readme.partition("Every command has")[2].partition("\n\n")[0]
+            )
+        )
+        == COMMANDS.keys()
+    )
 
 
 def test_the_readme_uses_only_names_that_are_stable() -> None:
@@ -168,7 +225,9 @@ def test_links_between_documents_lead_somewhere(document: Path) -> None:
         assert file.exists(), f"{document.name}: {target}"
         if anchor:
             headings = re.findall(r"(?m)^#+ (.*)$", file.read_text("utf-8"))
-            assert anchor in {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}, target
+            assert anchor in {
+                re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings
+            }, target
 
 
 def test_every_document_is_found_from_the_index() -> None:
@@ -180,9 +239,15 @@ def test_every_document_is_found_from_the_index() -> None:
 
 def test_settings_in_the_documents_exist() -> None:
     config = lycosa.Config()
-    sections = {name for name in config.__struct_fields__ if hasattr(getattr(config, name), "__struct_fields__")}
+    sections = {
+        name
+        for name in config.__struct_fields__
+        if hasattr(getattr(config, name), "__struct_fields__")
+    }
     for document in DOCUMENTS:
         for section, name in re.findall(r"`(\w+)\.(\w+)[=`]", document.read_text("utf-8")):
             is_module = (ROOT / "src" / "lycosa" / section / f"{name}.py").exists() or name == "py"
             if section in sections and not is_module:
-                assert name in getattr(config, section).__struct_fields__, f"{document.name}: {section}.{name}"
+                assert name in getattr(config, section).__struct_fields__, (
+                    f"{document.name}: {section}.{name}"
+                )

@@ -156,7 +156,9 @@ def test_an_answer_ends_the_outage() -> None:
     assert (again.failures, again.next_try) == (1, NOW + 7 * DAY + 60)
 
 
-@pytest.mark.parametrize(("max_age_s", "used_s"), [(-1, DAY), (3600, 3600), (0, 300), (10, 300), (10 * DAY, DAY)])
+@pytest.mark.parametrize(
+    ("max_age_s", "used_s"), [(-1, DAY), (3600, 3600), (0, 300), (10, 300), (10 * DAY, DAY)]
+)
 def test_cache_control_shortens_use_and_never_lengthens_it(max_age_s: float, used_s: float) -> None:
     assert after(None, RobotsAnswer(200, FILE, max_age_s=max_age_s)).expires == NOW + used_s
 
@@ -180,7 +182,12 @@ def test_reads_cache_control(header: str, seconds: float) -> None:
 
 
 def test_the_answer_is_taken_from_a_fetch() -> None:
-    fetched = Fetched("http://h/robots.txt", Reason.NONE, status=200, header_block=b"HTTP/1.1 200 OK\r\nCache-Control: max-age=9\r\n\r\n")
+    fetched = Fetched(
+        "http://h/robots.txt",
+        Reason.NONE,
+        status=200,
+        header_block=b"HTTP/1.1 200 OK\r\nCache-Control: max-age=9\r\n\r\n",
+    )
     assert answer_of(fetched, FILE) == RobotsAnswer(200, FILE, Reason.NONE, 9)
 
 
@@ -193,8 +200,15 @@ def test_the_answer_is_taken_from_a_fetch() -> None:
         ("http://h:0", "192.0.2.1", "192.0.2.1:0"),
     ],
 )
-def test_a_failure_names_the_address_and_the_port_that_was_asked(origin: str, address: str, told: str) -> None:
-    assert answer_of(Fetched(f"{origin}/robots.txt", Reason.CONNECT_REFUSED, address=address), b"").detail == told
+def test_a_failure_names_the_address_and_the_port_that_was_asked(
+    origin: str, address: str, told: str
+) -> None:
+    assert (
+        answer_of(
+            Fetched(f"{origin}/robots.txt", Reason.CONNECT_REFUSED, address=address), b""
+        ).detail
+        == told
+    )
 
 
 def test_a_clock_moved_back_asks_again_instead_of_waiting_for_ever() -> None:
@@ -206,7 +220,9 @@ def test_a_clock_moved_back_asks_again_instead_of_waiting_for_ever() -> None:
 def test_the_decision_names_file_group_and_line() -> None:
     record = after(None, RobotsAnswer(200, FILE))
     verdict = judge(record.rules, "/private/x")
-    assert decision(record, verdict) == RobotsDecision(False, record.version, NOW, 200, "*", 2, "Disallow: /private")
+    assert decision(record, verdict) == RobotsDecision(
+        False, record.version, NOW, 200, "*", 2, "Disallow: /private"
+    )
 
 
 _ANSWERS = st.builds(
@@ -220,7 +236,9 @@ _ANSWERS = st.builds(
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(_ANSWERS, st.floats(0, 3 * DAY)), max_size=30))
-def test_any_history_leaves_a_record_that_is_stored_and_asks_again_within_a_day(history: list[tuple[RobotsAnswer, float]]) -> None:
+def test_any_history_leaves_a_record_that_is_stored_and_asks_again_within_a_day(
+    history: list[tuple[RobotsAnswer, float]],
+) -> None:
     record, now = None, NOW
     for answer, pause_s in history:
         record = after(record, answer, now)

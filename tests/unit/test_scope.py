@@ -21,7 +21,9 @@ def scope_of(*seeds: str, **settings: object) -> Scope:
     return scope
 
 
-def reason_of(scope: Scope, url: str, kind: LinkKind = LinkKind.A, depth: int = 1, nofollow: bool = False) -> Reason:
+def reason_of(
+    scope: Scope, url: str, kind: LinkKind = LinkKind.A, depth: int = 1, nofollow: bool = False
+) -> Reason:
     refusal = scope.judge(url, kind, depth, nofollow)
     return refusal.reason if refusal else Reason.NONE
 
@@ -46,7 +48,11 @@ def reason_of(scope: Scope, url: str, kind: LinkKind = LinkKind.A, depth: int = 
         ),
         (
             ScopeRule.PREFIX,
-            ["https://www.example.co.uk/docs/", "http://www.example.co.uk/docs/a/b?c=/x", "https://www.example.co.uk/docs/?/../x"],
+            [
+                "https://www.example.co.uk/docs/",
+                "http://www.example.co.uk/docs/a/b?c=/x",
+                "https://www.example.co.uk/docs/?/../x",
+            ],
             [
                 "https://www.example.co.uk/",
                 "https://www.example.co.uk/docs",
@@ -57,7 +63,9 @@ def reason_of(scope: Scope, url: str, kind: LinkKind = LinkKind.A, depth: int = 
         (ScopeRule.ANY, ["https://evil.org/"], []),
     ],
 )
-def test_the_rule_says_what_is_inside(rule: ScopeRule, inside: list[str], outside: list[str]) -> None:
+def test_the_rule_says_what_is_inside(
+    rule: ScopeRule, inside: list[str], outside: list[str]
+) -> None:
     scope = scope_of(rule=rule)
     assert [reason_of(scope, url) for url in inside] == [Reason.NONE] * len(inside)
     assert [reason_of(scope, url) for url in outside] == [Reason.OUT_OF_SCOPE] * len(outside)
@@ -89,7 +97,11 @@ def test_a_seed_is_refused_by_exclude_alone() -> None:
     assert reason_of(scope, "https://elsewhere.org/", LinkKind.SEED, 0) is Reason.NONE
     refusal = scope.judge("https://elsewhere.org/a.pdf", LinkKind.SEED, 0)
     assert refusal is not None
-    assert (refusal.reason, refusal.rule, refusal.value) == (Reason.EXCLUDED, "scope.exclude[0]", r"\.pdf$")
+    assert (refusal.reason, refusal.rule, refusal.value) == (
+        Reason.EXCLUDED,
+        "scope.exclude[0]",
+        r"\.pdf$",
+    )
 
 
 def test_include_and_exclude_search_the_whole_url() -> None:
@@ -110,8 +122,14 @@ def test_a_bad_pattern_is_named(setting: str) -> None:
 def test_depth_is_limited_and_a_requisite_may_be_one_deeper() -> None:
     scope = scope_of(max_depth=2, requisites=True)
     url = "https://www.example.co.uk/x"
-    assert [reason_of(scope, url, depth=depth) for depth in (2, 3)] == [Reason.NONE, Reason.TOO_DEEP]
-    assert [reason_of(scope, url, LinkKind.IMG, depth) for depth in (3, 4)] == [Reason.NONE, Reason.TOO_DEEP]
+    assert [reason_of(scope, url, depth=depth) for depth in (2, 3)] == [
+        Reason.NONE,
+        Reason.TOO_DEEP,
+    ]
+    assert [reason_of(scope, url, LinkKind.IMG, depth) for depth in (3, 4)] == [
+        Reason.NONE,
+        Reason.TOO_DEEP,
+    ]
     assert reason_of(scope_of(max_depth=0), url) is Reason.TOO_DEEP
     assert reason_of(scope_of(), url, depth=10_000) is Reason.NONE
 
@@ -120,8 +138,14 @@ def test_requisites_are_taken_from_any_host_but_only_when_asked_for() -> None:
     image = "https://cdn.example.net/a.png"
     assert reason_of(scope_of(), image, LinkKind.IMG) is Reason.REQUISITE
     assert reason_of(scope_of(requisites=True), image, LinkKind.IMG) is Reason.NONE
-    assert reason_of(scope_of(requisites=True, include=("/docs/",)), image, LinkKind.STYLE) is Reason.NONE
-    assert reason_of(scope_of(requisites=True, exclude=("cdn",)), image, LinkKind.SCRIPT) is Reason.EXCLUDED
+    assert (
+        reason_of(scope_of(requisites=True, include=("/docs/",)), image, LinkKind.STYLE)
+        is Reason.NONE
+    )
+    assert (
+        reason_of(scope_of(requisites=True, exclude=("cdn",)), image, LinkKind.SCRIPT)
+        is Reason.EXCLUDED
+    )
     assert reason_of(scope_of(requisites=True), image) is Reason.OUT_OF_SCOPE
 
 
@@ -140,7 +164,9 @@ def test_nofollow_is_followed_unless_the_setting_says_no() -> None:
 
 def test_the_rules_are_told_in_words() -> None:
     lines = scope_of(rule=ScopeRule.SITE, include=("a",), exclude=("b",), max_depth=3).rules()
-    assert lines[0] == "in scope: pages on the sites (registrable domains) of the seeds, any subdomain"
+    assert (
+        lines[0] == "in scope: pages on the sites (registrable domains) of the seeds, any subdomain"
+    )
     assert "site: example.co.uk" in lines
     assert "at most 3 links away from a seed" in lines
     many = scope_of(*(f"http://h{number}.org/" for number in range(30)))

@@ -1,4 +1,6 @@
-"""Seeds judged before a crawl begins, and the Python API's word on them: nothing is written for seeds that cannot be crawled."""
+"""Seeds judged before a crawl begins, and the Python API's word on them: nothing is written for
+seeds that cannot be crawled.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,16 @@ from lycosa.folder.seed_check import SeedCheck
     ],
 )
 def test_a_seed_is_judged_as_the_crawl_will(seed: str, said: str) -> None:
-    found = SeedCheck(lycosa.settings({"scope.exclude": [r"\.pdf$"], "scope.rule": "host"}), 1_790_000_000).refusal(seed)
+    found = SeedCheck(
+        lycosa.settings({"scope.exclude": [r"\.pdf$"], "scope.rule": "host"}), 1_790_000_000
+    ).refusal(seed)
     assert (said in found) if said else (found == "")
 
 
 @pytest.mark.parametrize("seeds", [[], ["nonsense"], ["mailto:a@example.org", "http://"]])
-def test_a_crawl_of_no_usable_seed_is_an_error_and_leaves_no_folder(tmp_path: Path, seeds: list[str]) -> None:
+def test_a_crawl_of_no_usable_seed_is_an_error_and_leaves_no_folder(
+    tmp_path: Path, seeds: list[str]
+) -> None:
     crawl = lycosa.Crawl(seeds, tmp_path / "crawl")
     with pytest.raises(ValueError, match="seed"):
         crawl.run()

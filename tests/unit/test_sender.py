@@ -52,14 +52,27 @@ class Server:
     async def close(self) -> None: ...
 
 
-def sender_of(server: Server, table: AddressTable, log: AttemptLog, clock: Clock, lease: ShardLease | None = None) -> Sender:
-    return Sender(server, server, MachineAddresses(table), log, clock, Limits(), lease or folder_lease())
+def sender_of(
+    server: Server,
+    table: AddressTable,
+    log: AttemptLog,
+    clock: Clock,
+    lease: ShardLease | None = None,
+) -> Sender:
+    return Sender(
+        server, server, MachineAddresses(table), log, clock, Limits(), lease or folder_lease()
+    )
 
 
 @pytest.mark.parametrize("held_up_s", [0.0, 0.0005, 0.15, 0.7])
-async def test_a_worker_that_was_held_up_does_not_send_just_before_another(held_up_s: float, tmp_path: Path) -> None:
+async def test_a_worker_that_was_held_up_does_not_send_just_before_another(
+    held_up_s: float, tmp_path: Path
+) -> None:
     clock = Clock()
-    server, section = Server(clock), msgspec.structs.replace(PolitenessSection(), address_delay_s=DELAY_S)
+    server, section = (
+        Server(clock),
+        msgspec.structs.replace(PolitenessSection(), address_delay_s=DELAY_S),
+    )
     tables = [AddressTable(tmp_path / "addresses", section) for _ in range(2)]
     logs = [AttemptLog(tmp_path, number, clock.wall(), clock.monotonic()) for number in range(2)]
     ours, other = (
@@ -78,7 +91,9 @@ async def test_a_worker_that_was_held_up_does_not_send_just_before_another(held_
     while await other.take(ADDRESS) > 0:
         clock.now += 0.01
     await other.send(FetchRequest("http://b.test/", ADDRESS), lambda *_: 1.0)
-    gaps = [later - earlier for earlier, later in zip(server.starts, server.starts[1:], strict=False)]
+    gaps = [
+        later - earlier for earlier, later in zip(server.starts, server.starts[1:], strict=False)
+    ]
     assert gaps and min(gaps) >= DELAY_S - 0.001
     assert all(table.snapshot()["slots_used"] == 0 for table in tables)
     for table, log in zip(tables, logs, strict=True):
@@ -87,7 +102,9 @@ async def test_a_worker_that_was_held_up_does_not_send_just_before_another(held_
 
 
 class EarlyClock(Clock):
-    """Wakes sleepers a little early, as event loops do whose timers have a resolution of a millisecond."""
+    """Wakes sleepers a little early, as event loops do whose timers have a resolution of a
+    millisecond.
+    """
 
     async def sleep(self, seconds: float) -> None:
         self.now += max(seconds - 0.0004, 1e-6)
@@ -98,7 +115,11 @@ class Closing(Server):
 
     async def fetch(self, request: FetchRequest) -> Fetched:
         answered = await super().fetch(request)
-        return answered if len(self.starts) > 1 else Fetched(request.url, Reason.REQUEST_UNANSWERED, "closed", address=request.address)
+        return (
+            answered
+            if len(self.starts) > 1
+            else Fetched(request.url, Reason.REQUEST_UNANSWERED, "closed", address=request.address)
+        )
 
 
 async def test_a_second_attempt_is_never_early(tmp_path: Path) -> None:
@@ -125,7 +146,12 @@ class Slow(Server):
     async def fetch(self, request: FetchRequest) -> Fetched:
         await self._clock.sleep(self._connect_s)
         if not self._lease.holds(self._clock.now):
-            return Fetched(request.url, Reason.LEASE_EXPIRED, address=request.address, duration_s=self._connect_s)
+            return Fetched(
+                request.url,
+                Reason.LEASE_EXPIRED,
+                address=request.address,
+                duration_s=self._connect_s,
+            )
         return await super().fetch(request)
 
 
@@ -140,12 +166,20 @@ class Rests:
         return 0.0 if fetched.reason is Reason.LEASE_EXPIRED else 1.5
 
 
-@pytest.mark.parametrize(("left_s", "held_up_s", "connect_s"), [(-1.0, 0.0, 0.0), (0.3, 0.5, 0.0), (0.3, 0.0, 0.5), (9.0, 0.5, 0.5)])
-async def test_nothing_is_sent_without_the_lease(left_s: float, held_up_s: float, connect_s: float, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("left_s", "held_up_s", "connect_s"),
+    [(-1.0, 0.0, 0.0), (0.3, 0.5, 0.0), (0.3, 0.0, 0.5), (9.0, 0.5, 0.5)],
+)
+async def test_nothing_is_sent_without_the_lease(
+    left_s: float, held_up_s: float, connect_s: float, tmp_path: Path
+) -> None:
     clock, lease, rest = Clock(), ShardLease(10.0), Rests()
     lease.renewed(clock.now - 10.0 + left_s)
     server, section = Slow(clock, lease, connect_s), PolitenessSection(address_delay_s=0.0)
-    table, log = AddressTable(None, section), AttemptLog(tmp_path, 0, clock.wall(), clock.monotonic())
+    table, log = (
+        AddressTable(None, section),
+        AttemptLog(tmp_path, 0, clock.wall(), clock.monotonic()),
+    )
     sender = sender_of(server, table, log, clock, lease)
     taken = await sender.take(ADDRESS)
     assert (taken == 0) is (left_s > 0)
@@ -158,21 +192,34 @@ async def test_nothing_is_sent_without_the_lease(left_s: float, held_up_s: float
     assert table.snapshot()["slots_used"] == 0
     log.close(clock.wall(), clock.monotonic())
     broken_off = [(Reason.LEASE_EXPIRED, True)] if connect_s and left_s < 1 else []
-    assert [(each.outcome, each.is_finished) for each in read_attempts(tmp_path)] == broken_off or left_s > 1
+    assert [
+        (each.outcome, each.is_finished) for each in read_attempts(tmp_path)
+    ] == broken_off or left_s > 1
 
 
-async def test_a_second_attempt_that_is_broken_off_leaves_the_outcome_of_the_first(tmp_path: Path) -> None:
+async def test_a_second_attempt_that_is_broken_off_leaves_the_outcome_of_the_first(
+    tmp_path: Path,
+) -> None:
     clock, lease, rest = Clock(), ShardLease(10.0), Rests()
 
     class Unanswered(Slow):
         async def fetch(self, request: FetchRequest) -> Fetched:
             fetched = await super().fetch(request)
             lease.end()
-            return fetched if fetched.reason else Fetched(request.url, Reason.REQUEST_UNANSWERED, address=request.address)
+            return (
+                fetched
+                if fetched.reason
+                else Fetched(request.url, Reason.REQUEST_UNANSWERED, address=request.address)
+            )
 
     lease.renewed(clock.now)
-    server, log = Unanswered(clock, lease, 0.0), AttemptLog(tmp_path, 0, clock.wall(), clock.monotonic())
-    sender = sender_of(server, AddressTable(None, PolitenessSection(address_delay_s=0.0)), log, clock, lease)
+    server, log = (
+        Unanswered(clock, lease, 0.0),
+        AttemptLog(tmp_path, 0, clock.wall(), clock.monotonic()),
+    )
+    sender = sender_of(
+        server, AddressTable(None, PolitenessSection(address_delay_s=0.0)), log, clock, lease
+    )
     assert await sender.take(ADDRESS) == 0
     fetched = await sender.send(FetchRequest("http://a.test/", ADDRESS), rest)
     assert (fetched.reason, len(server.starts)) == (Reason.REQUEST_UNANSWERED, 1)

@@ -1,4 +1,6 @@
-"""What a user says of a model: keys, files, hosts of a past crawl; and what is told when it is wrong."""
+"""What a user says of a model: keys, files, hosts of a past crawl; and what is told when it is
+wrong.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,15 @@ def test_every_key_has_a_meaning_and_its_default_is_within_its_bound() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "number"), [("250", 250), ("250_000", 250_000), ("1,000", 1000), ("45M", 45_000_000), ("1.5k", 1500), ("1G", 10**9)]
+    ("text", "number"),
+    [
+        ("250", 250),
+        ("250_000", 250_000),
+        ("1,000", 1000),
+        ("45M", 45_000_000),
+        ("1.5k", 1500),
+        ("1G", 10**9),
+    ],
 )
 def test_counts_are_written_as_people_do(text: str, number: int) -> None:
     assert read_count(text) == number
@@ -43,11 +53,17 @@ def test_what_is_no_count_is_refused(text: str) -> None:
 
 def test_later_sources_win_and_are_remembered(tmp_path: Path) -> None:
     file = tmp_path / "model.toml"
-    file.write_text('[web]\nhosts = 1000\nlatency_s = "2s"\nsizes = "fixed"\n[prices]\ncore_hour = 1\n')
-    given = read_model(
-        file, ["web.latency_s=500ms", "web.page_bytes=40kB"], {"web.hosts": ("--hosts", "3k"), "means.cores": ("--cores", None)}
+    file.write_text(
+        '[web]\nhosts = 1000\nlatency_s = "2s"\nsizes = "fixed"\n[prices]\ncore_hour = 1\n'
     )
-    assert given.web == Web(hosts=3000, pages=66_667, latency_s=0.5, sizes=Sizes.FIXED, page_bytes=40_000)
+    given = read_model(
+        file,
+        ["web.latency_s=500ms", "web.page_bytes=40kB"],
+        {"web.hosts": ("--hosts", "3k"), "means.cores": ("--cores", None)},
+    )
+    assert given.web == Web(
+        hosts=3000, pages=66_667, latency_s=0.5, sizes=Sizes.FIXED, page_bytes=40_000
+    )
     assert (given.prices.core_hour, given.means) == (1.0, Means())
     assert given.origins["web.hosts"] == "--hosts"
     assert given.origins["prices.core_hour"] == str(file)
@@ -80,7 +96,12 @@ def test_everything_that_is_wrong_is_told_in_a_line(pair: str, told: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("text", "told"), [("[web", "not TOML"), ("hosts = 3\n", "did you mean web.hosts"), ("[web]\nhosts = []\n", "web.hosts: ")]
+    ("text", "told"),
+    [
+        ("[web", "not TOML"),
+        ("hosts = 3\n", "did you mean web.hosts"),
+        ("[web]\nhosts = []\n", "web.hosts: "),
+    ],
 )
 def test_a_file_that_is_wrong_is_named(tmp_path: Path, text: str, told: str) -> None:
     file = tmp_path / "model.toml"
@@ -92,9 +113,16 @@ def test_a_file_that_is_wrong_is_named(tmp_path: Path, text: str, told: str) -> 
         read_model(tmp_path / "nowhere.toml")
 
 
-# -- hosts of a past crawl ----------------------------------------------------------------------------------------
+# -- hosts of a past crawl
 
-_UNKNOWN = {"captures": 0, "bytes": 0, "time_s": 0.0, "crawl_delay_s": None, "address": None, "errors": 0}
+_UNKNOWN = {
+    "captures": 0,
+    "bytes": 0,
+    "time_s": 0.0,
+    "crawl_delay_s": None,
+    "address": None,
+    "errors": 0,
+}
 _ROWS: list[dict[str, object]] = [
     {"host": "a.example", "discovered": 120, "state": "ready", "reason": None, "captures": 100, "bytes": 2_000_000, "time_s": 30.0,
      "crawl_delay_s": 5.0, "address": "192.0.2.1", "errors": 25},
@@ -102,13 +130,24 @@ _ROWS: list[dict[str, object]] = [
     {"host": "c.example", "discovered": 0, "state": "exhausted", "reason": None, **_UNKNOWN},
 ]  # fmt: skip
 _HOSTS = [
-    HostRow(pages=120, latency_s=0.3 - 20_000 / 2_500_000, crawl_delay_s=5.0, body_bytes=20_000.0, address="192.0.2.1", is_dead=False),
+    HostRow(
+        pages=120,
+        latency_s=0.3 - 20_000 / 2_500_000,
+        crawl_delay_s=5.0,
+        body_bytes=20_000.0,
+        address="192.0.2.1",
+        is_dead=False,
+    ),
     HostRow(pages=7, is_dead=True),
 ]
 
 
 def test_hosts_are_read_from_every_form_of_export(tmp_path: Path) -> None:
-    lines, table, parquet = tmp_path / "hosts.jsonl", tmp_path / "hosts.csv", tmp_path / "hosts.parquet"
+    lines, table, parquet = (
+        tmp_path / "hosts.jsonl",
+        tmp_path / "hosts.csv",
+        tmp_path / "hosts.parquet",
+    )
     lines.write_text("".join(json.dumps(row) + "\n" for row in _ROWS))
     with table.open("w", newline="") as file:
         writer = csv.DictWriter(file, list(_ROWS[0]))
@@ -124,7 +163,11 @@ def test_hosts_are_read_from_every_form_of_export(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "told"),
     [
-        ("hosts.csv", "host,urls\na,3\n", ":2: there is neither a column discovered nor a column pages"),
+        (
+            "hosts.csv",
+            "host,urls\na,3\n",
+            ":2: there is neither a column discovered nor a column pages",
+        ),
         ("hosts.csv", "pages\nmany\n", ":2: pages is 'many', not a number"),
         ("hosts.csv", "pages,bytes\n3,-1\n", ":2: bytes is"),
         ("hosts.csv", "", "no host with a known URL"),
@@ -135,7 +178,9 @@ def test_hosts_are_read_from_every_form_of_export(tmp_path: Path) -> None:
         ("hosts.jsonl", "\udcff\udcfe", "not UTF-8"),
     ],
 )
-def test_a_list_of_hosts_that_is_wrong_is_named_with_its_line(tmp_path: Path, name: str, text: str, told: str) -> None:
+def test_a_list_of_hosts_that_is_wrong_is_named_with_its_line(
+    tmp_path: Path, name: str, text: str, told: str
+) -> None:
     path = tmp_path / name
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(SettingsError) as error:
@@ -143,7 +188,7 @@ def test_a_list_of_hosts_that_is_wrong_is_named_with_its_line(tmp_path: Path, na
     assert told in str(error.value) and str(error.value).startswith(str(path))
 
 
-# -- what a past crawl cost ---------------------------------------------------------------------------------------
+# -- what a past crawl cost
 
 
 def _run(captures: int, captured: int, cpu_s: float, start_s: float = 2.0) -> RunCost:
@@ -185,9 +230,13 @@ def test_the_cost_of_a_page_comes_from_runs_that_left_a_line(tmp_path: Path) -> 
 
 
 def test_the_pages_of_the_start_are_not_counted_twice(tmp_path: Path) -> None:
-    """Of a run with 100 captures before the first report, and 10 ms each: what was spent until then is 1 s for them, and the start."""
+    """Of a run with 100 captures before the first report, and 10 ms each: what was spent until
+    then is 1 s for them, and the start.
+    """
     (tmp_path / "log").mkdir()
-    append_cost(tmp_path, msgspec.structs.replace(_run(1100, 1100, 13.0, start_s=3.0), start_captured=100))
+    append_cost(
+        tmp_path, msgspec.structs.replace(_run(1100, 1100, 13.0, start_s=3.0), start_captured=100)
+    )
     found = past_means(tmp_path)
     assert found["means.page_ms"] == pytest.approx(10.0)
     assert found["means.start_cpu_s"] == pytest.approx(2.0)

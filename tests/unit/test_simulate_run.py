@@ -7,7 +7,13 @@ import math
 import msgspec
 import pytest
 
-from lycosa.config.sections import Config, FetchSection, FrontierSection, PolitenessSection, RefetchSection
+from lycosa.config.sections import (
+    Config,
+    FetchSection,
+    FrontierSection,
+    PolitenessSection,
+    RefetchSection,
+)
 from lycosa.simulate.means import CPU, HOSTS, NETWORK, POLITENESS, SLOTS, WORKBENCH, Means
 from lycosa.simulate.report import Report, most_cores, report
 from lycosa.simulate.run import Model, run_part, simulate
@@ -15,8 +21,19 @@ from lycosa.simulate.sample import Host, HostRow, draw
 from lycosa.simulate.web import Sizes, Web
 
 DAY_S = 86_400.0
-CALM = Web(hosts=100, pages=2000, sizes=Sizes.FIXED, errors=0.0, dead=0.0, changes_per_day=0.0, robots_delay=0.0, latency_s=0.1)
-QUICK = PolitenessSection(delay_s=0.0, jitter=0.0, adaptive_factor=0.0, address_delay_s=0.0, address_slots=1000)
+CALM = Web(
+    hosts=100,
+    pages=2000,
+    sizes=Sizes.FIXED,
+    errors=0.0,
+    dead=0.0,
+    changes_per_day=0.0,
+    robots_delay=0.0,
+    latency_s=0.1,
+)
+QUICK = PolitenessSection(
+    delay_s=0.0, jitter=0.0, adaptive_factor=0.0, address_delay_s=0.0, address_slots=1000
+)
 PLENTY = Means(cores=1000.0, bandwidth_bytes_per_s=10**12)
 
 
@@ -39,7 +56,8 @@ def test_a_slow_host_is_asked_less_and_a_crawl_delay_is_kept() -> None:
     rows = (HostRow(pages=50, latency_s=1.0), HostRow(pages=50, latency_s=0.1, crawl_delay_s=20.0))
     web = msgspec.structs.replace(CALM, hosts=2, pages=100, page_bytes=0, hosts_per_address=1)
     outcome = simulate(Model(web=web, rows=rows, days=0.1))
-    assert outcome.last_new_s == pytest.approx(50 * (20.0 * 1.05 + 0.1), rel=0.03)  # the slow one rests 10 s after each
+    # the slow one rests 10 s after each
+    assert outcome.last_new_s == pytest.approx(50 * (20.0 * 1.05 + 0.1), rel=0.03)
     half = next(point for point in outcome.points if point.stored >= 75)
     assert half.at == pytest.approx(50 * (10.0 * 1.05 + 1.0), rel=0.15)
 
@@ -48,22 +66,48 @@ def test_a_slow_host_is_asked_less_and_a_crawl_delay_is_kept() -> None:
     ("limit", "means", "config", "rate"),
     [
         (CPU, Means(cores=0.1, page_ms=4.0), Config(), 25.0),
-        (CPU, Means(cores=8.0, page_ms=40.0, loop_share=0.5), Config(workers=1), 50.0),  # one loop, half of each page
-        (NETWORK, msgspec.structs.replace(PLENTY, bandwidth_bytes_per_s=1_050_000), Config(), 50.0),  # 20,000 and 1,000 beside
-        (SLOTS, PLENTY, Config(fetch=FetchSection(slots=5)), 5 / 0.108),  # 0.1 s, and 20 kB at 2.5 MB/s
+        # one loop, half of each page
+        (
+            CPU,
+            Means(cores=8.0, page_ms=40.0, loop_share=0.5),
+            Config(workers=1),
+            50.0,
+        ),
+        # 20,000 and 1,000 beside
+        (
+            NETWORK,
+            msgspec.structs.replace(PLENTY, bandwidth_bytes_per_s=1_050_000),
+            Config(),
+            50.0,
+        ),
+        # 0.1 s, and 20 kB at 2.5 MB/s
+        (
+            SLOTS,
+            PLENTY,
+            Config(fetch=FetchSection(slots=5)),
+            5 / 0.108,
+        ),
     ],
 )
-def test_what_is_short_decides_the_rate(limit: str, means: Means, config: Config, rate: float) -> None:
+def test_what_is_short_decides_the_rate(
+    limit: str, means: Means, config: Config, rate: float
+) -> None:
     web = msgspec.structs.replace(CALM, hosts=200, pages=4000)
-    model = Model(web=web, means=means, config=msgspec.structs.replace(config, politeness=QUICK), days=0.005)
+    model = Model(
+        web=web, means=means, config=msgspec.structs.replace(config, politeness=QUICK), days=0.005
+    )
     found = answers(model)
     assert found.binds == limit
     assert found.busy_cores_most <= 1.03 * most_cores(model)
-    assert 3600 / (found.most_day * DAY_S) == pytest.approx(rate, rel=0.08)  # robots.txt of each host costs a little too
+    # robots.txt of each host costs a little too
+    assert 3600 / (found.most_day * DAY_S) == pytest.approx(rate, rel=0.08)
 
 
 def test_a_small_workbench_is_enough_for_hosts_that_take_turns() -> None:
-    rows = tuple(HostRow(pages=20, latency_s=0.1, crawl_delay_s=30.0 if number % 2 else -1.0) for number in range(100))
+    rows = tuple(
+        HostRow(pages=20, latency_s=0.1, crawl_delay_s=30.0 if number % 2 else -1.0)
+        for number in range(100)
+    )
     web = msgspec.structs.replace(CALM, hosts_per_address=1)
     seconds = {}
     for places in (5, 1000):
@@ -76,16 +120,26 @@ def test_a_small_workbench_is_enough_for_hosts_that_take_turns() -> None:
 
 
 def test_nothing_to_do_is_not_called_politeness() -> None:
-    found = answers(Model(web=CALM, means=PLENTY, days=30.0, config=Config(refetch=RefetchSection(first_s=40 * DAY_S))))
+    found = answers(
+        Model(
+            web=CALM,
+            means=PLENTY,
+            days=30.0,
+            config=Config(refetch=RefetchSection(first_s=40 * DAY_S)),
+        )
+    )
     assert found.limits[HOSTS] > 0.99
 
 
 def test_freshness_is_what_the_theory_says() -> None:
-    """Cho and Garcia-Molina 2000: fetched again every I, pages that change as often as exponential rates of mean m say are current for a
-    share of ln(1 + m I) / (m I) of the time."""
+    """Cho and Garcia-Molina 2000: fetched again every I, pages that change as often as exponential
+    rates of mean m say are current for a share of ln(1 + m I) / (m I) of the time.
+    """
     day = RefetchSection(first_s=5 * DAY_S, min_s=5 * DAY_S, max_s=5 * DAY_S)
     web = msgspec.structs.replace(CALM, changes_per_day=0.3, hosts=50, pages=1500)
-    found = answers(Model(web=web, means=PLENTY, days=40.0, config=Config(refetch=day, politeness=QUICK)))
+    found = answers(
+        Model(web=web, means=PLENTY, days=40.0, config=Config(refetch=day, politeness=QUICK))
+    )
     assert found.fresh_late == pytest.approx(math.log(1 + 1.5) / 1.5, abs=0.02)
 
 
@@ -139,7 +193,9 @@ def test_there_are_as_many_workers_as_a_crawl_would_have() -> None:
 
 
 def test_another_seed_gives_another_crawl() -> None:
-    first, second = (simulate(Model(web=CALM, days=0.01, config=Config(seed=seed))) for seed in (0, 1))
+    first, second = (
+        simulate(Model(web=CALM, days=0.01, config=Config(seed=seed))) for seed in (0, 1)
+    )
     assert first.points != second.points
     assert first.points[-1].stored == second.points[-1].stored == 2000
 
@@ -147,8 +203,19 @@ def test_another_seed_gives_another_crawl() -> None:
 def test_a_sample_stands_for_its_web() -> None:
     """The scaling law, in short: a quarter, a half and all of the hosts give the same answers."""
     web = Web(hosts=1200, pages=9600, largest=150)
-    found = [answers(Model(web=web, means=Means(cores=0.05, page_ms=4.0), days=1.0, sample=size)) for size in (300, 600, 1200)]
-    for name in ("pages_per_day", "stored", "most_day", "disk_bytes", "bits_per_s", "queued_most", "fresh_late"):
+    found = [
+        answers(Model(web=web, means=Means(cores=0.05, page_ms=4.0), days=1.0, sample=size))
+        for size in (300, 600, 1200)
+    ]
+    for name in (
+        "pages_per_day",
+        "stored",
+        "most_day",
+        "disk_bytes",
+        "bits_per_s",
+        "queued_most",
+        "fresh_late",
+    ):
         values = [getattr(each, name) for each in found]
         assert values[:2] == pytest.approx([values[2]] * 2, rel=0.1), name
     assert {each.binds for each in found} == {CPU}

@@ -21,10 +21,16 @@ def test_hosts_that_stand_for_all_have_their_mean(sizes: Sizes, count: int, mean
 def test_sizes_are_as_uneven_as_the_web_says() -> None:
     shares = {}
     for sizes in Sizes:
-        drawn = sorted(host_sizes(Web(hosts=1_000_000, pages=100_000_000, sizes=sizes), 10_000).tolist(), reverse=True)
-        shares[sizes] = sum(drawn[:100]) / sum(drawn)  # of the pages, at the largest hundredth of the hosts
-    assert shares[Sizes.ZIPF] == pytest.approx(0.01 ** (1 / 3), rel=0.1)  # Pareto with exponent a: a share p has p^(1 - 1/a)
-    assert shares[Sizes.LOGNORMAL] == pytest.approx(0.0924, rel=0.05)  # normal: P(z > z_p - sigma) with z_0.01 = 2.326, sigma = 1
+        drawn = sorted(
+            host_sizes(Web(hosts=1_000_000, pages=100_000_000, sizes=sizes), 10_000).tolist(),
+            reverse=True,
+        )
+        # of the pages, at the largest hundredth of the hosts
+        shares[sizes] = sum(drawn[:100]) / sum(drawn)
+    # Pareto with exponent a: a share p has p^(1 - 1/a)
+    assert shares[Sizes.ZIPF] == pytest.approx(0.01 ** (1 / 3), rel=0.1)
+    # normal: P(z > z_p - sigma) with z_0.01 = 2.326, sigma = 1
+    assert shares[Sizes.LOGNORMAL] == pytest.approx(0.0924, rel=0.05)
     assert shares[Sizes.FIXED] == pytest.approx(0.01)
 
 
@@ -50,13 +56,18 @@ def test_hosts_of_one_address_stay_together_in_parts() -> None:
 
 
 def test_listed_hosts_keep_what_is_known_of_them() -> None:
-    rows = [HostRow(pages, latency_s=0.25, crawl_delay_s=7.0, body_bytes=1234.0, address="203.0.113.5") for pages in range(1, 101)]
+    rows = [
+        HostRow(pages, latency_s=0.25, crawl_delay_s=7.0, body_bytes=1234.0, address="203.0.113.5")
+        for pages in range(1, 101)
+    ]
     sample = draw(Web(hosts=100, pages=5050), 100, seed=0, hosts=rows)
     assert sorted(host.pages for host in sample.hosts) == list(range(1, 101))
-    assert {(host.latency_s, host.crawl_delay_s, host.page_bytes, host.address) for host in sample.hosts} == {
-        (0.25, 7.0, 1234.0, "203.0.113.5")
-    }
-    assert draw(Web(hosts=100, pages=5050), 10, seed=0, hosts=rows).pages == pytest.approx(505, rel=0.15)
+    assert {
+        (host.latency_s, host.crawl_delay_s, host.page_bytes, host.address) for host in sample.hosts
+    } == {(0.25, 7.0, 1234.0, "203.0.113.5")}
+    assert draw(Web(hosts=100, pages=5050), 10, seed=0, hosts=rows).pages == pytest.approx(
+        505, rel=0.15
+    )
 
 
 def test_a_sample_that_would_not_fit_is_refused() -> None:

@@ -1,4 +1,6 @@
-"""Sitemaps and feeds: entries, broken XML, limits, and that nothing outside the document is read."""
+"""Sitemaps and feeds: entries, broken XML, limits, and that nothing outside the document is
+read.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,13 @@ from lycosa.model.discovered import LinkKind
 from lycosa.model.parsed import Document, Parsed
 from lycosa.parse.document import DocumentParser
 from lycosa.parse.feed import parse_feed_date, read_feed
-from lycosa.parse.sitemap import MAX_URLS, SitemapEntry, parse_w3c_date, read_sitemap, read_text_sitemap
+from lycosa.parse.sitemap import (
+    MAX_URLS,
+    SitemapEntry,
+    parse_w3c_date,
+    read_sitemap,
+    read_text_sitemap,
+)
 from lycosa.reasons import Reason
 from lycosa.urls.identity import Canonicalizer
 
@@ -26,14 +34,28 @@ URLSET = b"""<?xml version="1.0" encoding="UTF-8"?>
 <url><loc> http://example.org/b </loc><priority>7</priority></url></urlset>"""
 
 
-def parse(body: bytes, content_type: str = "application/xml", url: str = "http://example.org/sitemap.xml", **settings_: int) -> Parsed:
-    parser = DocumentParser(ParseSection(language=False, **settings_), Canonicalizer(CanonicalSection()), "lycosa")
+def parse(
+    body: bytes,
+    content_type: str = "application/xml",
+    url: str = "http://example.org/sitemap.xml",
+    **settings_: int,
+) -> Parsed:
+    parser = DocumentParser(
+        ParseSection(language=False, **settings_), Canonicalizer(CanonicalSection()), "lycosa"
+    )
     return parser.parse(Document(url, 200, [("content-type", content_type)], body))
 
 
 def test_entries_keep_their_hints() -> None:
     assert read_sitemap(URLSET).entries == [
-        SitemapEntry("http://example.org/a?x=1&y=2", 1709251200, 0.8, "daily", ("http://example.org/de",), ("http://example.org/i.png",)),
+        SitemapEntry(
+            "http://example.org/a?x=1&y=2",
+            1709251200,
+            0.8,
+            "daily",
+            ("http://example.org/de",),
+            ("http://example.org/i.png",),
+        ),
         SitemapEntry("http://example.org/b", 0, 1.0),
     ]
 
@@ -46,19 +68,28 @@ def test_a_sitemap_becomes_links_with_hints() -> None:
         ("http://example.org/de", LinkKind.ALTERNATE),
         ("http://example.org/i.png", LinkKind.IMG),
     ]
-    assert parsed.hints == {"http://example.org/a?x=1&y=2": (1709251200, 0.8), "http://example.org/b": (0, 1.0)}
+    assert parsed.hints == {
+        "http://example.org/a?x=1&y=2": (1709251200, 0.8),
+        "http://example.org/b": (0, 1.0),
+    }
     assert parsed.changes == {"http://example.org/a?x=1&y=2": 86_400}
     assert (parsed.is_sitemap, parsed.is_sitemap_index) == (True, False)
 
 
 def test_an_index_is_told_apart() -> None:
-    parsed = parse(b"<sitemapindex><sitemap><loc>/s1.xml</loc></sitemap></sitemapindex>", "text/html")
+    parsed = parse(
+        b"<sitemapindex><sitemap><loc>/s1.xml</loc></sitemap></sitemapindex>", "text/html"
+    )
     assert (parsed.is_sitemap, parsed.is_sitemap_index) == (True, True)
-    assert [(link.url, link.kind) for link in parsed.links] == [("http://example.org/s1.xml", LinkKind.SITEMAP_FILE)]
+    assert [(link.url, link.kind) for link in parsed.links] == [
+        ("http://example.org/s1.xml", LinkKind.SITEMAP_FILE)
+    ]
 
 
 def test_images_videos_and_news_belong_to_their_page() -> None:
-    """Google's extensions, with the names of their documentation; prefixes and namespaces may be any."""
+    """Google's extensions, with the names of their documentation; prefixes and namespaces may be
+    any.
+    """
     parsed = parse(b"""<urlset xmlns:image="i" xmlns:v="v" xmlns:news="n"><url><loc>/a</loc>
     <image:image><image:loc>/1.png</image:loc><image:caption>x</image:caption></image:image>
     <image:image><image:loc>/2.png</image:loc><image:license>/licence</image:license></image:image>
@@ -67,7 +98,10 @@ def test_images_videos_and_news_belong_to_their_page() -> None:
     <news:news><news:publication><news:name>N</news:name><news:language>en</news:language></news:publication>
     <news:publication_date>2024-03-01</news:publication_date><news:title> All  of it </news:title></news:news>
     </url><url><loc>/b</loc></url></urlset>""")
-    assert [(link.url.removeprefix("http://example.org"), link.kind, link.anchor) for link in parsed.links] == [
+    assert [
+        (link.url.removeprefix("http://example.org"), link.kind, link.anchor)
+        for link in parsed.links
+    ] == [
         ("/a", LinkKind.SITEMAP, "All of it"),
         ("/b", LinkKind.SITEMAP, ""),
         ("/1.png", LinkKind.IMG, ""),
@@ -80,32 +114,63 @@ def test_images_videos_and_news_belong_to_their_page() -> None:
 
 
 def test_what_belongs_to_pages_takes_no_room_from_them() -> None:
-    alternates = b"".join(b'<xhtml:link rel="alternate" hreflang="x%d" href="/x%d"/>' % (n, n) for n in range(50))
-    body = b"<urlset xmlns:xhtml='x'>" + b"".join(b"<url><loc>/%d</loc>%b</url>" % (n, alternates) for n in range(20)) + b"</urlset>"
+    alternates = b"".join(
+        b'<xhtml:link rel="alternate" hreflang="x%d" href="/x%d"/>' % (n, n) for n in range(50)
+    )
+    body = (
+        b"<urlset xmlns:xhtml='x'>"
+        + b"".join(b"<url><loc>/%d</loc>%b</url>" % (n, alternates) for n in range(20))
+        + b"</urlset>"
+    )
     kinds = [link.kind for link in parse(body, max_links=30).links]
     assert kinds == [LinkKind.SITEMAP] * 20 + [LinkKind.ALTERNATE] * 10
 
 
 @pytest.mark.parametrize(
     ("changefreq", "seconds"),
-    [("always", 900), ("Hourly", 3600), ("daily", 86_400), (" weekly ", 604_800), ("never", 315_360_000), ("often", 0), ("", 0)],
+    [
+        ("always", 900),
+        ("Hourly", 3600),
+        ("daily", 86_400),
+        (" weekly ", 604_800),
+        ("never", 315_360_000),
+        ("often", 0),
+        ("", 0),
+    ],
 )
 def test_change_frequencies_are_intervals(changefreq: str, seconds: int) -> None:
     body = f"<urlset><url><loc>http://e.org/</loc><changefreq>{changefreq}</changefreq></url></urlset>".encode()
     assert parse(body).changes.get("http://e.org/", 0) == seconds
 
 
-@pytest.mark.parametrize("content_type", ["application/xml", "text/plain", "application/octet-stream", "text/html"])
-def test_a_sitemap_that_was_asked_for_may_be_as_large_as_the_protocol_allows(content_type: str) -> None:
-    """50,000 URLs, more bytes than are read of other documents; a text has no other mark of being one."""
+@pytest.mark.parametrize(
+    "content_type", ["application/xml", "text/plain", "application/octet-stream", "text/html"]
+)
+def test_a_sitemap_that_was_asked_for_may_be_as_large_as_the_protocol_allows(
+    content_type: str,
+) -> None:
+    """50,000 URLs, more bytes than are read of other documents; a text has no other mark of
+    being one.
+    """
     if content_type == "text/plain":
         body = b"".join(b"http://example.org/%d?%b\n" % (n, b"x" * 200) for n in range(50_000))
     else:
-        body = b"<urlset>" + b"".join(b"<url><loc>http://example.org/%d?%b</loc></url>" % (n, b"x" * 200) for n in range(50_000))
+        body = b"<urlset>" + b"".join(
+            b"<url><loc>http://example.org/%d?%b</loc></url>" % (n, b"x" * 200)
+            for n in range(50_000)
+        )
     assert len(body) > ParseSection().max_bytes
     for headers, sent in (([], body), ([("content-encoding", "gzip")], gzip.compress(body, 1))):
-        document = Document("http://example.org/s", 200, [("content-type", content_type), *headers], sent, is_sitemap=True)
-        parsed = DocumentParser(ParseSection(language=False), Canonicalizer(CanonicalSection()), "lycosa").parse(document)
+        document = Document(
+            "http://example.org/s",
+            200,
+            [("content-type", content_type), *headers],
+            sent,
+            is_sitemap=True,
+        )
+        parsed = DocumentParser(
+            ParseSection(language=False), Canonicalizer(CanonicalSection()), "lycosa"
+        ).parse(document)
         assert (parsed.reason, len(parsed.links), parsed.is_sitemap) == (Reason.NONE, 50_000, True)
 
 
@@ -118,19 +183,39 @@ def test_gzip_files_are_unpacked_even_twice(layers: int) -> None:
 
 
 def test_a_gzip_file_may_be_gzip_encoded_too() -> None:
-    """``Content-Encoding`` for the wire around a file that is compressed itself: three layers in all."""
+    """``Content-Encoding`` for the wire around a file that is compressed itself: three layers in
+    all.
+    """
     body = gzip.compress(gzip.compress(gzip.compress(URLSET)))
     headers = [("content-type", "application/x-gzip"), ("content-encoding", "gzip")]
-    parser = DocumentParser(ParseSection(language=False), Canonicalizer(CanonicalSection()), "lycosa")
-    assert len(parser.parse(Document("http://example.org/sitemap.xml.gz", 200, headers, body)).links) == 4
+    parser = DocumentParser(
+        ParseSection(language=False), Canonicalizer(CanonicalSection()), "lycosa"
+    )
+    assert (
+        len(parser.parse(Document("http://example.org/sitemap.xml.gz", 200, headers, body)).links)
+        == 4
+    )
 
 
 @pytest.mark.parametrize("content_type", ["application/bogus", "image/png", ""])
 def test_what_was_asked_for_as_a_sitemap_is_read_by_its_content(content_type: str) -> None:
-    parser = DocumentParser(ParseSection(language=False), Canonicalizer(CanonicalSection()), "lycosa")
-    for body in (URLSET, URLSET[URLSET.index(b"<urlset") :], gzip.compress(URLSET), b"http://example.org/1\nhttp://example.org/2"):
+    parser = DocumentParser(
+        ParseSection(language=False), Canonicalizer(CanonicalSection()), "lycosa"
+    )
+    for body in (
+        URLSET,
+        URLSET[URLSET.index(b"<urlset") :],
+        gzip.compress(URLSET),
+        b"http://example.org/1\nhttp://example.org/2",
+    ):
         for asked_for in (True, False):
-            document = Document("http://example.org/s", 200, [("content-type", content_type)], body, is_sitemap=asked_for)
+            document = Document(
+                "http://example.org/s",
+                200,
+                [("content-type", content_type)],
+                body,
+                is_sitemap=asked_for,
+            )
             assert parser.parse(document).is_sitemap == (asked_for or not content_type)
 
 
@@ -141,13 +226,17 @@ def test_a_bomb_is_cut_at_the_limit() -> None:
 
 
 def test_broken_xml_gives_what_can_be_read() -> None:
-    broken = (
-        b"<urlset><url><loc>http://e.org/?a&b</loc></url><url><x></y><loc>http://e.org/?c=1&amp;d=2</loc></url><url><loc>http://e.org/3"
-    )
-    assert [entry.loc for entry in read_sitemap(broken).entries] == ["http://e.org/?a&b", "http://e.org/?c=1&d=2"]
+    broken = b"<urlset><url><loc>http://e.org/?a&b</loc></url><url><x></y><loc>http://e.org/?c=1&amp;d=2</loc></url><url><loc>http://e.org/3"
+    assert [entry.loc for entry in read_sitemap(broken).entries] == [
+        "http://e.org/?a&b",
+        "http://e.org/?c=1&d=2",
+    ]
 
 
-@pytest.mark.parametrize("tags", [b"<pu" * 300_000 + b">", b"<pu" * 300_000 + b">" * 300_000, b"<a b='<a b=\"" * 60_000 + b">"])
+@pytest.mark.parametrize(
+    "tags",
+    [b"<pu" * 300_000 + b">", b"<pu" * 300_000 + b">" * 300_000, b"<a b='<a b=\"" * 60_000 + b">"],
+)
 def test_tags_that_do_not_end_cost_nothing_and_what_stands_before_them_is_read(tags: bytes) -> None:
     before = b"<urlset><url><loc>http://example.org/</loc></url>"
     started = time.process_time()
@@ -163,13 +252,19 @@ def test_texts_inside_each_other_are_given_once() -> None:
 def test_no_entity_and_no_file_is_ever_read(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("http://example.org/secret")
-    evil = f'<!DOCTYPE urlset [<!ENTITY e SYSTEM "{secret.as_uri()}">]><urlset><url><loc>&e;</loc></url><url><loc>/ok</loc></url></urlset>'
+    evil = (
+        "<!DOCTYPE urlset [<!ENTITY e SYSTEM"
+        f' "{secret.as_uri()}">]><urlset><url><loc>&e;</loc></url><url><loc>/ok</loc></url></urlset>'
+    )
     assert [entry.loc for entry in read_sitemap(evil.encode()).entries] == ["/ok"]
 
 
 def test_exponential_entities_cost_nothing() -> None:
     lines = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 30))
-    evil = f'<!DOCTYPE urlset [<!ENTITY e0 "x">{lines}]>' + "<urlset><url><loc>&e29;</loc></url></urlset>"
+    evil = (
+        f'<!DOCTYPE urlset [<!ENTITY e0 "x">{lines}]>'
+        + "<urlset><url><loc>&e29;</loc></url></urlset>"
+    )
     assert read_sitemap(evil.encode()).entries == []
 
 
@@ -180,7 +275,9 @@ def test_more_entries_than_the_protocol_allows_are_left_out() -> None:
 
 
 def test_plain_text_is_a_sitemap_only_when_it_is_all_urls() -> None:
-    assert [link.kind for link in parse(b"http://e.org/1\r\nhttps://e.org/2\n", "text/plain").links] == [LinkKind.SITEMAP] * 2
+    assert [
+        link.kind for link in parse(b"http://e.org/1\r\nhttps://e.org/2\n", "text/plain").links
+    ] == [LinkKind.SITEMAP] * 2
     prose = parse(b"See http://e.org/1\nand more", "text/plain")
     assert (prose.links, prose.text) == ([], "See http://e.org/1\nand more")
 
@@ -196,11 +293,17 @@ ATOM = b"""<feed xmlns="http://www.w3.org/2005/Atom"><title>News</title><link re
 <updated>2024-03-01T00:00:00Z</updated></entry></feed>"""
 
 
-@pytest.mark.parametrize(("body", "media_type", "urls"), [(RSS, "application/rss+xml", 3), (ATOM, "application/atom+xml", 2)])
+@pytest.mark.parametrize(
+    ("body", "media_type", "urls"),
+    [(RSS, "application/rss+xml", 3), (ATOM, "application/atom+xml", 2)],
+)
 def test_feeds_give_the_pages_of_their_entries(body: bytes, media_type: str, urls: int) -> None:
     parsed = parse(body, "text/xml", "http://e.org/feed")
     assert (parsed.media_type, parsed.title, len(parsed.links)) == (media_type, "News", urls)
-    assert {(link.url, link.kind) for link in parsed.links} >= {("http://e.org/1", LinkKind.FEED), ("http://e.org/", LinkKind.ALTERNATE)}
+    assert {(link.url, link.kind) for link in parsed.links} >= {
+        ("http://e.org/1", LinkKind.FEED),
+        ("http://e.org/", LinkKind.ALTERNATE),
+    }
     assert parsed.hints == {"http://e.org/1": (1709251200, -1.0)}
 
 
@@ -218,14 +321,26 @@ def test_references_are_under_the_base_that_the_feed_names(base: str, url: str) 
     for outer, inner in ((base, ""), ("", base), (base, "")):
         bases = [f' xml:base="{each}"' if each else "" for each in (outer, inner)]
         feed = f'<feed{bases[0]}><entry{bases[1]}><link href="1"/></entry></feed>'
-        assert [link.url for link in parse(feed.encode(), "application/atom+xml", "http://e.org/f/feed").links] == [url]
-    both = b'<feed xml:base="http://other.org/a/"><entry xml:base="b/"><link href="1"/></entry></feed>'
-    assert [link.url for link in parse(both, "application/atom+xml").links] == ["http://other.org/a/b/1"]
+        assert [
+            link.url
+            for link in parse(feed.encode(), "application/atom+xml", "http://e.org/f/feed").links
+        ] == [url]
+    both = (
+        b'<feed xml:base="http://other.org/a/"><entry xml:base="b/"><link href="1"/></entry></feed>'
+    )
+    assert [link.url for link in parse(both, "application/atom+xml").links] == [
+        "http://other.org/a/b/1"
+    ]
 
 
 def test_a_feed_describes_itself() -> None:
     feed = read_feed(RSS)
-    assert (feed.title, feed.description, feed.language, feed.entries[0].title) == ("News", "All of it", "en-us", "One & only")
+    assert (feed.title, feed.description, feed.language, feed.entries[0].title) == (
+        "News",
+        "All of it",
+        "en-us",
+        "One & only",
+    )
 
 
 def test_what_a_feed_says_of_itself_is_bounded() -> None:
@@ -254,7 +369,11 @@ def test_w3c_dates(text: str, seconds: int) -> None:
 
 
 def test_feed_dates_may_be_rfc_822() -> None:
-    assert parse_feed_date("Fri, 01 Mar 2024 01:00:00 +0100") == parse_feed_date("2024-03-01") == 1709251200
+    assert (
+        parse_feed_date("Fri, 01 Mar 2024 01:00:00 +0100")
+        == parse_feed_date("2024-03-01")
+        == 1709251200
+    )
     assert parse_feed_date("Fri, 99 Mar") == 0
 
 
@@ -288,18 +407,41 @@ def test_any_mixture_of_markup_is_read(pieces: list[bytes]) -> None:
     read_feed(body)
 
 
-# -- plain text ---------------------------------------------------------------------------------------------------------
+# -- plain text
 
 
-def read_as_sitemap(body: bytes, content_type: str = "text/plain", *headers: tuple[str, str], is_cut: bool = False) -> list[str]:
+def read_as_sitemap(
+    body: bytes, content_type: str = "text/plain", *headers: tuple[str, str], is_cut: bool = False
+) -> list[str]:
     """What is listed by a file that was asked for as a sitemap."""
-    parser = DocumentParser(ParseSection(language=False), Canonicalizer(CanonicalSection()), "lycosa")
+    parser = DocumentParser(
+        ParseSection(language=False), Canonicalizer(CanonicalSection()), "lycosa"
+    )
     url = "http://example.org/s"
-    parsed = parser.parse(Document(url, 200, [("content-type", content_type), *headers], body, is_sitemap=True, is_cut=is_cut))
+    parsed = parser.parse(
+        Document(
+            url,
+            200,
+            [("content-type", content_type), *headers],
+            body,
+            is_sitemap=True,
+            is_cut=is_cut,
+        )
+    )
     return [link.url.removeprefix("http://example.org/") for link in parsed.links]
 
 
-@pytest.mark.parametrize("line", ["# made by hand", "", "example.org/no-scheme", "<!-- x -->", "ftp://example.org/f", "Sitemap of us"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "# made by hand",
+        "",
+        "example.org/no-scheme",
+        "<!-- x -->",
+        "ftp://example.org/f",
+        "Sitemap of us",
+    ],
+)
 @pytest.mark.parametrize("at", [0, 1, 2])
 def test_a_line_that_is_no_url_costs_only_itself(line: str, at: int) -> None:
     lines = ["http://example.org/a", "http://example.org/b"]
@@ -313,7 +455,9 @@ def test_text_without_any_url_is_no_sitemap() -> None:
 
 
 def test_a_text_that_nobody_calls_a_sitemap_must_be_urls_throughout() -> None:
-    assert parse(b"http://example.org/a\t2024-03-01\nhttp://example.org/b 2024-03-01\n", "text/plain").is_sitemap
+    assert parse(
+        b"http://example.org/a\t2024-03-01\nhttp://example.org/b 2024-03-01\n", "text/plain"
+    ).is_sitemap
     assert not parse(b"http://example.org/a\nsee also\n", "text/plain").is_sitemap
     assert not parse(b"http://example.org/a is where it was\n", "text/plain").is_sitemap
 
@@ -322,20 +466,29 @@ def test_a_text_that_nobody_calls_a_sitemap_must_be_urls_throughout() -> None:
     ("line", "entry"),
     [
         ("http://example.org/a\t2024-03-01", SitemapEntry("http://example.org/a", 1709251200)),
-        ("http://example.org/a \t 2024-03-01T01:00:00+01:00\tweekly", SitemapEntry("http://example.org/a", 1709251200)),
+        (
+            "http://example.org/a \t 2024-03-01T01:00:00+01:00\tweekly",
+            SitemapEntry("http://example.org/a", 1709251200),
+        ),
         ("http://example.org/a\tyesterday", SitemapEntry("http://example.org/a")),
         ("http://example.org/a\t", SitemapEntry("http://example.org/a")),
         ("http://example.org/a 2024-03-01", SitemapEntry("http://example.org/a", 1709251200)),
-        ("http://example.org/a  2024-03-01 00:00", SitemapEntry("http://example.org/a", 1709251200)),
+        (
+            "http://example.org/a  2024-03-01 00:00",
+            SitemapEntry("http://example.org/a", 1709251200),
+        ),
         ("http://example.org/a b", SitemapEntry("http://example.org/a b")),
-        ("\ufeffwww.example.org/a\t2024-03-01\r", SitemapEntry("http://www.example.org/a", 1709251200)),
+        (
+            "\ufeffwww.example.org/a\t2024-03-01\r",
+            SitemapEntry("http://www.example.org/a", 1709251200),
+        ),
     ],
 )
 def test_a_date_may_stand_behind_the_url(line: str, entry: SitemapEntry) -> None:
     assert read_text_sitemap(line + "\n").entries == [entry]
 
 
-# -- files that are cut -------------------------------------------------------------------------------------------------
+# -- files that are cut
 
 
 def test_a_url_at_the_end_of_a_text_that_is_cut_is_not_taken() -> None:
@@ -344,20 +497,48 @@ def test_a_url_at_the_end_of_a_text_that_is_cut_is_not_taken() -> None:
     assert read_as_sitemap(body, is_cut=True) == ["a", "b"]
     assert read_as_sitemap(body + b"me\n", is_cut=True) == ["a", "b", "long-name"]
     packed = gzip.compress(body, mtime=0)
-    assert read_as_sitemap(packed, "text/plain", ("content-encoding", "gzip")) == ["a", "b", "long-na"]
-    assert read_as_sitemap(packed[:-9], "text/plain", ("content-encoding", "gzip"))[:2] == ["a", "b"]
+    assert read_as_sitemap(packed, "text/plain", ("content-encoding", "gzip")) == [
+        "a",
+        "b",
+        "long-na",
+    ]
+    assert read_as_sitemap(packed[:-9], "text/plain", ("content-encoding", "gzip"))[:2] == [
+        "a",
+        "b",
+    ]
     assert "long-na" not in read_as_sitemap(packed[:-9], "text/plain", ("content-encoding", "gzip"))
 
 
 WHOLE = [f"http://example.org/page/{number}?x={number}&y=%2F" for number in range(8)]
 FORMS = {
-    "urlset": "<urlset>" + "".join(f"<url><loc>{url}</loc><lastmod>2024-03-01</lastmod></url>\n" for url in WHOLE) + "</urlset>",
-    "escaped": "<urlset>" + "".join(f"<url><loc> {url.replace('&', '&amp;')} </loc></url>" for url in WHOLE) + "</urlset>",
-    "cdata": "<urlset>" + "".join(f"<url><loc><![CDATA[{url}]]></loc></url>" for url in WHOLE) + "</urlset>",
-    "attributes": "<urlset>"
-    + "".join(f'<url><link href="{url.replace("&", "&amp;")}"/><loc>{WHOLE[0]}</loc></url>' for url in WHOLE)
-    + "</urlset>",
-    "rss": "<rss><channel>" + "".join(f"<item><link>{url}</link></item>" for url in WHOLE) + "</channel></rss>",
+    "urlset": (
+        "<urlset>"
+        + "".join(f"<url><loc>{url}</loc><lastmod>2024-03-01</lastmod></url>\n" for url in WHOLE)
+        + "</urlset>"
+    ),
+    "escaped": (
+        "<urlset>"
+        + "".join(f"<url><loc> {url.replace('&', '&amp;')} </loc></url>" for url in WHOLE)
+        + "</urlset>"
+    ),
+    "cdata": (
+        "<urlset>"
+        + "".join(f"<url><loc><![CDATA[{url}]]></loc></url>" for url in WHOLE)
+        + "</urlset>"
+    ),
+    "attributes": (
+        "<urlset>"
+        + "".join(
+            f'<url><link href="{url.replace("&", "&amp;")}"/><loc>{WHOLE[0]}</loc></url>'
+            for url in WHOLE
+        )
+        + "</urlset>"
+    ),
+    "rss": (
+        "<rss><channel>"
+        + "".join(f"<item><link>{url}</link></item>" for url in WHOLE)
+        + "</channel></rss>"
+    ),
     "atom": "<feed>" + "".join(f'<entry><link href="{url}"/></entry>' for url in WHOLE) + "</feed>",
 }
 

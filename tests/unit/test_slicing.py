@@ -19,7 +19,9 @@ def steps(done: list[str], name: str, count: int) -> Iterator[None]:
         yield
 
 
-def test_others_have_their_turn_between_steps_and_a_commit_waits_for_the_end(tmp_path: Path) -> None:
+def test_others_have_their_turn_between_steps_and_a_commit_waits_for_the_end(
+    tmp_path: Path,
+) -> None:
     done: list[str] = []
 
     async def commit(slices: Slices) -> None:
@@ -44,7 +46,9 @@ def test_a_second_page_waits_for_the_first(tmp_path: Path) -> None:
 
     async def run() -> None:
         slices = Slices(VirtualClock(), Settling(tmp_path, 0))
-        await asyncio.gather(*(slices.run(name, lambda name=name: steps(done, name, 2)) for name in "ab"))  # type: ignore[misc]  # bound by default
+        await asyncio.gather(
+            *(slices.run(name, lambda name=name: steps(done, name, 2)) for name in "ab")
+        )  # type: ignore[misc]  # bound by default
 
     run_virtual(run(), seed=None)
     assert done == ["a0", "a1", "b0", "b1"]

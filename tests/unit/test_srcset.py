@@ -1,4 +1,6 @@
-"""Image candidates: commas inside URLs and parentheses, and descriptors that contradict each other."""
+"""Image candidates: commas inside URLs and parentheses, and descriptors that contradict each
+other.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,10 @@ from lycosa.parse.srcset import srcset_urls
         ("a.png", ["a.png"]),
         ("a.png 1x, b.png 2x", ["a.png", "b.png"]),
         ("a.png, b.png", ["a.png", "b.png"]),
-        ("/w_100,h_200/a.png 100w, /w_200,h_400/b.png 200w", ["/w_100,h_200/a.png", "/w_200,h_400/b.png"]),
+        (
+            "/w_100,h_200/a.png 100w, /w_200,h_400/b.png 200w",
+            ["/w_100,h_200/a.png", "/w_200,h_400/b.png"],
+        ),
         ("a.png 1x (, b.png 2x), c.png", ["a.png", "c.png"]),
         ("a.png 1x 2x, b.png", ["b.png"]),
         (",,, a.png ,", ["a.png"]),

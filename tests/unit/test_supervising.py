@@ -1,4 +1,6 @@
-"""What the supervisor concludes: that a worker is silent for too long, and that all have nothing left."""
+"""What the supervisor concludes: that a worker is silent for too long, and that all have nothing
+left.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +26,9 @@ def test_a_crawl_is_over_when_all_are_idle() -> None:
 
 
 def test_hosts_that_nobody_can_reach_are_not_waited_for_when_nothing_was_captured() -> None:
-    answers = [ProbeAnswer(1, is_idle=True, activity=0), ProbeAnswer(1, is_idle=False, activity=3, reaches_nobody=True)]
+    answers = [
+        ProbeAnswer(1, is_idle=True, activity=0),
+        ProbeAnswer(1, is_idle=False, activity=3, reaches_nobody=True),
+    ]
     assert is_over(answers, captures=0)
     assert not is_over(answers, captures=1)

@@ -33,7 +33,9 @@ def blamed(folder: Path, owns: bool = True) -> set[str]:
     return {attempt.url for attempt in suspects(folder, lambda host: owns)}
 
 
-def test_what_was_on_the_wire_and_what_was_being_stored_are_suspects_and_what_waited_is_not(tmp_path: Path) -> None:
+def test_what_was_on_the_wire_and_what_was_being_stored_are_suspects_and_what_waited_is_not(
+    tmp_path: Path,
+) -> None:
     crash(tmp_path, STORED)
     assert blamed(tmp_path) == {STORED, OPEN}
 
@@ -55,7 +57,9 @@ def test_a_new_run_forgets_what_an_earlier_one_left(tmp_path: Path) -> None:
     assert left_settling(tmp_path) == {}
 
 
-@pytest.mark.parametrize("url", ["http://a.test/" + "x" * 9000, "http://a.test/\N{SNOWMAN}", "http://a.test/\udcff"])
+@pytest.mark.parametrize(
+    "url", ["http://a.test/" + "x" * 9000, "http://a.test/\N{SNOWMAN}", "http://a.test/\udcff"]
+)
 def test_no_url_breaks_the_file(tmp_path: Path, url: str) -> None:
     settling = Settling(tmp_path, 12)
     settling.begin(url)

@@ -1,4 +1,6 @@
-"""Virtual time: it jumps, it is the same every time, it finds deadlocks, and a crash leaves nothing running."""
+"""Virtual time: it jumps, it is the same every time, it finds deadlocks, and a crash leaves
+nothing running.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,15 @@ import time
 
 import pytest
 
-from lycosa.synthetic import EPOCH, Crash, Deadlock, VirtualClock, VirtualLoop, VirtualOffload, run_virtual
+from lycosa.synthetic import (
+    EPOCH,
+    Crash,
+    Deadlock,
+    VirtualClock,
+    VirtualLoop,
+    VirtualOffload,
+    run_virtual,
+)
 
 
 def test_a_month_of_sleep_takes_no_time() -> None:
@@ -20,7 +30,9 @@ def test_a_month_of_sleep_takes_no_time() -> None:
     began = time.perf_counter()
     monotonic, wall = run_virtual(main())
     assert time.perf_counter() - began < 1.0
-    assert monotonic == pytest.approx(30 * 86400, abs=1e-3) and wall == pytest.approx(EPOCH + monotonic)
+    assert monotonic == pytest.approx(30 * 86400, abs=1e-3) and wall == pytest.approx(
+        EPOCH + monotonic
+    )
 
 
 def test_sleepers_wake_in_order_of_their_time() -> None:
@@ -136,7 +148,9 @@ def test_offloaded_work_lets_others_run_before_and_after_it() -> None:
     assert "tick" in events[:work] and "tick" in events[work:known]
 
 
-def test_offloaded_work_goes_on_when_its_caller_is_cancelled_and_its_errors_reach_the_caller() -> None:
+def test_offloaded_work_goes_on_when_its_caller_is_cancelled_and_its_errors_reach_the_caller() -> (
+    None
+):
     async def main() -> list[str]:
         done: list[str] = []
         offload = VirtualOffload(random.Random(1), mean_s=1.0)

@@ -1,4 +1,6 @@
-"""Faults by seed: points are counted, a crash comes at the chosen one, and the wrappers bend nothing else."""
+"""Faults by seed: points are counted, a crash comes at the chosen one, and the wrappers bend
+nothing else.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,12 @@ def test_every_point_of_the_ports_can_be_the_last() -> None:
     full: list[str] = []
     counting = Faults(random.Random(0))
     run_virtual(work_through(counting, full))
-    assert counting.counts == {"before:fetch": 3, "after:fetch": 3, "before:offload": 4, "after:offload": 4}
+    assert counting.counts == {
+        "before:fetch": 3,
+        "after:fetch": 3,
+        "before:offload": 4,
+        "after:offload": 4,
+    }
     for crash_at in range(1, counting.reached - 1):
         done: list[str] = []
         with pytest.raises(Crash):
@@ -83,7 +90,9 @@ def test_connections_are_lost_at_their_rate() -> None:
         clock, web = VirtualClock(), SyntheticWeb(WebPlan())
         faults = Faults(random.Random(7), FaultRates(connection_lost=0.3))
         fetcher = FaultyFetcher(SyntheticFetcher(web, clock), clock, faults)
-        fetched = [await fetcher.fetch(FetchRequest(web.seed_url(), "198.18.0.1")) for _ in range(300)]
+        fetched = [
+            await fetcher.fetch(FetchRequest(web.seed_url(), "198.18.0.1")) for _ in range(300)
+        ]
         await fetcher.close()
         return sum(each.reason is Reason.CONNECTION_LOST for each in fetched)
 
@@ -93,11 +102,19 @@ def test_connections_are_lost_at_their_rate() -> None:
 def test_a_full_disk_is_an_error_of_the_work_and_a_slow_one_takes_time() -> None:
     async def main() -> float:
         clock = VirtualClock()
-        full = FaultyOffload(VirtualOffload(random.Random(0)), clock, Faults(random.Random(0), FaultRates(disk_full=1.0)))
+        full = FaultyOffload(
+            VirtualOffload(random.Random(0)),
+            clock,
+            Faults(random.Random(0), FaultRates(disk_full=1.0)),
+        )
         with pytest.raises(OSError) as caught:
             await full.run(lambda: pytest.fail("the work must not be done"))
         assert caught.value.errno == errno.ENOSPC
-        slow = FaultyOffload(VirtualOffload(random.Random(0)), clock, Faults(random.Random(0), FaultRates(disk_slow=1.0, disk_slow_s=9.0)))
+        slow = FaultyOffload(
+            VirtualOffload(random.Random(0)),
+            clock,
+            Faults(random.Random(0), FaultRates(disk_slow=1.0, disk_slow_s=9.0)),
+        )
         assert await slow.run(lambda: 42) == 42
         return asyncio.get_running_loop().time()
 

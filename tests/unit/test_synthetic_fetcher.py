@@ -1,4 +1,6 @@
-"""The in-process fetcher in virtual time: limits, reasons and spool as the port says; and a naive crawl that meets the oracle."""
+"""The in-process fetcher in virtual time: limits, reasons and spool as the port says; and a
+naive crawl that meets the oracle.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ ADDRESS = "198.18.0.1"
 QUICK = WebPlan(latency_s=0.0)
 
 
-def fetch(path: str, *, limits: Limits | None = None, times: int = 1, spool_dir: Path | None = None) -> Fetched:
+def fetch(
+    path: str, *, limits: Limits | None = None, times: int = 1, spool_dir: Path | None = None
+) -> Fetched:
     async def main() -> Fetched:
         web = SyntheticWeb(QUICK)
         fetcher = SyntheticFetcher(web, VirtualClock(), spool_dir=spool_dir)
@@ -51,14 +55,18 @@ def test_every_misbehaviour_ends_with_the_reason_of_its_table(misbehaviour: Misb
     assert misbehaviour.meaning
 
 
-@pytest.mark.parametrize("misbehaviour", [each for each in Misbehaviour if each.outcome is Outcome.PAGE])
+@pytest.mark.parametrize(
+    "misbehaviour", [each for each in Misbehaviour if each.outcome is Outcome.PAGE]
+)
 def test_what_is_called_a_page_is_one_at_the_second_request(misbehaviour: Misbehaviour) -> None:
     fetched = fetch(f"bad/{misbehaviour.value}", times=2)
     assert (fetched.status, fetched.reason) == (200, Reason.NONE)
     assert fetched.header("content-type").startswith("text/html")
 
 
-@pytest.mark.parametrize("misbehaviour", [each for each in Misbehaviour if each.outcome is Outcome.ERROR])
+@pytest.mark.parametrize(
+    "misbehaviour", [each for each in Misbehaviour if each.outcome is Outcome.ERROR]
+)
 def test_what_is_called_an_error_is_one_every_time(misbehaviour: Misbehaviour) -> None:
     assert fetch(f"bad/{misbehaviour.value}", times=4).status >= 300
 
@@ -66,7 +74,8 @@ def test_what_is_called_an_error_is_one_every_time(misbehaviour: Misbehaviour) -
 def test_timeouts_come_when_the_limits_say() -> None:
     limits = Limits(first_byte_s=3.0, total_s=20.0, min_bytes_per_s=50, min_speed_window_s=4.0)
     assert fetch("bad/never-answers", limits=limits).duration_s == pytest.approx(3.0)
-    assert fetch("bad/stalls-in-body", limits=limits).duration_s == pytest.approx(8.0)  # the first window has half the body
+    # the first window has half the body
+    assert fetch("bad/stalls-in-body", limits=limits).duration_s == pytest.approx(8.0)
     drip = fetch("bad/slow-drip", limits=Limits(total_s=7.5, min_bytes_per_s=0))
     assert (drip.reason, drip.truncated, len(drip.body)) == (Reason.TOTAL_TIMEOUT, "time", 8)
     assert drip.duration_s == pytest.approx(7.5)
@@ -74,7 +83,11 @@ def test_timeouts_come_when_the_limits_say() -> None:
 
 def test_a_body_is_cut_at_the_limit_and_marked() -> None:
     fetched = fetch("bad/endless-body", limits=Limits(body_bytes=100_000))
-    assert (fetched.reason, fetched.truncated, len(fetched.body)) == (Reason.BODY_TRUNCATED, "length", 100_000)
+    assert (fetched.reason, fetched.truncated, len(fetched.body)) == (
+        Reason.BODY_TRUNCATED,
+        "length",
+        100_000,
+    )
     exact = len(fetch("").body)
     assert fetch("", limits=Limits(body_bytes=exact)).reason is Reason.NONE
     assert fetch("", limits=Limits(body_bytes=exact - 1)).reason is Reason.BODY_TRUNCATED
@@ -90,11 +103,18 @@ def test_addresses_that_do_not_answer() -> None:
         web = SyntheticWeb(QUICK)
         reasons = {"198.18.0.2": Reason.CONNECT_REFUSED, "198.18.0.3": Reason.CONNECT_TIMEOUT}
         fetcher = SyntheticFetcher(web, VirtualClock(), unreachable=reasons)
-        fetched = [await fetcher.fetch(FetchRequest(web.seed_url(), address)) for address in (ADDRESS, *reasons)]
+        fetched = [
+            await fetcher.fetch(FetchRequest(web.seed_url(), address))
+            for address in (ADDRESS, *reasons)
+        ]
         assert len(fetcher.log) == 1
         return [(each.reason, round(each.duration_s, 2)) for each in fetched]
 
-    assert run_virtual(main(), seed=None) == [(Reason.NONE, 0.0), (Reason.CONNECT_REFUSED, 0.0), (Reason.CONNECT_TIMEOUT, 10.0)]
+    assert run_virtual(main(), seed=None) == [
+        (Reason.NONE, 0.0),
+        (Reason.CONNECT_REFUSED, 0.0),
+        (Reason.CONNECT_TIMEOUT, 10.0),
+    ]
 
 
 def test_validators_make_the_request_conditional() -> None:
@@ -104,7 +124,14 @@ def test_validators_make_the_request_conditional() -> None:
         seen = set()
         for url in sorted(web.reachable([web.seed_url()])):
             first = await fetcher.fetch(FetchRequest(url, ADDRESS))
-            again = await fetcher.fetch(FetchRequest(url, ADDRESS, etag=first.header("etag"), last_modified=first.header("last-modified")))
+            again = await fetcher.fetch(
+                FetchRequest(
+                    url,
+                    ADDRESS,
+                    etag=first.header("etag"),
+                    last_modified=first.header("last-modified"),
+                )
+            )
             assert again.status == (304 if first.header("etag") else 200)
             assert again.reason is Reason.NONE and bool(again.body) == (again.status == 200)
             seen.add(again.status)
@@ -140,8 +167,14 @@ def test_names_resolve_to_shared_addresses_and_dead_ones_do_not() -> None:
                 reasons.append(error.reason)
                 assert index == 0 or web.hosts.is_dead(index)
         assert 1.5 < len(addresses) / len(set(addresses)) < 5
-        assert 30 < len(reasons) < 90 and set(reasons) == {Reason.DNS_NO_SUCH_NAME, Reason.DNS_FAILED, Reason.DNS_TIMEOUT}
-        assert await resolver.resolve("127.0.0.1") == ["127.0.0.1"] and await resolver.resolve("[::1]") == ["::1"]
+        assert 30 < len(reasons) < 90 and set(reasons) == {
+            Reason.DNS_NO_SUCH_NAME,
+            Reason.DNS_FAILED,
+            Reason.DNS_TIMEOUT,
+        }
+        assert await resolver.resolve("127.0.0.1") == ["127.0.0.1"] and await resolver.resolve(
+            "[::1]"
+        ) == ["::1"]
         with pytest.raises(ResolveError) as caught:
             await resolver.resolve("www.elsewhere.example")
         assert caught.value.reason is Reason.DNS_NO_SUCH_NAME
@@ -152,18 +185,24 @@ def test_names_resolve_to_shared_addresses_and_dead_ones_do_not() -> None:
 
 def links_of(url: str, body: bytes) -> set[str]:
     """Every followed reference, by regular expressions."""
-    written = re.findall(r'<(?:a|link rel="canonical") (?:rel=nofollow )?href="([^"]*)"', body.decode())
+    written = re.findall(
+        r'<(?:a|link rel="canonical") (?:rel=nofollow )?href="([^"]*)"', body.decode()
+    )
     return {urldefrag(urljoin(url, reference)).url for reference in written}
 
 
-async def naive_crawl(web: SyntheticWeb, get: Callable[[str], Awaitable[Fetched | None]]) -> set[str]:
+async def naive_crawl(
+    web: SyntheticWeb, get: Callable[[str], Awaitable[Fetched | None]]
+) -> set[str]:
     """Breadth first, by bytes alone: no sketch, no oracle."""
     pages, known, queue = set(), {web.seed_url()}, [web.seed_url()]
     while queue:
         url = queue.pop()
         variant = RobotsVariant(web.hosts.robots_variant(int(urlsplit(url).netloc[1:7])))
         parts = urlsplit(url)
-        if not variant.is_reachable or not may_fetch(variant, parts.path + (f"?{parts.query}" if parts.query else "")):
+        if not variant.is_reachable or not may_fetch(
+            variant, parts.path + (f"?{parts.query}" if parts.query else "")
+        ):
             continue
         fetched = await get(url)
         if fetched is None:
@@ -173,7 +212,11 @@ async def naive_crawl(web: SyntheticWeb, get: Callable[[str], Awaitable[Fetched 
             found = {fetched.header("location")}
         elif fetched.status == 200 and fetched.header("content-type").startswith("text/html"):
             pages.add(url)
-            body = zlib.decompress(fetched.body, 31) if fetched.header("content-encoding") else fetched.body
+            body = (
+                zlib.decompress(fetched.body, 31)
+                if fetched.header("content-encoding")
+                else fetched.body
+            )
             if b'content="nofollow"' not in body:
                 found = links_of(url, body)
         queue += found - known
@@ -183,7 +226,17 @@ async def naive_crawl(web: SyntheticWeb, get: Callable[[str], Awaitable[Fetched 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_naive_crawl_by_bytes_finds_exactly_what_the_oracle_says(seed: int) -> None:
-    plan = WebPlan(seed=seed, hosts=15, pages=25, nofollow=0.1, gone=0.05, variants=0.1, error_rate=0.3, dead_hosts=0.1, robots=0.7)
+    plan = WebPlan(
+        seed=seed,
+        hosts=15,
+        pages=25,
+        nofollow=0.1,
+        gone=0.05,
+        variants=0.1,
+        error_rate=0.3,
+        dead_hosts=0.1,
+        robots=0.7,
+    )
     web = SyntheticWeb(plan)
 
     async def main() -> set[str]:

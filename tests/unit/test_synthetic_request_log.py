@@ -1,4 +1,6 @@
-"""The judge of politeness: gaps, overlaps and parallel requests of histories that were worked out by hand."""
+"""The judge of politeness: gaps, overlaps and parallel requests of histories that were worked
+out by hand.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ def log_of(*rows: tuple[str, str, float, float]) -> RequestLog:
 
 
 def test_gaps_run_from_end_to_start_and_hosts_are_apart() -> None:
-    log = log_of(("a:80", "1", 0, 2), ("b:80", "1", 1, 1.5), ("a:80", "1", 3, 4), ("A:80", "2", 4.25, 5))
+    log = log_of(
+        ("a:80", "1", 0, 2), ("b:80", "1", 1, 1.5), ("a:80", "1", 3, 4), ("A:80", "2", 4.25, 5)
+    )
     assert log.gaps("a") == [1.0, 0.25]
     assert log.gaps("b") == [] and log.shortest_gap() == 0.25
     assert log.hosts() == {"a", "b"} and log.addresses() == {"1", "2"}
@@ -39,7 +43,13 @@ def test_a_request_that_goes_on_overlaps_all_that_follow() -> None:
 
 
 def test_parallel_requests_are_counted_per_address_and_touching_ones_do_not_count() -> None:
-    log = log_of(("a", "1", 0, 2), ("b", "1", 1, 3), ("c", "1", 1.5, 1.75), ("d", "1", 3, 4), ("e", "2", 0, 9))
+    log = log_of(
+        ("a", "1", 0, 2),
+        ("b", "1", 1, 3),
+        ("c", "1", 1.5, 1.75),
+        ("d", "1", 3, 4),
+        ("e", "2", 0, 9),
+    )
     assert log.max_parallel("1") == 3 and log.max_parallel("2") == 1 and log.max_parallel("3") == 0
     assert log.start_gaps("1") == [1.0, 0.5, 1.5]
 
@@ -47,7 +57,9 @@ def test_parallel_requests_are_counted_per_address_and_touching_ones_do_not_coun
 def test_the_file_says_the_same_as_memory(tmp_path: Path) -> None:
     log = RequestLog(tmp_path / "requests.tsv")
     for number in range(20):
-        exchange = log.begin("a:8080", "127.0.0.1", f"/page?x={number}", number * 1.5, 1_750_000_000 + number * 1.5)
+        exchange = log.begin(
+            "a:8080", "127.0.0.1", f"/page?x={number}", number * 1.5, 1_750_000_000 + number * 1.5
+        )
         exchange.status = 200
         log.finish(exchange, number * 1.5 + 0.25)
     log.close()
@@ -58,8 +70,13 @@ def test_the_file_says_the_same_as_memory(tmp_path: Path) -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 10)), max_size=25))
 @settings(deadline=None)
-def test_the_most_parallel_is_that_of_counting_at_every_instant(spans: list[tuple[int, int]]) -> None:
+def test_the_most_parallel_is_that_of_counting_at_every_instant(
+    spans: list[tuple[int, int]],
+) -> None:
     log = log_of(*(("a", "1", float(start), float(start + length)) for start, length in spans))
-    instants = (sum(start <= instant + 0.5 < start + length for start, length in spans) for instant in range(61))
+    instants = (
+        sum(start <= instant + 0.5 < start + length for start, length in spans)
+        for instant in range(61)
+    )
     assert log.max_parallel("1") == max(instants)
     assert (log.overlaps("a") == 0) == (log.max_parallel("1") <= 1)

@@ -1,4 +1,6 @@
-"""The synthetic web is a function of its plan: same bytes everywhere, and sketches that say what the bytes say."""
+"""The synthetic web is a function of its plan: same bytes everywhere, and sketches that say what
+the bytes say.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,11 @@ def test_the_same_plan_gives_the_same_bytes_in_another_process() -> None:
     argument = msgspec.json.encode(RICH).decode()
     runs = [
         subprocess.run(
-            [sys.executable, "-c", _FINGERPRINT, argument], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": salt}
+            [sys.executable, "-c", _FINGERPRINT, argument],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={"PYTHONHASHSEED": salt},
         ).stdout
         for salt in ("1", "2")
     ]
@@ -85,7 +91,10 @@ def test_status_and_location_are_those_of_the_sketch() -> None:
     web = SyntheticWeb(RICH)
     for url in web.survey([web.seed_url()]).requested:
         sketch, response = web.sketch(url), web.respond(url, AT, {})
-        assert (response.status, urljoin(url, dict(response.headers).get("Location", ""))) == (sketch.status, sketch.location or url)
+        assert (response.status, urljoin(url, dict(response.headers).get("Location", ""))) == (
+            sketch.status,
+            sketch.location or url,
+        )
 
 
 @given(index=st.integers(0, 10**9))
@@ -97,7 +106,13 @@ def test_a_host_name_leads_back_to_its_number(index: int) -> None:
 
 def test_names_that_are_not_of_this_web_are_not_found() -> None:
     web = SyntheticWeb(WebPlan(hosts=3))
-    for name in ("example", "h000003.site000002.example", "h000000.site000001.example", "h0.site0.example", "h000000.site000000.test"):
+    for name in (
+        "example",
+        "h000003.site000002.example",
+        "h000000.site000001.example",
+        "h0.site0.example",
+        "h000000.site000000.test",
+    ):
         assert web.hosts.find(name) is None
         assert web.respond(f"http://{name}/", AT, {}).status == 404
 
@@ -109,7 +124,9 @@ def test_some_sites_have_several_hosts() -> None:
 
 @pytest.mark.parametrize("distribution", ["fixed", "zipf", "lognormal"])
 def test_the_mean_number_of_pages_is_the_plans(distribution: str) -> None:
-    hosts = Hosts(msgspec.convert({"hosts": 20_000, "pages": 30, "distribution": distribution}, WebPlan))
+    hosts = Hosts(
+        msgspec.convert({"hosts": 20_000, "pages": 30, "distribution": distribution}, WebPlan)
+    )
     counts = [hosts.page_count(index) for index in range(20_000)]
     assert 20 <= sum(counts) / len(counts) <= 40
     assert min(counts) >= 1 and (distribution == "fixed" or max(counts) > 300)
@@ -130,7 +147,11 @@ def test_species_have_their_shares_and_every_path_leads_back_to_its_page() -> No
 
 def test_the_port_is_carried_into_every_link() -> None:
     web = SyntheticWeb(WebPlan(hosts=30, cross_links=0.5))
-    assert all(":8081/" in link.url for url in web.reachable([web.seed_url(port=8081)]) for link in web.sketch(url).links)
+    assert all(
+        ":8081/" in link.url
+        for url in web.reachable([web.seed_url(port=8081)])
+        for link in web.sketch(url).links
+    )
 
 
 def simhash(text: str) -> int:
@@ -147,7 +168,9 @@ def test_duplicates_are_exact_near_duplicates_are_near_and_others_are_far() -> N
     bodies = {}
     for page in range(300):
         bodies[page] = web.respond(web.seed_url() + web.pages.path(0, page)[1:], AT, {}).body
-    prints = {page: simhash(re.sub(r"(?s)<[^>]*>", " ", body.decode())) for page, body in bodies.items()}
+    prints = {
+        page: simhash(re.sub(r"(?s)<[^>]*>", " ", body.decode())) for page, body in bodies.items()
+    }
     near = []
     for page in range(1, 300):
         original = web.pages.original(0, page)
@@ -162,11 +185,16 @@ def test_duplicates_are_exact_near_duplicates_are_near_and_others_are_far() -> N
 
 
 def test_a_page_changes_at_its_rate_and_its_validators_with_it() -> None:
-    web = SyntheticWeb(WebPlan(page_counts=(40,), page_bytes=900, links=3, changes_per_day=4, redirects=0))
+    web = SyntheticWeb(
+        WebPlan(page_counts=(40,), page_bytes=900, links=3, changes_per_day=4, redirects=0)
+    )
     urls = sorted(web.reachable([web.seed_url()]))
     days, versions = 10, 0
     for url in urls:
-        seen = {hashlib.sha1(web.respond(url, AT + step * 10_800, {}).body).digest() for step in range(8 * days)}
+        seen = {
+            hashlib.sha1(web.respond(url, AT + step * 10_800, {}).body).digest()
+            for step in range(8 * days)
+        }
         versions += len(seen)
     assert 2 * days < versions / len(urls) < 8 * days
 
@@ -180,9 +208,19 @@ def test_a_page_that_did_not_change_answers_304_and_one_that_did_does_not() -> N
             continue
         checked += 1
         assert web.respond(url, AT + 1, {"if-none-match": f'"x", W/{fields["ETag"]}'}).status == 304
-        assert web.respond(url, AT + 1, {"if-modified-since": fields["Last-Modified"]}).status == 304
-        assert web.respond(url, AT + 1, {"if-none-match": '"x"', "if-modified-since": fields["Last-Modified"]}).status == 200
-        assert web.respond(url, AT + 1, {"if-modified-since": "Mon, 01 Jan 1990 00:00:00 GMT"}).status == 200
+        assert (
+            web.respond(url, AT + 1, {"if-modified-since": fields["Last-Modified"]}).status == 304
+        )
+        assert (
+            web.respond(
+                url, AT + 1, {"if-none-match": '"x"', "if-modified-since": fields["Last-Modified"]}
+            ).status
+            == 200
+        )
+        assert (
+            web.respond(url, AT + 1, {"if-modified-since": "Mon, 01 Jan 1990 00:00:00 GMT"}).status
+            == 200
+        )
         assert web.respond(url, AT + 1, {"if-modified-since": "nonsense"}).status == 200
         later = web.respond(url, AT + 30 * 86400, {"if-none-match": fields["ETag"]})
         assert later.status == 200 and dict(later.headers)["ETag"] != fields["ETag"]
@@ -191,7 +229,10 @@ def test_a_page_that_did_not_change_answers_304_and_one_that_did_does_not() -> N
 
 def test_passing_errors_are_over_at_the_third_request() -> None:
     web = SyntheticWeb(WebPlan(page_counts=(200,), error_rate=0.5, redirects=0))
-    statuses = [[web.respond(url, AT, {}).status for _ in range(3)] for url in web.reachable([web.seed_url()])]
+    statuses = [
+        [web.respond(url, AT, {}).status for _ in range(3)]
+        for url in web.reachable([web.seed_url()])
+    ]
     assert all(row[2] == 200 for row in statuses)
     assert 0.35 < sum(row[0] == 503 for row in statuses) / len(statuses) < 0.65
 
@@ -212,7 +253,15 @@ def test_what_is_no_page_is_not_found() -> None:
 
 @pytest.mark.parametrize("variant", RobotsVariant)
 def test_every_robots_variant_answers_as_its_verdicts_say(variant: RobotsVariant) -> None:
-    web = SyntheticWeb(WebPlan(robots=1.0, robots_variants=(variant.value,), page_counts=(60,), sitemaps=True, redirects=0.0))
+    web = SyntheticWeb(
+        WebPlan(
+            robots=1.0,
+            robots_variants=(variant.value,),
+            page_counts=(60,),
+            sitemaps=True,
+            redirects=0.0,
+        )
+    )
     url, hops = web.seed_url() + "robots.txt", 0
     while (response := web.respond(url, AT, {})).status == 302 and hops < 5:
         url, hops = urljoin(url, dict(response.headers)["Location"]), hops + 1
@@ -220,7 +269,11 @@ def test_every_robots_variant_answers_as_its_verdicts_say(variant: RobotsVariant
         response = web.respond(url, AT, {})
     truth = web.survey([web.seed_url()])
     if not variant.is_reachable:
-        assert truth.pages == set() and truth.unreachable and (response.status >= 500 or response.behaviour)
+        assert (
+            truth.pages == set()
+            and truth.unreachable
+            and (response.status >= 500 or response.behaviour)
+        )
     elif b"Disallow: /" in response.body:
         assert truth.disallowed, variant
     else:
@@ -251,7 +304,11 @@ def test_depth_and_scope_bound_the_truth() -> None:
     home = web.survey([seed], Rules(scope=lambda url: url.startswith(seed)))
     assert shallow.requested == {url for url, depth in everything.depth.items() if depth <= 1}
     assert shallow.too_deep and max(shallow.depth.values()) == 1
-    assert home.pages < everything.pages and home.out_of_scope and all(url.startswith(seed) for url in home.requested)
+    assert (
+        home.pages < everything.pages
+        and home.out_of_scope
+        and all(url.startswith(seed) for url in home.requested)
+    )
 
 
 def test_a_chain_of_redirects_beyond_the_limit_is_not_followed_to_its_end() -> None:

@@ -160,7 +160,15 @@ def test_session_ids_that_remain_are_refused_unless_the_setting_says_no(target: 
 
 
 @pytest.mark.parametrize(
-    "target", ["/?sid=12", "/?sessionid=4711", "/wiki/Lycosa_(spider)/x", "/a;v=1", "/?session=spring-2024", "/f(x)/(y)/"]
+    "target",
+    [
+        "/?sid=12",
+        "/?sessionid=4711",
+        "/wiki/Lycosa_(spider)/x",
+        "/a;v=1",
+        "/?session=spring-2024",
+        "/f(x)/(y)/",
+    ],
 )
 def test_what_only_looks_like_a_session_id_passes(target: str) -> None:
     assert reason_of(target) is Reason.NONE

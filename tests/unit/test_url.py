@@ -30,9 +30,13 @@ from lycosa.urls.identity import (
 )
 
 DEFAULT = Canonicalizer(CanonicalSection())
-BARE = Canonicalizer(CanonicalSection(drop_session_ids=False, drop_tracking=False, drop_empty_query=False))
+BARE = Canonicalizer(
+    CanonicalSection(drop_session_ids=False, drop_tracking=False, drop_empty_query=False)
+)
 EVERY_RULE = Canonicalizer(
-    CanonicalSection(sort_query=True, drop_index_files=True, drop_trailing_slash=True, drop_www=True),
+    CanonicalSection(
+        sort_query=True, drop_index_files=True, drop_trailing_slash=True, drop_www=True
+    ),
 )
 SITES = Sites()
 
@@ -79,12 +83,38 @@ PIECES = st.sampled_from(
 )
 TARGETS = st.lists(PIECES, max_size=12).map("".join)
 LABELS = st.sampled_from(
-    ["a", "example", "EXAMPLE", "www", "xn--mnchen-3ya", "münchen", "xn--a", "a--b", "1", "0x7f", "ß", "a_b", "％41", "faß", "☕", ""]
+    [
+        "a",
+        "example",
+        "EXAMPLE",
+        "www",
+        "xn--mnchen-3ya",
+        "münchen",
+        "xn--a",
+        "a--b",
+        "1",
+        "0x7f",
+        "ß",
+        "a_b",
+        "％41",
+        "faß",
+        "☕",
+        "",
+    ]
 )
 HOSTS = st.one_of(
     st.lists(LABELS, min_size=1, max_size=4).map(".".join),
     st.sampled_from(
-        ["127.0.0.1", "[::1]", "0x7f.1", "2130706433", "example.org.", "example.org。", "example.org..", "www.www.example.org"]
+        [
+            "127.0.0.1",
+            "[::1]",
+            "0x7f.1",
+            "2130706433",
+            "example.org.",
+            "example.org。",
+            "example.org..",
+            "www.www.example.org",
+        ]
     ),
 )
 PORTS = st.sampled_from(["", ":", ":80", ":443", ":8080", ":0", ":65536"])
@@ -99,14 +129,18 @@ URLS = st.builds(
 )
 
 
-def canonical_or_none(canonicalizer: Canonicalizer, raw: str, base: str | None = None) -> str | None:
+def canonical_or_none(
+    canonicalizer: Canonicalizer, raw: str, base: str | None = None
+) -> str | None:
     try:
         return canonicalizer.canonical(raw, base)
     except InvalidUrl:
         return None
 
 
-@pytest.mark.parametrize("canonicalizer", [DEFAULT, BARE, EVERY_RULE], ids=["default", "bare", "every rule"])
+@pytest.mark.parametrize(
+    "canonicalizer", [DEFAULT, BARE, EVERY_RULE], ids=["default", "bare", "every rule"]
+)
 @given(raw=URLS)
 @settings(deadline=None, max_examples=400)
 def test_a_canonical_url_is_its_own_canonical_form(canonicalizer: Canonicalizer, raw: str) -> None:
@@ -130,7 +164,16 @@ def test_a_canonical_url_has_the_shape_that_slicing_relies_on(raw: str) -> None:
     assert SITES.site_of(host)
 
 
-@given(raw=URLS, base=st.sampled_from(["http://example.org/", "http://example.org/a/b;jsessionid=5/c", "https://x.example.org/a/b/c?d/e"]))
+@given(
+    raw=URLS,
+    base=st.sampled_from(
+        [
+            "http://example.org/",
+            "http://example.org/a/b;jsessionid=5/c",
+            "https://x.example.org/a/b/c?d/e",
+        ]
+    ),
+)
 @settings(deadline=None, max_examples=300)
 def test_without_lossy_rules_the_form_means_what_the_standard_resolves(raw: str, base: str) -> None:
     url = canonical_or_none(BARE, raw, base)
@@ -191,7 +234,9 @@ def test_the_short_cut_gives_what_the_long_way_gives(raw: str, base: str) -> Non
     assert short == (canonical_or_none(canonicalizer, long + "#") if long is not None else None)
 
 
-@pytest.mark.parametrize("raw", ["x" * 60_000 + ":y", "x" * 70_000 + ":y", "http://[" + "x" * 60_000])
+@pytest.mark.parametrize(
+    "raw", ["x" * 60_000 + ":y", "x" * 70_000 + ":y", "http://[" + "x" * 60_000]
+)
 def test_what_is_said_of_a_refused_url_is_short(raw: str) -> None:
     with pytest.raises(InvalidUrl) as error:
         DEFAULT.canonical(raw)
@@ -237,8 +282,13 @@ def test_spellings_of_one_resource_meet(spelling: str) -> None:
 @given(path=st.text("abAB019-._~", min_size=1, max_size=8), data=st.data())
 @settings(deadline=None, max_examples=200)
 def test_encoding_unreserved_characters_changes_nothing(path: str, data: st.DataObject) -> None:
-    spelled = "".join(data.draw(st.sampled_from([character, f"%{ord(character):02x}", f"%{ord(character):02X}"])) for character in path)
-    assert DEFAULT.canonical(f"http://a.org/x{spelled}") == DEFAULT.canonical(f"http://a.org/x{path}")
+    spelled = "".join(
+        data.draw(st.sampled_from([character, f"%{ord(character):02x}", f"%{ord(character):02X}"]))
+        for character in path
+    )
+    assert DEFAULT.canonical(f"http://a.org/x{spelled}") == DEFAULT.canonical(
+        f"http://a.org/x{path}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -343,23 +393,46 @@ def test_dropping_parameters_keeps_the_others_in_order_and_spelling() -> None:
 
 def test_a_dropped_path_parameter_does_not_leave_a_dot_segment() -> None:
     assert DEFAULT.canonical("http://example.org/a/..;jsessionid=1/b") == "http://example.org/b"
-    assert DEFAULT.canonical("http://example.org/a;v=1;jsessionid=1;w=2/b") == "http://example.org/a;v=1;w=2/b"
+    assert (
+        DEFAULT.canonical("http://example.org/a;v=1;jsessionid=1;w=2/b")
+        == "http://example.org/a;v=1;w=2/b"
+    )
 
 
 @pytest.mark.parametrize(
     ("options", "raw", "expected"),
     [
-        (CanonicalSection(sort_query=True), "http://a.org/?b=2&a=2&b=1&a=1", "http://a.org/?a=2&a=1&b=2&b=1"),
-        (CanonicalSection(drop_index_files=True), "http://a.org/x/index.html?y", "http://a.org/x/?y"),
-        (CanonicalSection(drop_index_files=True), "http://a.org/x/myindex.html", "http://a.org/x/myindex.html"),
+        (
+            CanonicalSection(sort_query=True),
+            "http://a.org/?b=2&a=2&b=1&a=1",
+            "http://a.org/?a=2&a=1&b=2&b=1",
+        ),
+        (
+            CanonicalSection(drop_index_files=True),
+            "http://a.org/x/index.html?y",
+            "http://a.org/x/?y",
+        ),
+        (
+            CanonicalSection(drop_index_files=True),
+            "http://a.org/x/myindex.html",
+            "http://a.org/x/myindex.html",
+        ),
         (CanonicalSection(drop_trailing_slash=True), "http://a.org/x//", "http://a.org/x"),
         (CanonicalSection(drop_trailing_slash=True), "http://a.org/", "http://a.org/"),
-        (CanonicalSection(drop_trailing_slash=True, drop_index_files=True), "http://a.org/x/index.php/", "http://a.org/x"),
+        (
+            CanonicalSection(drop_trailing_slash=True, drop_index_files=True),
+            "http://a.org/x/index.php/",
+            "http://a.org/x",
+        ),
         (CanonicalSection(drop_www=True), "http://www.a.org:81/", "http://a.org:81/"),
         (CanonicalSection(drop_www=True), "http://www.org/", "http://www.org/"),
         (CanonicalSection(drop_empty_query=False), "http://a.org/?", "http://a.org/?"),
         (CanonicalSection(drop_empty_query=False), "http://a.org/?utm_id=1", "http://a.org/"),
-        (CanonicalSection(drop_session_ids=False), "http://a.org/;jsessionid=1?PHPSESSID=2", "http://a.org/;jsessionid=1?PHPSESSID=2"),
+        (
+            CanonicalSection(drop_session_ids=False),
+            "http://a.org/;jsessionid=1?PHPSESSID=2",
+            "http://a.org/;jsessionid=1?PHPSESSID=2",
+        ),
         (CanonicalSection(drop_tracking=False), "http://a.org/?utm_id=1", "http://a.org/?utm_id=1"),
     ],
 )
@@ -391,7 +464,9 @@ def test_the_identity_names_version_library_and_options() -> None:
         ("http://[::1]/x", ("http", "[::1]", "::1", "/x")),
     ],
 )
-def test_a_url_is_sliced_into_scheme_host_name_and_target(url: str, parts: tuple[str, str, str, str]) -> None:
+def test_a_url_is_sliced_into_scheme_host_name_and_target(
+    url: str, parts: tuple[str, str, str, str]
+) -> None:
     assert (scheme_of(url), host_of(url), name_of(host_of(url)), target_of(url)) == parts
     assert join_url(parts[0], parts[1], parts[3]) == url
 
@@ -434,7 +509,11 @@ def test_the_cache_of_sites_is_counted() -> None:
 
 
 def test_addresses_are_told_from_names() -> None:
-    assert [name for name in ("127.0.0.1", "::1", "a.1b", "a1", "xn--p1ai", "localhost") if is_address(name)] == ["127.0.0.1", "::1"]
+    assert [
+        name
+        for name in ("127.0.0.1", "::1", "a.1b", "a1", "xn--p1ai", "localhost")
+        if is_address(name)
+    ] == ["127.0.0.1", "::1"]
 
 
 def test_hashes_and_partitions_are_the_same_everywhere() -> None:

@@ -1,4 +1,6 @@
-"""Strings written to make a parser work: each costs a bounded amount, whatever stage looks at it."""
+"""Strings written to make a parser work: each costs a bounded amount, whatever stage looks at
+it.
+"""
 
 from __future__ import annotations
 

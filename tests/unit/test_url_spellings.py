@@ -1,4 +1,6 @@
-"""Spellings of one resource meet in one canonical form, whatever of them is changed (``spellings`` says by which clause they are one)."""
+"""Spellings of one resource meet in one canonical form, whatever of them is changed
+(``spellings`` says by which clause they are one).
+"""
 
 from __future__ import annotations
 
@@ -16,17 +18,49 @@ DEFAULT = Canonicalizer(CanonicalSection())
 KINDS = {
     "default": DEFAULT,
     "no lossy rule": Canonicalizer(CanonicalSection(drop_session_ids=False, drop_tracking=False)),
-    "every lossy rule": Canonicalizer(CanonicalSection(sort_query=True, drop_index_files=True, drop_trailing_slash=True, drop_www=True)),
+    "every lossy rule": Canonicalizer(
+        CanonicalSection(
+            sort_query=True, drop_index_files=True, drop_trailing_slash=True, drop_www=True
+        )
+    ),
 }
 
-LABELS = st.sampled_from(["a", "example", "www", "1a", "a-b", "a_b", "xn--mnchen-3ya", "xn--fa-hia", "xn--pokxncvks", "de"])
+LABELS = st.sampled_from(
+    [
+        "a",
+        "example",
+        "www",
+        "1a",
+        "a-b",
+        "a_b",
+        "xn--mnchen-3ya",
+        "xn--fa-hia",
+        "xn--pokxncvks",
+        "de",
+    ]
+)
 NAMES = st.one_of(
     st.lists(LABELS, min_size=1, max_size=4).map(".".join),
     st.ip_addresses(v=4).map(str),
     st.ip_addresses(v=6).map(lambda address: f"[{address.compressed}]"),
 )
 PIECES = st.sampled_from(
-    [*"abzAZ09-._~!$&'()*+,;=:@/?|^%", "%2F", "%3F", "%C3%A4", "%", "%4", "%zz", "/a/", "//", "?x=1&y=2", "&", "index.html", "%25", "%2B"]
+    [
+        *"abzAZ09-._~!$&'()*+,;=:@/?|^%",
+        "%2F",
+        "%3F",
+        "%C3%A4",
+        "%",
+        "%4",
+        "%zz",
+        "/a/",
+        "//",
+        "?x=1&y=2",
+        "&",
+        "index.html",
+        "%25",
+        "%2B",
+    ]
 )
 RAW = st.builds(
     lambda scheme, name, port, target: f"{scheme}://{name}{port}/{target}",
@@ -41,7 +75,9 @@ SEEDS = st.integers(0, 2**32)
 @pytest.mark.parametrize("spelling", SPELLINGS, ids=[spelling.__name__ for spelling in SPELLINGS])
 @given(raw=RAW, seed=SEEDS)
 @settings(deadline=None, max_examples=100)
-def test_each_other_spelling_comes_back_to_the_canonical_form(spelling: Spelling, raw: str, seed: int) -> None:
+def test_each_other_spelling_comes_back_to_the_canonical_form(
+    spelling: Spelling, raw: str, seed: int
+) -> None:
     url = DEFAULT.canonical(raw)
     other = spelling(url, Random(seed))
     assert DEFAULT.canonical(other) == url, other
@@ -50,29 +86,40 @@ def test_each_other_spelling_comes_back_to_the_canonical_form(spelling: Spelling
 @pytest.mark.parametrize("canonicalizer", KINDS.values(), ids=KINDS)
 @given(raw=RAW, seed=SEEDS)
 @settings(deadline=None, max_examples=200)
-def test_two_spellings_of_one_resource_are_one_url(canonicalizer: Canonicalizer, raw: str, seed: int) -> None:
+def test_two_spellings_of_one_resource_are_one_url(
+    canonicalizer: Canonicalizer, raw: str, seed: int
+) -> None:
     url = canonicalizer.canonical(raw)
     chance = Random(seed)
     one, other = respelled(url, chance), respelled(url, chance)
     assert canonicalizer.canonical(one) == canonicalizer.canonical(other) == url, (one, other)
-    assert hash8(canonicalizer.canonical(one)) == hash8(url) and surt(canonicalizer.canonical(other)) == surt(url)
+    assert hash8(canonicalizer.canonical(one)) == hash8(url) and surt(
+        canonicalizer.canonical(other)
+    ) == surt(url)
 
 
 @given(raw=RAW, seed=SEEDS)
 @settings(deadline=None, max_examples=200)
 def test_a_spelling_means_the_same_on_any_page(raw: str, seed: int) -> None:
-    """An absolute URL does not depend on the page that it stands on, and neither does the short cut that plain ones take."""
+    """An absolute URL does not depend on the page that it stands on, and neither does the short
+    cut that plain ones take.
+    """
     url = DEFAULT.canonical(raw)
+    # "http:a" is relative to http
     other = respelled(
         url, Random(seed), tuple(each for each in SPELLINGS if each.__name__ != "backslashes")
-    )  # "http:a" is relative to http
+    )
     for base in ("http://other.example/a/b", "https://other.example/a;x/?y", url):
         assert DEFAULT.canonical(other, base) == url
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS, ids=[spelling.__name__ for spelling in SPELLINGS])
 def test_every_kind_of_spelling_does_change_something(spelling: Spelling) -> None:
-    urls = ("http://www.xn--mnchen-3ya.example/a/B~c/?d=Ef", "https://192.0.2.1/a/%C3%A4", "http://[2001:db8::1]:8080/x")
+    urls = (
+        "http://www.xn--mnchen-3ya.example/a/B~c/?d=Ef",
+        "https://192.0.2.1/a/%C3%A4",
+        "http://[2001:db8::1]:8080/x",
+    )
     assert any(spelling(url, Random(seed)) != url for url in urls for seed in range(5))
 
 

@@ -38,7 +38,10 @@ S32 = "0123456789abcdef0123456789ABCDEF"
         ("http://example.org/?cfid=12&b", "org,example)/?b&cfid=12"),
         ("http://example.org/a/(S(0123456789abcdefghijklmn))/b/x.aspx", "org,example)/a/b/x.aspx"),
         ("http://example.org/(0123456789abcdefghijklmn)/b.aspx", "org,example)/b.aspx"),
-        ("http://example.org/(S(0123456789abcdefghijklmn))/b.html", "org,example)/(s(0123456789abcdefghijklmn))/b.html"),
+        (
+            "http://example.org/(S(0123456789abcdefghijklmn))/b.html",
+            "org,example)/(s(0123456789abcdefghijklmn))/b.html",
+        ),
     ],
 )
 def test_the_key_is_the_one_replay_tools_look_for(url: str, key: str) -> None:

@@ -41,7 +41,9 @@ def test_blocking_side_ends_with_none_between_frames() -> None:
         assert [recv_frame(right), recv_frame(right), recv_frame(right)] == [b"one", b"", None]
 
 
-@pytest.mark.parametrize("part", [b"\x00", encode_frame(b"abcdef")[:4], encode_frame(b"abcdef")[:7]])
+@pytest.mark.parametrize(
+    "part", [b"\x00", encode_frame(b"abcdef")[:4], encode_frame(b"abcdef")[:7]]
+)
 def test_blocking_side_notices_an_end_inside_a_frame(part: bytes) -> None:
     left, right = socket.socketpair()
     with left, right:

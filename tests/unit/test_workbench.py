@@ -1,4 +1,6 @@
-"""The workbench: nobody before its time, one visit a host, slots of an address kept, no host lost."""
+"""The workbench: nobody before its time, one visit a host, slots of an address kept, no host
+lost.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +104,11 @@ class WorkbenchMachine(RuleBasedStateMachine):
 
     def _is_ready(self, visit: VisitState) -> bool:
         free = sum(each.group == visit.group for each in self.held) < SLOTS
-        return free and visit.next_time <= self.now and self.not_before.get(visit.group, 0.0) <= self.now
+        return (
+            free
+            and visit.next_time <= self.now
+            and self.not_before.get(visit.group, 0.0) <= self.now
+        )
 
     @precondition(lambda self: self.held)
     @rule(which=st.integers(0, 9), delay=st.floats(0, 5), again=st.booleans())
@@ -143,8 +149,13 @@ class WorkbenchMachine(RuleBasedStateMachine):
 
     @invariant()
     def says_when_the_next_is_ready(self) -> None:
-        free = [each for each in self.waiting if sum(h.group == each.group for h in self.held) < SLOTS]
-        wanted = min((max(each.next_time, self.not_before.get(each.group, 0.0)) for each in free), default=None)
+        free = [
+            each for each in self.waiting if sum(h.group == each.group for h in self.held) < SLOTS
+        ]
+        wanted = min(
+            (max(each.next_time, self.not_before.get(each.group, 0.0)) for each in free),
+            default=None,
+        )
         found = self.bench.next_time()
         assert (found is None) == (wanted is None)
         if found is not None and wanted is not None:  # what is past is all the same: ready

@@ -1,9 +1,12 @@
-"""How many distinct other sites link to a site: hosts are cheap to make, links from many sites are not (IRLbot's STAR budget).
+"""How many distinct other sites link to a site: hosts are cheap to make, links from many sites are
+not (IRLbot's STAR budget).
 
-**Record.** Up to 64 sites are kept as they are, eight bytes of hash each, so the count is exact. Beyond that the record becomes 512
-HyperLogLog registers of a byte each, and the count an estimate with a standard error of 1.04 / sqrt(512) = 4.6 %; from then on its size
-is fixed. The estimator is Ertl's (2017, "New cardinality estimation algorithms for HyperLogLog sketches", algorithm 6): without
-thresholds, and never falling when a register rises, so that a budget that grew does not shrink again.
+**Record.** Up to 64 sites are kept as they are, eight bytes of hash each, so the count is exact.
+Beyond that the record becomes 512 HyperLogLog registers of a byte each, and the count an estimate
+with a standard error of 1.04 / sqrt(512) = 4.6 %; from then on its size is fixed. The estimator is
+Ertl's (2017, "New cardinality estimation algorithms for HyperLogLog sketches", algorithm 6):
+without thresholds, and never falling when a register rises, so that a budget that grew does not
+shrink again.
 """
 
 from __future__ import annotations
@@ -19,7 +22,8 @@ _ALPHA = 0.5 / log(2)
 
 
 def with_site(record: bytes, site8: bytes) -> bytes:
-    """The record after one more site, given by the first eight bytes of its name's SHA-256; the same object when that changes nothing.
+    """The record after one more site, given by the first eight bytes of its name's SHA-256; the
+    same object when that changes nothing.
 
     The first record of a site is empty.
     """

@@ -1,8 +1,9 @@
 """Which URLs belong to the crawl, seen from its seeds.
 
-Host, site and prefix ignore the scheme: ``http`` and ``https`` of one host are one place, and sites redirect between them. Another port is
-another host. Requisites of a page in scope are admitted from any host when asked for, because pages keep them on others, and one
-link deeper than pages, because a page at the last depth would be incomplete without them. Sitemaps are admitted from any host, too:
+Host, site and prefix ignore the scheme: ``http`` and ``https`` of one host are one place, and sites
+redirect between them. Another port is another host. Requisites of a page in scope are admitted from
+any host when asked for, because pages keep them on others, and one link deeper than pages, because
+a page at the last depth would be incomplete without them. Sitemaps are admitted from any host, too:
 only a host in scope, or a sitemap that it named, can bring them.
 """
 
@@ -42,7 +43,9 @@ class Scope:
         self._hosts: set[str] = set()  # hosts of the places, or their sites
 
     def add_seed(self, url: str) -> bool:
-        """A canonical URL given by the operator: its host, site or folder belongs to the crawl from now on. Tells whether that is new."""
+        """A canonical URL given by the operator: its host, site or folder belongs to the crawl
+        from now on. Tells whether that is new.
+        """
         if self._section.rule is ScopeRule.ANY:
             return False
         known = len(self._places)
@@ -52,13 +55,17 @@ class Scope:
         return len(self._places) > known
 
     def joins(self, url: str) -> bool:
-        """The redirect target of a seed: the operator meant where it leads, so that place belongs to the crawl too."""
+        """The redirect target of a seed: the operator meant where it leads, so that place
+        belongs to the crawl too.
+        """
         return self.add_seed(url)
 
     def judge(self, url: str, kind: LinkKind, depth: int, nofollow: bool = False) -> Refusal | None:
-        """Why a canonical URL is not in scope, or ``None``. ``depth`` counts links from a seed; ``nofollow`` is the link's rel.
+        """Why a canonical URL is not in scope, or ``None``. ``depth`` counts links from a seed;
+        ``nofollow`` is the link's rel.
 
-        A seed is judged by the exclude patterns alone: it is where the crawl starts, also when no include pattern matches it.
+        A seed is judged by the exclude patterns alone: it is where the crawl starts, also when no
+        include pattern matches it.
         """
         for rule, pattern in self._exclude:
             if pattern.search(url):
@@ -66,17 +73,24 @@ class Scope:
         if kind is LinkKind.SEED:
             return None
         anywhere = kind.is_requisite or kind is LinkKind.SITEMAP_FILE
-        return self._judge_link(kind, depth, nofollow) or (None if anywhere else self._judge_place(url))
+        return self._judge_link(kind, depth, nofollow) or (
+            None if anywhere else self._judge_place(url)
+        )
 
     def holds(self, host: str) -> bool:
         """Whether some page of a host could be in scope."""
         rule = self._section.rule
-        return rule is ScopeRule.ANY or (self._site_of(host) if rule is ScopeRule.SITE else host) in self._hosts
+        return (
+            rule is ScopeRule.ANY
+            or (self._site_of(host) if rule is ScopeRule.SITE else host) in self._hosts
+        )
 
     def _judge_link(self, kind: LinkKind, depth: int, nofollow: bool) -> Refusal | None:
         section = self._section
         if kind in _NEVER:
-            return Refusal(Reason.OUT_OF_SCOPE, "this kind of link is never followed", kind.name.lower())
+            return Refusal(
+                Reason.OUT_OF_SCOPE, "this kind of link is never followed", kind.name.lower()
+            )
         if kind.is_requisite and not section.requisites:
             return Refusal(Reason.REQUISITE, "scope.requisites", kind.name.lower())
         if nofollow and not section.follow_nofollow:
@@ -107,7 +121,9 @@ class Scope:
         return host
 
     def _in_folder(self, url: str) -> bool:
-        """Whether one of the URL's folders is a seed's: a set look-up each, so that a million seeds cost no more than one."""
+        """Whether one of the URL's folders is a seed's: a set look-up each, so that a million
+        seeds cost no more than one.
+        """
         folder = self._place_of(url)
         while folder not in self._places:
             slash = folder.rfind("/", 0, -1)
@@ -128,8 +144,13 @@ class Scope:
         lines += [f"refused when it matches: {pattern}" for pattern in section.exclude]
         if section.max_depth >= 0:
             lines.append(f"at most {section.max_depth} links away from a seed")
-        lines.append("images, scripts and style sheets: " + ("fetched, from any host" if section.requisites else "recorded, not fetched"))
-        lines.append("links marked nofollow: " + ("followed" if section.follow_nofollow else "not followed"))
+        lines.append(
+            "images, scripts and style sheets: "
+            + ("fetched, from any host" if section.requisites else "recorded, not fetched")
+        )
+        lines.append(
+            "links marked nofollow: " + ("followed" if section.follow_nofollow else "not followed")
+        )
         return lines
 
     def __repr__(self) -> str:
@@ -146,5 +167,7 @@ def _compiled(setting: str, patterns: tuple[str, ...]) -> list[tuple[str, re.Pat
         try:
             compiled.append((f"{setting}[{number}]", re.compile(pattern)))
         except re.error as error:
-            raise ValueError(f"{setting}[{number}] is not a regular expression: {pattern!r}: {error}") from error
+            raise ValueError(
+                f"{setting}[{number}] is not a regular expression: {pattern!r}: {error}"
+            ) from error
     return compiled

@@ -1,7 +1,8 @@
 """Endless URL spaces, known by the URL alone.
 
-Each rule would rather let a trap pass than lose a page: budgets bound what passes. An ordinary URL meets only counts of characters and
-one search for four digits; the exact test behind each runs when its count makes it possible.
+Each rule would rather let a trap pass than lose a page: budgets bound what passes. An ordinary URL
+meets only counts of characters and one search for four digits; the exact test behind each runs when
+its count makes it possible.
 """
 
 from __future__ import annotations
@@ -14,40 +15,61 @@ from lycosa.reasons import Reason
 from lycosa.urls.identity import find_session, may_have_session, target_of
 
 _YEAR = re.compile(r"[0-9]{4}").search
-_CALENDAR_WORD = re.compile(r"(?<![a-z])(?:calend(?:ar|ario|rier)|kalend(?:er|ar)|cal|ical|minical)(?![a-z])", re.IGNORECASE).search
-# /2044/01, /2044/01/05 (whole segments, at the end of the path) or one segment 2044-01 or 2044-01-05.
+_CALENDAR_WORD = re.compile(
+    r"(?<![a-z])(?:calend(?:ar|ario|rier)|kalend(?:er|ar)|cal|ical|minical)(?![a-z])", re.IGNORECASE
+).search
+# /2044/01, /2044/01/05 (whole segments, at the end of the path) or one segment 2044-01 or
+# 2044-01-05.
 _MONTH, _DAY = r"(?:0[1-9]|1[0-2])", r"(?:0[1-9]|[12][0-9]|3[01])"
 _PATH_DATE = re.compile(rf"/([0-9]{{4}})(?:/{_MONTH}(?:/{_DAY})?/?$|-{_MONTH}(?:-{_DAY})?(?:/|$))")
 _VALUE_DATE = re.compile(rf"([0-9]{{4}})(?:-{_MONTH}(?:-{_DAY})?|{_MONTH}(?:{_DAY})?)(?:T.*)?")
 _DATE_NAME = re.compile(
-    r"date|month|week|calend|(?:^|[^a-z])(?:day|cal|start|end|from|to|since|until|dt|when|m|d)(?:$|[^a-z])", re.IGNORECASE
+    r"date|month|week|calend|(?:^|[^a-z])(?:day|cal|start|end|from|to|since|until|dt|when|m|d)(?:$|[^a-z])",
+    re.IGNORECASE,
 )
 _YEAR_NAME = re.compile(r"(?:.*[^a-z])?(?:year|yr|jahr|annee|ano|anno)(?:[^a-z].*)?", re.IGNORECASE)
-_PART_NAME = re.compile(r"(?:.*[^a-z])?(?:month|mon|mo|day|week|monat|tag|woche|mois|jour|mes|dia|mese)(?:[^a-z].*)?", re.IGNORECASE)
+_PART_NAME = re.compile(
+    r"(?:.*[^a-z])?(?:month|mon|mo|day|week|monat|tag|woche|mois|jour|mes|dia|mese)(?:[^a-z].*)?",
+    re.IGNORECASE,
+)
 
 
 class Traps:
-    """Judges by the settings, seen from ``year`` (the crawl's own, so that the same question gets the same answer all through it)."""
+    """Judges by the settings, seen from ``year`` (the crawl's own, so that the same question
+    gets the same answer all through it).
+    """
 
     def __init__(self, section: TrapSection, year: int) -> None:
         self._section = section
-        self._first_year, self._last_year = year - section.calendar_years, year + section.calendar_years
+        self._first_year, self._last_year = (
+            year - section.calendar_years,
+            year + section.calendar_years,
+        )
         near = [f"{near:04}" for near in range(max(self._first_year, 0), self._last_year + 1)]
-        # Four digits that are not a near year; with very many near years the plain search is as quick.
-        self._far_digits = re.compile(rf"[0-9]{{4}}(?<!{'|'.join(near)})").search if len(near) <= 100 else _YEAR
+        # Four digits that are not a near year; with very many near years the plain search is as
+        # quick.
+        self._far_digits = (
+            re.compile(rf"[0-9]{{4}}(?<!{'|'.join(near)})").search if len(near) <= 100 else _YEAR
+        )
 
     def judge(self, url: str) -> Refusal | None:
         """Why a canonical URL looks like a trap, or ``None``."""
         section = self._section
         if len(url) > section.max_url_length:
-            return Refusal(Reason.URL_TOO_LONG, "traps.max_url_length", f"{len(url)} of {section.max_url_length}")
+            return Refusal(
+                Reason.URL_TOO_LONG,
+                "traps.max_url_length",
+                f"{len(url)} of {section.max_url_length}",
+            )
         slashes = url.count("/")
         # Two of the slashes belong to the scheme; what repeats too often needs as many segments.
         if slashes > section.max_repeats + 2 or slashes > section.max_path_depth + 2:
             refusal = self._judge_path(url)
             if refusal is not None:
                 return refusal
-        if ("?" in url or ";" in url or "(" in url) and (refusal := self._judge_parameters(url)) is not None:
+        if ("?" in url or ";" in url or "(" in url) and (
+            refusal := self._judge_parameters(url)
+        ) is not None:
             return refusal
         return self._judge_calendar(url) if self._far_digits(url) else None
 
@@ -58,7 +80,11 @@ class Traps:
             segments.pop()
         section = self._section
         if len(segments) > section.max_path_depth:
-            return Refusal(Reason.PATH_TOO_DEEP, "traps.max_path_depth", f"{len(segments)} of {section.max_path_depth}")
+            return Refusal(
+                Reason.PATH_TOO_DEEP,
+                "traps.max_path_depth",
+                f"{len(segments)} of {section.max_path_depth}",
+            )
         if len(set(segments)) < len(segments) and (run := _repeated(segments, section.max_repeats)):
             return Refusal(Reason.REPEATING_SEGMENTS, "traps.max_repeats", run)
         return None
@@ -69,13 +95,23 @@ class Traps:
             query = target_of(url).partition("?")[2]
             count = query.count("&") + 1 if query else 0
             if count > section.max_parameters:
-                return Refusal(Reason.TOO_MANY_PARAMETERS, "traps.max_parameters", f"{count} of {section.max_parameters}")
-        if section.refuse_session_ids and may_have_session(url) and (session := find_session(target_of(url))):
+                return Refusal(
+                    Reason.TOO_MANY_PARAMETERS,
+                    "traps.max_parameters",
+                    f"{count} of {section.max_parameters}",
+                )
+        if (
+            section.refuse_session_ids
+            and may_have_session(url)
+            and (session := find_session(target_of(url)))
+        ):
             return Refusal(Reason.SESSION_ID, "traps.refuse_session_ids", session[:100])
         return None
 
     def _judge_calendar(self, url: str) -> Refusal | None:
-        """A date too far ahead; or too far back, if a word in the URL says that it is a calendar and not an archive."""
+        """A date too far ahead; or too far back, if a word in the URL says that it is a calendar
+        and not an archive.
+        """
         target = target_of(url)
         path, _, query = target.partition("?")
         dates = [found[0] for found in _PATH_DATE.finditer(path)] + _query_dates(query)
@@ -83,7 +119,9 @@ class Traps:
             year = int(_digits(date))
             if year > self._last_year or (year < self._first_year and _CALENDAR_WORD(target)):
                 return Refusal(
-                    Reason.FAR_CALENDAR, "traps.calendar_years", f"{date.strip('/')} is not in {self._first_year} to {self._last_year}"
+                    Reason.FAR_CALENDAR,
+                    "traps.calendar_years",
+                    f"{date.strip('/')} is not in {self._first_year} to {self._last_year}",
                 )
         return None
 
@@ -95,20 +133,32 @@ def _digits(date: str) -> str:
 
 
 def _query_dates(query: str) -> list[str]:
-    """Parameters that are dates: one whose name and value say so, or a year beside a month or day."""
+    """Parameters that are dates: one whose name and value say so, or a year beside a month or
+    day.
+    """
     if not query:
         return []
     pairs = [parameter.partition("=")[::2] for parameter in query.split("&")]
-    dates = [f"{name}={value}" for name, value in pairs if _VALUE_DATE.fullmatch(value) and _DATE_NAME.search(name)]
+    dates = [
+        f"{name}={value}"
+        for name, value in pairs
+        if _VALUE_DATE.fullmatch(value) and _DATE_NAME.search(name)
+    ]
     if any(value and _PART_NAME.fullmatch(name) for name, value in pairs):
-        dates += [f"{name}={value}" for name, value in pairs if len(value) == 4 and value.isdigit() and _YEAR_NAME.fullmatch(name)]
+        dates += [
+            f"{name}={value}"
+            for name, value in pairs
+            if len(value) == 4 and value.isdigit() and _YEAR_NAME.fullmatch(name)
+        ]
     return dates
 
 
 def _repeated(segments: list[str], most: int) -> str:
-    """A run of segments that stands more than ``most`` times in a row, or one name more than ``most`` times in all; or nothing.
+    """A run of segments that stands more than ``most`` times in a row, or one name more than
+    ``most`` times in all; or nothing.
 
-    In all counts only names of two characters and more with a letter: folders of digits (``/000/000/012``) repeat honestly.
+    In all counts only names of two characters and more with a letter: folders of digits
+    (``/000/000/012``) repeat honestly.
     """
     for segment in set(segments):
         if len(segment) > 1 and not segment.isdigit() and segments.count(segment) > most:

@@ -4,7 +4,15 @@ from lycosa.attempts.crashes import CrashCounts, Suspicion
 from lycosa.attempts.files import Attempt, boot_id
 from lycosa.attempts.gaps import AddressUse, Gap, address_use, gaps
 from lycosa.attempts.log import AttemptLog, Keeping
-from lycosa.attempts.read import Contact, Since, crashed_attempts, last_boots, last_contacts, read_attempts, unfinished
+from lycosa.attempts.read import (
+    Contact,
+    Since,
+    crashed_attempts,
+    last_boots,
+    last_contacts,
+    read_attempts,
+    unfinished,
+)
 from lycosa.attempts.settling import Settling, left_settling
 
 __all__ = [

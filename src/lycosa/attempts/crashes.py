@@ -1,17 +1,22 @@
-"""Which URLs may have killed a worker: a count of successive crashes in which an attempt did not finish.
+"""Which URLs may have killed a worker: a count of successive crashes in which an attempt did not
+finish.
 
-A crash leaves hundreds of attempts unfinished and at most one of them is to blame, so each is only a *suspect*. The worker fetches suspects
-late and one at a time: if one of them kills it again, that one alone is in flight and reaches the count of two, a **poison page**. An
-attempt that ends clears its URL.
+A crash leaves hundreds of attempts unfinished and at most one of them is to blame, so each is only
+a *suspect*. The worker fetches suspects late and one at a time: if one of them kills it again, that
+one alone is in flight and reaches the count of two, a **poison page**. An attempt that ends clears
+its URL.
 
-A count is a row of the partition that owns the URL's host, so it moves with the partition, and it changes in the ordinary commits. What
-makes this safe is their order. Crashes are counted before anything is requested, and the first commit comes before the first request; a
-suspect is requested after one commit and followed by another. An attempt that ends clears its URL in the commit that has its outcome.
+A count is a row of the partition that owns the URL's host, so it moves with the partition, and it
+changes in the ordinary commits. What makes this safe is their order. Crashes are counted before
+anything is requested, and the first commit comes before the first request; a suspect is requested
+after one commit and followed by another. An attempt that ends clears its URL in the commit that has
+its outcome.
 
-The attempt log of a machine that is lost names nobody. So a worker that starts *carefully* names each URL in a commit before its request
-leaves: what a dead worker had named is what it died of.
+The attempt log of a machine that is lost names nobody. So a worker that starts *carefully* names
+each URL in a commit before its request leaves: what a dead worker had named is what it died of.
 
-Before the counts were rows they stood in ``crashes.json``, for all workers of a crawl; a partition takes over what concerns it, once.
+Before the counts were rows they stood in ``crashes.json``, for all workers of a crawl; a partition
+takes over what concerns it, once.
 """
 
 from __future__ import annotations
@@ -34,7 +39,9 @@ _COUNTED_KEY = meta_key("crashes")
 
 
 class Suspicion(IntEnum):
-    """How a URL that was in flight at crashes is to be treated. The value is the least number of crashes."""
+    """How a URL that was in flight at crashes is to be treated. The value is the least number of
+    crashes.
+    """
 
     NONE = 0  # like any other
     SUSPECT = 1  # late, with nothing else in flight
@@ -43,7 +50,9 @@ class Suspicion(IntEnum):
 
 
 class _Crashes(msgspec.Struct, array_like=True):
-    """A row: crashes in a row at which the URL was in flight, and whether a careful worker named it and has not come back from it."""
+    """A row: crashes in a row at which the URL was in flight, and whether a careful worker named
+    it and has not come back from it.
+    """
 
     url: str
     crashes: int = 0
@@ -62,19 +71,28 @@ class _Stored(msgspec.Struct):
 
 
 class CrashCounts:
-    """The counts of one worker's partitions, whose ``tables`` are given by number. ``partition_of`` says which one a host belongs to;
-    ``folder`` is where ``crashes.json`` may be. Opening it blocks.
+    """The counts of one worker's partitions, whose ``tables`` are given by number. ``partition_of``
+    says which one a host belongs to; ``folder`` is where ``crashes.json`` may be. Opening it
+    blocks.
     """
 
-    def __init__(self, tables: Mapping[int, Overlay], partition_of: Callable[[str], int], folder: Path) -> None:
+    def __init__(
+        self, tables: Mapping[int, Overlay], partition_of: Callable[[str], int], folder: Path
+    ) -> None:
         self._tables, self._partition_of = tables, partition_of
         self._rows: dict[str, _Crashes] = {}
-        self._counted: dict[int, dict[int, str]] = {}  # of each partition: by worker the run whose crash was counted last
+        self._counted: dict[
+            int, dict[int, str]
+        ] = {}  # of each partition: by worker the run whose crash was counted last
         self.has_news = False
         """Whether something was counted, so that a commit is due before anything is requested."""
         without: set[int] = set()
         for number, table in tables.items():
-            self._rows.update((row.url, row) for _, value in table.scan(CRASH_PREFIX, prefix_end(CRASH_PREFIX)) if (row := _read(value)))
+            self._rows.update(
+                (row.url, row)
+                for _, value in table.scan(CRASH_PREFIX, prefix_end(CRASH_PREFIX))
+                if (row := _read(value))
+            )
             counted = table.get(_COUNTED_KEY)
             self._counted[number] = _COUNTED_DECODER.decode(counted) if counted is not None else {}
             if counted is None:
@@ -82,10 +100,18 @@ class CrashCounts:
         if without and (old := _load(folder / "crashes.json")) is not None:
             self._take_over(old, without)
 
-    def after_restart(self, unfinished: Iterable[Attempt], previous: PreviousEnd = PreviousEnd.CRASH) -> None:
-        """Counts what ``unfinished`` found of this worker's hosts, before any new attempt log is opened, as far as the end of the worker
-        before this one accuses anybody. A run that was counted already changes nothing."""
-        accused = {row.url for row in self._rows.values() if row.is_named} if previous is not PreviousEnd.ORDERLY else set()
+    def after_restart(
+        self, unfinished: Iterable[Attempt], previous: PreviousEnd = PreviousEnd.CRASH
+    ) -> None:
+        """Counts what ``unfinished`` found of this worker's hosts, before any new attempt log is
+        opened, as far as the end of the worker before this one accuses anybody. A run that was
+        counted already changes nothing.
+        """
+        accused = (
+            {row.url for row in self._rows.values() if row.is_named}
+            if previous is not PreviousEnd.ORDERLY
+            else set()
+        )
         told: dict[int, dict[int, str]] = {}
         for attempt in unfinished:
             number = self._partition_of(attempt.host)
@@ -119,7 +145,9 @@ class CrashCounts:
         return Suspicion.NONE if row is None else Suspicion(min(row.crashes, Suspicion.HOPELESS))
 
     def name(self, urls: Iterable[str]) -> None:
-        """One of these is requested next: if the worker dies before ``unname``, it died of it. Commit this first."""
+        """One of these is requested next: if the worker dies before ``unname``, it died of it.
+        Commit this first.
+        """
         for url in urls:
             row = self._rows.setdefault(url, _Crashes(url))
             row.is_named = True
@@ -136,7 +164,9 @@ class CrashCounts:
                 self.finished(url)
 
     def finished(self, url: str) -> None:
-        """An attempt of this URL ended: it is above suspicion. Called when the commit is cut that has its outcome."""
+        """An attempt of this URL ended: it is above suspicion. Called when the commit is cut
+        that has its outcome.
+        """
         if self._rows.pop(url, None) is not None:
             self._table_of(url).delete(_key(url))
 
@@ -150,7 +180,9 @@ class CrashCounts:
         return self._tables[self._partition_of(host_of(url))]
 
     def _take_over(self, old: _Stored, without: set[int]) -> None:
-        """What ``crashes.json`` has on the hosts of these partitions. Each remembers that, so that it is not done again."""
+        """What ``crashes.json`` has on the hosts of these partitions. Each remembers that, so
+        that it is not done again.
+        """
         runs = {int(worker): run for worker, run in old.counted.items() if worker.isdecimal()}
         for number in without:
             self._counted[number] = dict(runs)
@@ -171,7 +203,9 @@ def _key(url: str) -> bytes:
 
 
 def _read(value: bytes) -> _Crashes | None:
-    """A row that cannot be read counts nothing: suspicion is a precaution, not a fact to be kept."""
+    """A row that cannot be read counts nothing: suspicion is a precaution, not a fact to be
+    kept.
+    """
     try:
         return _DECODER.decode(value)
     except UNREADABLE:

@@ -1,6 +1,7 @@
 """What one attempt is, and which files of a folder hold them.
 
-A worker's files are ``attempts-w000-000001.log``, numbered from 1 without reuse; a closed one becomes ``.log.zst``.
+A worker's files are ``attempts-w000-000001.log``, numbered from 1 without reuse; a closed one
+becomes ``.log.zst``.
 """
 
 from __future__ import annotations
@@ -29,10 +30,11 @@ DAMAGED = (zstd.ZstdError, EOFError)
 class Attempt(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """One request on the wire.
 
-    ``started`` and ``ended`` are seconds on the monotonic clock of ``boot``, the ``_wall`` ones seconds since 1970. An attempt that
-    never ended (``is_finished`` is false) carries as its end the latest moment at which it can still have been running, as far as the
-    log knows: the start of the worker's next run or of the crawl's next session, else the last line of its own. ``delay_s`` is the
-    effective delay decided at its end.
+    ``started`` and ``ended`` are seconds on the monotonic clock of ``boot``, the ``_wall`` ones
+    seconds since 1970. An attempt that never ended (``is_finished`` is false) carries as its end
+    the latest moment at which it can still have been running, as far as the log knows: the start of
+    the worker's next run or of the crawl's next session, else the last line of its own. ``delay_s``
+    is the effective delay decided at its end.
     """
 
     worker: int
@@ -55,9 +57,16 @@ class Attempt(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 def boot_id() -> str:
-    """Names the time since the machine started; empty where the system has no such name, which equals no other."""
+    """Names the time since the machine started; empty where the system has no such name, which
+    equals no other.
+    """
     if sys.platform == "darwin":
-        asked = subprocess.run(["/usr/sbin/sysctl", "-n", "kern.bootsessionuuid"], capture_output=True, text=True, check=False)
+        asked = subprocess.run(
+            ["/usr/sbin/sysctl", "-n", "kern.bootsessionuuid"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         return asked.stdout.strip()
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -66,12 +75,18 @@ def boot_id() -> str:
 
 
 def files_of(folder: Path) -> dict[int, list[Path]]:
-    """The files of each worker, oldest first; a compressed file stands for the plain one that it was made from."""
+    """The files of each worker, oldest first; a compressed file stands for the plain one that it
+    was made from.
+    """
     found: dict[int, dict[int, Path]] = {}
-    for path in sorted(folder.glob("attempts-w*.log*")):  # .log sorts before .log.zst, which replaces it
+    # .log sorts before .log.zst, which replaces it
+    for path in sorted(folder.glob("attempts-w*.log*")):
         if path.name.endswith((".log", ".log.zst")):
             found.setdefault(int(path.name.split("-")[1][1:]), {})[number_of(path)] = path
-    return {worker: [numbered[number] for number in sorted(numbered)] for worker, numbered in sorted(found.items())}
+    return {
+        worker: [numbered[number] for number in sorted(numbered)]
+        for worker, numbered in sorted(found.items())
+    }
 
 
 def number_of(path: Path) -> int:
@@ -80,8 +95,12 @@ def number_of(path: Path) -> int:
 
 
 def tidy(folder: Path, worker: int, kept: int, current: Path) -> None:
-    """Compresses the closed files of a worker and deletes the oldest beyond ``kept``. Blocks; safe to repeat after a crash."""
-    closed = [path for path in files_of(folder).get(worker, []) if number_of(path) < number_of(current)]
+    """Compresses the closed files of a worker and deletes the oldest beyond ``kept``. Blocks;
+    safe to repeat after a crash.
+    """
+    closed = [
+        path for path in files_of(folder).get(worker, []) if number_of(path) < number_of(current)
+    ]
     for path in closed[: max(0, len(closed) - kept)]:
         path.unlink()
     for path in closed[max(0, len(closed) - kept) :]:
@@ -94,8 +113,9 @@ def tidy(folder: Path, worker: int, kept: int, current: Path) -> None:
 def open_file(path: Path) -> BinaryIO:
     """A file's plain bytes, whether it is compressed or not.
 
-    Its worker may compress it at any time, so a plain file that is gone is looked for under its compressed name. Raises ``OSError``;
-    ``FileNotFoundError`` when it was dropped as one of the oldest.
+    Its worker may compress it at any time, so a plain file that is gone is looked for under its
+    compressed name. Raises ``OSError``; ``FileNotFoundError`` when it was dropped as one of the
+    oldest.
     """
     if path.suffix != ".zst":
         try:

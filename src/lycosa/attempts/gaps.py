@@ -1,9 +1,11 @@
-"""What attempts prove about politeness: pauses per host, pauses between starts and requests at once per address.
+"""What attempts prove about politeness: pauses per host, pauses between starts and requests at once
+per address.
 
-Pure functions over attempts in the order of their ends, as ``read_attempts`` gives them. One host's requests never overlap when every
-pause is positive: of two that do overlap, the one that ends later is seen second and began before the first ended. Times are compared
-on the monotonic clock within one boot, on the wall clock otherwise. Times in the log are cut to microseconds, so a pause
-may look shorter than it was by one of them.
+Pure functions over attempts in the order of their ends, as ``read_attempts`` gives them. One host's
+requests never overlap when every pause is positive: of two that do overlap, the one that ends later
+is seen second and began before the first ended. Times are compared on the monotonic clock within
+one boot, on the wall clock otherwise. Times in the log are cut to microseconds, so a pause may look
+shorter than it was by one of them.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from lycosa.attempts.files import Attempt
 class Gap(NamedTuple):
     """The pause of a host between two attempts, in seconds; negative when they overlapped.
 
-    After an unfinished attempt the pause is the least that is certain. ``previous.delay_s`` is what it should have been.
+    After an unfinished attempt the pause is the least that is certain. ``previous.delay_s`` is what
+    it should have been.
     """
 
     host: str
@@ -29,7 +32,9 @@ class Gap(NamedTuple):
 
 
 class AddressUse(NamedTuple):
-    """How an address was used: number of requests, least time between two starts (infinite with one request), most at once."""
+    """How an address was used: number of requests, least time between two starts (infinite with
+    one request), most at once.
+    """
 
     address: str
     requests: int
@@ -58,12 +63,16 @@ def address_use(attempts: Iterable[Attempt]) -> list[AddressUse]:
     """Each address's use. Remembers two numbers an attempt."""
     starts: dict[str, array[float]] = {}
     ends: dict[str, array[float]] = {}
-    offsets: dict[str, float] = {}  # wall minus monotonic time of each boot, so that all attempts share one time line
+    offsets: dict[
+        str, float
+    ] = {}  # wall minus monotonic time of each boot, so that all attempts share one time line
     for attempt in attempts:
         offset = offsets.setdefault(attempt.boot, attempt.started_wall - attempt.started)
         starts.setdefault(attempt.address, array("d")).append(attempt.started + offset)
         ends.setdefault(attempt.address, array("d")).append(attempt.ended + offset)
-    return [_use(address, sorted(begun), sorted(ends[address])) for address, begun in starts.items()]
+    return [
+        _use(address, sorted(begun), sorted(ends[address])) for address, begun in starts.items()
+    ]
 
 
 def _use(address: str, starts: list[float], ends: list[float]) -> AddressUse:

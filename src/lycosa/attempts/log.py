@@ -1,16 +1,20 @@
-"""The attempt log: one line before and one after every request, so that politeness can be proven and a crash understood.
+"""The attempt log: one line before and one after every request, so that politeness can be proven
+and a crash understood.
 
-A line is handed to the kernel by one ``write`` before the call returns: it survives ``kill -9`` without fsync. Nothing is ever changed
-in a file; a worker's every start begins a new one, so a line that a kill cut in two is the last of its file. Lines are text,
-fields divided by tabs, times in whole microseconds:
+A line is handed to the kernel by one ``write`` before the call returns: it survives ``kill -9``
+without fsync. Nothing is ever changed in a file; a worker's every start begins a new one, so a line
+that a kill cut in two is the last of its file. Lines are text, fields divided by tabs, times in
+whole microseconds:
 
-    R  version  boot  run  wall  monotonic  session               head of each file
-    B  number  monotonic  wall  kind  address  host  url          a request begins
-    E  number  monotonic  wall  outcome  status  duration  delay  it ended; the host then rests for this delay
-    S  monotonic  wall                                            the worker ended on purpose: what is unfinished did not crash
+    R  version  boot  run  wall  monotonic  session               head of each file B  number
+    monotonic  wall  kind  address  host  url          a request begins E  number  monotonic  wall
+    outcome  status  duration  delay  it ended; the host then rests for this delay S  monotonic
+    wall                                            the worker ended on purpose: what is unfinished
+    did not crash
 
-``run`` tells the starts of one worker apart, ``boot`` the starts of the machine: monotonic times of two boots do not compare. ``session``
-is the number of the crawl's run: when one begins, every worker of those before is dead.
+``run`` tells the starts of one worker apart, ``boot`` the starts of the machine: monotonic times of
+two boots do not compare. ``session`` is the number of the crawl's run: when one begins, every
+worker of those before is dead.
 """
 
 from __future__ import annotations
@@ -39,11 +43,12 @@ DEFAULT_KEEPING = Keeping()
 
 
 class AttemptLog:
-    """The log of one worker, open for writing: calls come from its loop and cost a few microseconds each.
+    """The log of one worker, open for writing: calls come from its loop and cost a few microseconds
+    each.
 
-    ``wall`` and ``monotonic`` are the times of the start, ``session`` the number of the crawl's run, 0 when unknown. ``boot`` is
-    ``boot_id()`` unless a test says otherwise. Read what earlier runs left (``unfinished``, ``last_contacts``) *before* opening: opening
-    begins a new run.
+    ``wall`` and ``monotonic`` are the times of the start, ``session`` the number of the crawl's
+    run, 0 when unknown. ``boot`` is ``boot_id()`` unless a test says otherwise. Read what earlier
+    runs left (``unfinished``, ``last_contacts``) *before* opening: opening begins a new run.
     """
 
     def __init__(
@@ -60,7 +65,8 @@ class AttemptLog:
         self._folder, self.worker, self._session, self._keeping = folder, worker, session, keeping
         folder.mkdir(parents=True, exist_ok=True)
         self.boot = boot_id() if boot is None else boot
-        self.run = f"{_us(wall)}-{os.getpid()}-{self._next_file()}"  # unique even if the clock and the process ids begin anew
+        # unique even if the clock and the process ids begin anew
+        self.run = f"{_us(wall)}-{os.getpid()}-{self._next_file()}"
         self._number = 0
         self._fd, self._size, self._path = -1, 0, folder
         self._start_file(wall, monotonic)
@@ -70,20 +76,43 @@ class AttemptLog:
         """Whether ``rotate`` should be called."""
         return self._size >= self._keeping.file_bytes
 
-    def begin(self, host: str, address: str, url: str, kind: FetchKind, monotonic: float, wall: float) -> int:
-        """A request is about to be sent; gives the attempt's number. Raises ``DiskFull`` or ``OSError``: then do not send it."""
+    def begin(
+        self, host: str, address: str, url: str, kind: FetchKind, monotonic: float, wall: float
+    ) -> int:
+        """A request is about to be sent; gives the attempt's number. Raises ``DiskFull`` or
+        ``OSError``: then do not send it.
+        """
         number = self._number = self._number + 1
         # int() and f-strings of ints: half the cost of formatting floats
-        self._write(f"B\t{number}\t{int(monotonic * 1e6)}\t{int(wall * 1e6)}\t{int(kind)}\t{address}\t{_clean(host)}\t{_clean(url)}\n")
+        self._write(
+            f"B\t{number}\t{int(monotonic * 1e6)}\t{int(wall * 1e6)}\t{int(kind)}"
+            f"\t{address}\t{_clean(host)}\t{_clean(url)}\n"
+        )
         return number
 
-    def end(self, attempt: int, outcome: Reason, status: int, duration_s: float, monotonic: float, wall: float, delay_s: float) -> None:
-        """The exchange is over, well or not; ``delay_s`` is how long the host now rests. Raises like ``begin``."""
+    def end(
+        self,
+        attempt: int,
+        outcome: Reason,
+        status: int,
+        duration_s: float,
+        monotonic: float,
+        wall: float,
+        delay_s: float,
+    ) -> None:
+        """The exchange is over, well or not; ``delay_s`` is how long the host now rests. Raises
+        like ``begin``.
+        """
         times = f"{int(monotonic * 1e6)}\t{int(wall * 1e6)}"
-        self._write(f"E\t{attempt}\t{times}\t{int(outcome)}\t{status}\t{int(duration_s * 1e6)}\t{int(delay_s * 1e6)}\n")
+        self._write(
+            f"E\t{attempt}\t{times}\t{int(outcome)}\t{status}"
+            f"\t{int(duration_s * 1e6)}\t{int(delay_s * 1e6)}\n"
+        )
 
     def rotate(self, wall: float, monotonic: float) -> Callable[[], None]:
-        """Goes on in a new file; gives the blocking rest, for an executor: compressing, deleting what is beyond ``keeping.files``."""
+        """Goes on in a new file; gives the blocking rest, for an executor: compressing, deleting
+        what is beyond ``keeping.files``.
+        """
         self._start_file(wall, monotonic)
         current, folder, worker, kept = self._path, self._folder, self.worker, self._keeping.files
         return lambda: tidy(folder, worker, kept, current)
@@ -101,31 +130,43 @@ class AttemptLog:
         return f"AttemptLog({self._path.name}, attempts={self._number}, bytes={self._size})"
 
     def _next_file(self) -> int:
-        return max((number_of(path) for path in files_of(self._folder).get(self.worker, [])), default=0) + 1
+        return (
+            max(
+                (number_of(path) for path in files_of(self._folder).get(self.worker, [])), default=0
+            )
+            + 1
+        )
 
     def _start_file(self, wall: float, monotonic: float) -> None:
         path = self._folder / f"attempts-w{self.worker:03d}-{self._next_file():06d}.log"
         try:
-            fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+            fd = os.open(
+                path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644
+            )
         except OSError as error:
             raise named(error, path) from error
         if self._fd >= 0:
             os.close(self._fd)
         self._fd, self._path, self._size = fd, path, 0
-        self._write(f"R\t{FORMAT}\t{self.boot}\t{self.run}\t{_us(wall)}\t{_us(monotonic)}\t{self._session}\n")
+        self._write(
+            f"R\t{FORMAT}\t{self.boot}\t{self.run}\t{_us(wall)}\t{_us(monotonic)}\t{self._session}\n"
+        )
 
     def _write(self, line: str) -> None:
         data = line.encode("utf-8", "backslashreplace")
         try:
             write_all(self._fd, data)
         except OSError as error:
-            os.ftruncate(self._fd, self._size)  # half a line in the middle of a file would be damage
+            # half a line in the middle of a file would be damage
+            os.ftruncate(self._fd, self._size)
             raise named(error, self._path) from error
         self._size += len(data)
 
 
 def _clean(text: str) -> str:
-    """Canonical URLs and names have neither tabs nor line ends; whatever has is not allowed to break a line."""
+    """Canonical URLs and names have neither tabs nor line ends; whatever has is not allowed to
+    break a line.
+    """
     return text if text.isprintable() else text.translate(_ESCAPES)
 
 

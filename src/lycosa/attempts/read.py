@@ -1,7 +1,8 @@
 """Reads attempt logs back: all of them for the audit, only their ends after a crash.
 
-A line that cannot be read is told to ``on_damage`` and skipped: the last line of a file may be torn by a kill, and after a power
-loss a part of the last file may be missing. What follows must not stop a crawl from starting; the audit counts it.
+A line that cannot be read is told to ``on_damage`` and skipped: the last line of a file may be torn
+by a kill, and after a power loss a part of the last file may be missing. What follows must not stop
+a crawl from starting; the audit counts it.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ OnDamage = Callable[[Path, int], None]
 class Contact(NamedTuple):
     """The last time that a host was asked for something.
 
-    Times are those of the end, or of the start when it never ended (``is_unfinished``): ``monotonic`` on the clock of ``boot``, ``wall`` in
-    seconds since 1970. ``delay_s`` is the effective delay that was decided then, 0 when it never ended.
+    Times are those of the end, or of the start when it never ended (``is_unfinished``):
+    ``monotonic`` on the clock of ``boot``, ``wall`` in seconds since 1970. ``delay_s`` is the
+    effective delay that was decided then, 0 when it never ended.
     """
 
     wall: float
@@ -55,20 +57,28 @@ def read_attempts(folder: Path, on_damage: OnDamage = _ignore) -> Iterator[Attem
     Within one boot the monotonic clock decides: the wall clock may have been set back meanwhile.
     """
     files = files_of(folder)
-    offsets: dict[str, float] = {}  # wall minus monotonic time of each boot, when its first run began
+    offsets: dict[
+        str, float
+    ] = {}  # wall minus monotonic time of each boot, when its first run began
     sessions: dict[int, _Head] = {}  # the first start of each
     for paths in files.values():
         for head in map(_head, paths):
             if head is not None and head.boot:
                 offsets.setdefault(head.boot, head.wall - head.monotonic)
             if head is not None and head.session:
-                sessions[head.session] = min(head, sessions.get(head.session, head), key=lambda each: each.monotonic)
-    readers = (_Reader(worker, on_damage, sessions).attempts(paths) for worker, paths in files.items())
+                sessions[head.session] = min(
+                    head, sessions.get(head.session, head), key=lambda each: each.monotonic
+                )
+    readers = (
+        _Reader(worker, on_damage, sessions).attempts(paths) for worker, paths in files.items()
+    )
     return heapq.merge(*readers, key=lambda attempt: _line_of_time(attempt, offsets))
 
 
 def unfinished(folder: Path) -> list[Attempt]:
-    """What was in flight when each worker's last run crashed; nothing of a run that ended on purpose."""
+    """What was in flight when each worker's last run crashed; nothing of a run that ended on
+    purpose.
+    """
     found: list[Attempt] = []
     for worker, paths in files_of(folder).items():
         reader = _Reader(worker, _ignore)
@@ -79,23 +89,30 @@ def unfinished(folder: Path) -> list[Attempt]:
 
 
 def crashed_attempts(folder: Path, settling: Mapping[int, str]) -> list[Attempt]:
-    """What was in flight when each worker's last run crashed, and what had ended in it and was being stored.
+    """What was in flight when each worker's last run crashed, and what had ended in it and was
+    being stored.
 
     ``settling`` is the URL of the latter by worker. Nothing of a run that ended on purpose.
     """
     found: list[Attempt] = []
     for worker, paths in files_of(folder).items():
         reader, url = _Reader(worker, _ignore), settling.get(worker)
-        ended = [attempt for attempt in reader.attempts(_last_run(paths)) if attempt.is_finished and attempt.url == url]
+        ended = [
+            attempt
+            for attempt in reader.attempts(_last_run(paths))
+            if attempt.is_finished and attempt.url == url
+        ]
         found += reader.left
         found += [] if reader.is_over else ended[-1:]
     return found
 
 
 class Since(NamedTuple):
-    """A time on both clocks: ``wall`` in seconds since 1970, and ``monotonic`` on the clock of ``boot``.
+    """A time on both clocks: ``wall`` in seconds since 1970, and ``monotonic`` on the clock of
+    ``boot``.
 
-    What is later by either of them counts as later: the wall clock may have been set forward or back meanwhile.
+    What is later by either of them counts as later: the wall clock may have been set forward or
+    back meanwhile.
     """
 
     wall: float
@@ -104,7 +121,9 @@ class Since(NamedTuple):
 
     def is_before(self, wall: float, monotonic: float, boot: str) -> bool:
         """Whether something that happened then is not older than this."""
-        return wall >= self.wall or (boot != "" and boot == self.boot and monotonic >= self.monotonic)
+        return wall >= self.wall or (
+            boot != "" and boot == self.boot and monotonic >= self.monotonic
+        )
 
 
 def last_contacts(folder: Path, since: Since) -> dict[str, Contact]:
@@ -114,13 +133,17 @@ def last_contacts(folder: Path, since: Since) -> dict[str, Contact]:
         for attempt in _Reader(worker, _ignore).attempts(_since(paths, since)):
             contact = _contact(attempt)
             known = contacts.get(attempt.host)
-            if since.is_before(contact.wall, contact.monotonic, contact.boot) and (known is None or _is_later(contact, known)):
+            if since.is_before(contact.wall, contact.monotonic, contact.boot) and (
+                known is None or _is_later(contact, known)
+            ):
                 contacts[attempt.host] = contact
     return contacts
 
 
 def last_boots(folder: Path) -> set[str]:
-    """The boots in which the workers last ran; another one than the present means that the machine went down since."""
+    """The boots in which the workers last ran; another one than the present means that the
+    machine went down since.
+    """
     heads = (_head(paths[-1]) for paths in files_of(folder).values())
     return {head.boot for head in heads if head is not None}
 
@@ -128,7 +151,9 @@ def last_boots(folder: Path) -> set[str]:
 class _Reader:
     """Pairs the lines of one worker's files."""
 
-    def __init__(self, worker: int, on_damage: OnDamage, sessions: Mapping[int, _Head] | None = None) -> None:
+    def __init__(
+        self, worker: int, on_damage: OnDamage, sessions: Mapping[int, _Head] | None = None
+    ) -> None:
         self._worker, self._on_damage = worker, on_damage
         self._sessions = sorted((sessions or {}).items())
         self._head = _Head("", "", 0.0, 0.0, 0)
@@ -148,7 +173,8 @@ class _Reader:
                             yield from self._line(line)
                         except (ValueError, IndexError, OverflowError):
                             self._on_damage(path, number)
-            except FileNotFoundError:  # dropped by its worker since the folder was listed, as those before it
+            # dropped by its worker since the folder was listed, as those before it
+            except FileNotFoundError:
                 self._open.clear()
             except DAMAGED:
                 for _ in range(2):  # more than the one line that a kill may tear
@@ -186,11 +212,18 @@ class _Reader:
         return over
 
     def _last_moment(self, following: _Head | None) -> tuple[float, float]:
-        """Monotonic and wall time until which the run that is over may have gone on: the worker's next start, or that of a session
-        without it, whichever came first."""
+        """Monotonic and wall time until which the run that is over may have gone on: the worker's
+        next start, or that of a session without it, whichever came first.
+        """
         own = self._head.session
-        later = next((first for number, first in self._sessions if number > own), None) if own else None
-        head = later if following is None or (later is not None and following.session > own) else following
+        later = (
+            next((first for number, first in self._sessions if number > own), None) if own else None
+        )
+        head = (
+            later
+            if following is None or (later is not None and following.session > own)
+            else following
+        )
         if head is None:
             return self._last
         same_boot = head.boot == self._head.boot and head.boot != ""
@@ -236,7 +269,10 @@ class _Reader:
 
     def _broken_off(self, monotonic: float, wall: float) -> Iterator[Attempt]:
         """What is still open, as attempts that ended at the latest then."""
-        self.left = [msgspec.structs.replace(begun, ended=monotonic, ended_wall=wall) for begun in self._open.values()]
+        self.left = [
+            msgspec.structs.replace(begun, ended=monotonic, ended_wall=wall)
+            for begun in self._open.values()
+        ]
         self._open.clear()
         return iter(self.left)
 
@@ -272,7 +308,9 @@ def _last_run(paths: list[Path]) -> list[Path]:
 
 
 def _since(paths: list[Path], since: Since) -> list[Path]:
-    """The files that may hold an attempt that ended after a time, and the one before them, where it may have begun."""
+    """The files that may hold an attempt that ended after a time, and the one before them, where
+    it may have begun.
+    """
     first = len(paths)
     while first > 0:
         first -= 1
@@ -292,7 +330,9 @@ def _head(path: Path) -> _Head | None:
 
 
 def _parse_head(fields: list[str]) -> _Head:
-    tag, version, boot, run, wall, monotonic, *session = fields  # version 1 had no sessions at first
+    tag, version, boot, run, wall, monotonic, *session = (
+        fields  # version 1 had no sessions at first
+    )
     if tag != "R" or int(version) != FORMAT or not monotonic:
         raise ValueError("not the head of an attempt log")
     return _Head(run, boot, _s(wall), _s(monotonic), int(session[0]) if session else 0)

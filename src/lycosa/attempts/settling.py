@@ -1,8 +1,10 @@
-"""What a worker is just taking in: the URL whose page it stores at this moment, where a kill cannot take it away.
+"""What a worker is just taking in: the URL whose page it stores at this moment, where a kill cannot
+take it away.
 
-After its attempt has ended a page can still kill its worker, while its record is made or its links are judged. Hundreds of pages may wait
-for that, and one is to blame; this names it. The name stands in a mapped file, so it costs a copy in memory and survives
-``kill -9`` (not a power loss, which no page causes).
+After its attempt has ended a page can still kill its worker, while its record is made or its links
+are judged. Hundreds of pages may wait for that, and one is to blame; this names it. The name stands
+in a mapped file, so it costs a copy in memory and survives ``kill -9`` (not a power loss, which no
+page causes).
 """
 
 from __future__ import annotations
@@ -16,13 +18,18 @@ _HEAD = 2
 
 
 class Settling:
-    """The file of one worker. Opening it forgets what an earlier run left, so read that before. Raises ``OSError``."""
+    """The file of one worker. Opening it forgets what an earlier run left, so read that before.
+    Raises ``OSError``.
+    """
 
     def __init__(self, folder: Path, worker: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        fd = os.open(folder / f"settling-w{worker:03d}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = os.open(
+            folder / f"settling-w{worker:03d}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644
+        )
         try:
-            os.pwrite(fd, bytes(_BYTES), 0)  # written, not only made long: a full disk is an error here and not a SIGBUS later
+            # written, not only made long: a full disk is an error here and not a SIGBUS later
+            os.pwrite(fd, bytes(_BYTES), 0)
             self._memory = mmap.mmap(fd, _BYTES)
         finally:
             os.close(fd)
@@ -45,8 +52,14 @@ class Settling:
 
 
 def left_settling(folder: Path) -> dict[int, str]:
-    """What each worker was storing when it ended, by the worker's number; nothing of one that was not storing."""
-    found = {int(path.name[10:]): _url(path.read_bytes()) for path in folder.glob("settling-w*") if path.name[10:].isdigit()}
+    """What each worker was storing when it ended, by the worker's number; nothing of one that
+    was not storing.
+    """
+    found = {
+        int(path.name[10:]): _url(path.read_bytes())
+        for path in folder.glob("settling-w*")
+        if path.name[10:].isdigit()
+    }
     return {worker: url for worker, url in found.items() if url}
 
 

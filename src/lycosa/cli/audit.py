@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lycosa.cli.output import ExitCode, clean, emit, emit_json, emit_table, human_count, human_duration
+from lycosa.cli.output import (
+    ExitCode,
+    clean,
+    emit,
+    emit_json,
+    emit_table,
+    human_count,
+    human_duration,
+)
 
 if TYPE_CHECKING:
     from lycosa.inspect.audit.report import Report
@@ -27,7 +35,11 @@ Gives 0 when every promise holds, and 1 with the first ten breaches when one doe
 _EVERY_S = 0.2
 
 
-@click.command("audit", epilog=_EPILOG, short_help="Prove from disk that nothing was lost and no host was pressed.")
+@click.command(
+    "audit",
+    epilog=_EPILOG,
+    short_help="Prove from disk that nothing was lost and no host was pressed.",
+)
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 @click.option(
     "--sample",
@@ -38,10 +50,14 @@ _EVERY_S = 0.2
     help="Captures whose records are read and parsed again.",
 )
 @click.option("--all", "everything", is_flag=True, help="Read and parse every capture.")
-@click.option("--hosts", is_flag=True, help="List the shortest pause of every host, tightest first.")
+@click.option(
+    "--hosts", is_flag=True, help="List the shortest pause of every host, tightest first."
+)
 @click.option("--json", "as_json", is_flag=True, help="As one JSON document.")
 def command(folder: Path, sample: int, everything: bool, hosts: bool, as_json: bool) -> int:
-    """Recount the crawl in DIR from its files: conservation, a second source for links, politeness, robots.txt, outputs. Writes nothing."""
+    """Recount the crawl in DIR from its files: conservation, a second source for links,
+    politeness, robots.txt, outputs. Writes nothing.
+    """
     return run(folder, 0 if everything else sample, hosts, as_json)
 
 
@@ -53,7 +69,9 @@ def run(folder: Path, sample: int, hosts: bool, as_json: bool) -> int:
 
     report = audit(folder, AuditOptions(sample, hosts), _progress())
     if as_json:
-        emit_json({**msgspec.to_builtins(report), "clean": report.is_clean, "breaches": report.breaches})
+        emit_json(
+            {**msgspec.to_builtins(report), "clean": report.is_clean, "breaches": report.breaches}
+        )
     else:
         _print(report)
     return ExitCode.FINISHED if report.is_clean else ExitCode.INTERNAL
@@ -61,7 +79,12 @@ def run(folder: Path, sample: int, hosts: bool, as_json: bool) -> int:
 
 def _print(report: Report) -> None:
     rows = (
-        (check.name, human_count(check.checked), human_count(check.breaches) if check.breaches else "", check.what)
+        (
+            check.name,
+            human_count(check.checked),
+            human_count(check.breaches) if check.breaches else "",
+            check.what,
+        )
         for check in report.checks
     )
     emit_table(("check", "checked", "breaches", "what"), rows)
@@ -70,7 +93,10 @@ def _print(report: Report) -> None:
             emit(f"  {check.name}: {clean(note)}")
     if report.hosts:
         emit("")
-        lines = ((x.host, x.requests, f"{x.shortest_s:.6f}", f"{x.due_s:.6f}", f"{x.margin_s:+.6f}") for x in report.hosts)
+        lines = (
+            (x.host, x.requests, f"{x.shortest_s:.6f}", f"{x.due_s:.6f}", f"{x.margin_s:+.6f}")
+            for x in report.hosts
+        )
         emit_table(("host", "requests", "pause s", "due s", "margin s"), lines)
     emit("")
     if report.share < 1:

@@ -49,13 +49,34 @@ Examples:
 def _settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options that decide scope and canonical form, as `lycosa crawl` has them."""
     options = (
-        click.option("--config", "config_file", type=click.Path(path_type=Path), help="Settings, TOML."),
-        click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="Any setting; see `lycosa config`."),
-        click.option("--scope", type=click.Choice(["host", "site", "prefix", "any"]), help="What belongs to the crawl [host]."),
-        click.option("--include", multiple=True, metavar="RE", help="Only URLs that match one of these."),
-        click.option("--exclude", multiple=True, metavar="RE", help="No URL that matches one of these."),
+        click.option(
+            "--config", "config_file", type=click.Path(path_type=Path), help="Settings, TOML."
+        ),
+        click.option(
+            "--set",
+            "pairs",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="Any setting; see `lycosa config`.",
+        ),
+        click.option(
+            "--scope",
+            type=click.Choice(["host", "site", "prefix", "any"]),
+            help="What belongs to the crawl [host].",
+        ),
+        click.option(
+            "--include", multiple=True, metavar="RE", help="Only URLs that match one of these."
+        ),
+        click.option(
+            "--exclude", multiple=True, metavar="RE", help="No URL that matches one of these."
+        ),
         click.option("--max-depth", metavar="N", help="Links away from a seed."),
-        click.option("--depth", type=click.IntRange(0), default=1, help="How far from a seed the URL was found [1]."),
+        click.option(
+            "--depth",
+            type=click.IntRange(0),
+            default=1,
+            help="How far from a seed the URL was found [1].",
+        ),
         click.option("--json", "as_json", is_flag=True, help="As one JSON document."),
     )
     for option in reversed(options):
@@ -65,50 +86,105 @@ def _settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.group("check", epilog=_EPILOG, short_help="What would happen to a URL, and why.")
 def command() -> None:
-    """Judge URLs by the rules of a crawl without crawling: canonical form, scope, traps, robots.txt."""
+    """Judge URLs by the rules of a crawl without crawling: canonical form, scope, traps,
+    robots.txt.
+    """
 
 
-@command.command("url", epilog=_URL_EPILOG, short_help="Canonical form, keys, scope and traps of URLs.")
+@command.command(
+    "url", epilog=_URL_EPILOG, short_help="Canonical form, keys, scope and traps of URLs."
+)
 @click.argument("urls", nargs=-1, required=True, metavar="URL...")
-@click.option("--seed", "seeds", multiple=True, metavar="URL", help="A seed to judge the scope by; may be repeated.")
+@click.option(
+    "--seed",
+    "seeds",
+    multiple=True,
+    metavar="URL",
+    help="A seed to judge the scope by; may be repeated.",
+)
 @click.option("--base", metavar="URL", help="The page that relative URLs were found on.")
 @_settings_options
-def url_command(urls: tuple[str, ...], seeds: tuple[str, ...], base: str | None, as_json: bool, **options: Any) -> ExitCode:
-    """Show what each URL is to a crawl: canonical form, host, site, partition, SURT, hash, and whether scope and traps let it in."""
+def url_command(
+    urls: tuple[str, ...], seeds: tuple[str, ...], base: str | None, as_json: bool, **options: Any
+) -> ExitCode:
+    """Show what each URL is to a crawl: canonical form, host, site, partition, SURT, hash, and
+    whether scope and traps let it in.
+    """
     return run_urls(urls, seeds, base, as_json, options, in_full=True)
 
 
-@command.command("scope", epilog=_SCOPE_EPILOG, short_help="Whether URLs belong to a crawl of some seeds.")
+@command.command(
+    "scope", epilog=_SCOPE_EPILOG, short_help="Whether URLs belong to a crawl of some seeds."
+)
 @click.argument("urls", nargs=-1, required=True, metavar="URL...")
-@click.option("--seed", "seeds", multiple=True, required=True, metavar="URL", help="A seed; may be repeated.")
+@click.option(
+    "--seed", "seeds", multiple=True, required=True, metavar="URL", help="A seed; may be repeated."
+)
 @_settings_options
-def scope_command(urls: tuple[str, ...], seeds: tuple[str, ...], as_json: bool, **options: Any) -> ExitCode:
+def scope_command(
+    urls: tuple[str, ...], seeds: tuple[str, ...], as_json: bool, **options: Any
+) -> ExitCode:
     """Say of each URL whether a crawl of the seeds would take it, and by which rule not."""
     return run_urls(urls, seeds, None, as_json, options, in_full=False)
 
 
-@command.command("robots", epilog=_ROBOTS_EPILOG, short_help="What a robots.txt says of URLs, with the line.")
+@command.command(
+    "robots", epilog=_ROBOTS_EPILOG, short_help="What a robots.txt says of URLs, with the line."
+)
 @click.argument("urls", nargs=-1, required=True, metavar="URL...")
 @click.option("--robots", "file", metavar="FILE|-", help="Judge by this file; - is standard input.")
-@click.option("--dir", "folder", type=click.Path(path_type=Path), help="Judge by what the crawl in this folder has stored.")
+@click.option(
+    "--dir",
+    "folder",
+    type=click.Path(path_type=Path),
+    help="Judge by what the crawl in this folder has stored.",
+)
 @click.option("--fetch", is_flag=True, help="Ask the server.")
 @click.option("--agent", metavar="TOKEN", help="Product token to judge for [the crawl's, lycosa].")
 @click.option("--config", "config_file", type=click.Path(path_type=Path), help="Settings, TOML.")
-@click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="Any setting; see `lycosa config`.")
-@click.option("--resolve", multiple=True, metavar="PATTERN=ADDR", help="With --fetch: address of a name instead of DNS.")
-@click.option("--allow-address", multiple=True, metavar="CIDR", help="With --fetch: allow a private or special address range.")
+@click.option(
+    "--set", "pairs", multiple=True, metavar="KEY=VALUE", help="Any setting; see `lycosa config`."
+)
+@click.option(
+    "--resolve",
+    multiple=True,
+    metavar="PATTERN=ADDR",
+    help="With --fetch: address of a name instead of DNS.",
+)
+@click.option(
+    "--allow-address",
+    multiple=True,
+    metavar="CIDR",
+    help="With --fetch: allow a private or special address range.",
+)
 @click.option("--json", "as_json", is_flag=True, help="As one JSON document.")
 def robots_command(
-    urls: tuple[str, ...], file: str | None, folder: Path | None, fetch: bool, agent: str | None, as_json: bool, **options: Any
+    urls: tuple[str, ...],
+    file: str | None,
+    folder: Path | None,
+    fetch: bool,
+    agent: str | None,
+    as_json: bool,
+    **options: Any,
 ) -> ExitCode:
-    """Say of each URL whether robots.txt allows it: rule, line, group, Crawl-delay, Sitemaps. Offline, unless --fetch is given."""
+    """Say of each URL whether robots.txt allows it: rule, line, group, Crawl-delay, Sitemaps.
+    Offline, unless --fetch is given.
+    """
     if sum((file is not None, folder is not None, fetch)) != 1:
-        raise click.UsageError("say where robots.txt comes from: --robots FILE, --dir DIR or --fetch")
+        raise click.UsageError(
+            "say where robots.txt comes from: --robots FILE, --dir DIR or --fetch"
+        )
     return run_robots(urls, file, folder, agent, as_json, options)
 
 
 def run_urls(
-    urls: Sequence[str], seeds: Sequence[str], base: str | None, as_json: bool, options: dict[str, Any], *, in_full: bool
+    urls: Sequence[str],
+    seeds: Sequence[str],
+    base: str | None,
+    as_json: bool,
+    options: dict[str, Any],
+    *,
+    in_full: bool,
 ) -> ExitCode:
     """Checks URLs by the pure rules. Exit code 2 when one of them is no URL."""
     from lycosa.inspect.check import Checker, plain
@@ -127,13 +203,20 @@ def run_urls(
             emit(f"# {line}")
         for each in checks:
             judged = each.traps if each.scope.verdict == "in" else each.scope
-            verdict, why = ("error", each.error) if each.error else (judged.verdict, _reason(judged))
+            verdict, why = (
+                ("error", each.error) if each.error else (judged.verdict, _reason(judged))
+            )
             emit(clean(f"{verdict:<5}  {each.canonical or each.given}  {why}".rstrip()))
     return ExitCode.USAGE if any(each.error for each in checks) else ExitCode.FINISHED
 
 
 def run_robots(
-    urls: Sequence[str], file: str | None, folder: Path | None, agent: str | None, as_json: bool, options: dict[str, Any]
+    urls: Sequence[str],
+    file: str | None,
+    folder: Path | None,
+    agent: str | None,
+    as_json: bool,
+    options: dict[str, Any],
 ) -> ExitCode:
     """Judges URLs by a robots.txt from a file, a crawl, or the server."""
     from lycosa.inspect.check import check_robots, plain
@@ -160,7 +243,9 @@ def run_robots(
 def _finder(
     folder: Path | None, body: bytes | None, file: str | None, agent: str | None, config: Any
 ) -> Callable[[str], tuple[Any, str, str]]:
-    """Gives for a canonical URL the robots.txt to judge by, where it comes from, and the token to judge for."""
+    """Gives for a canonical URL the robots.txt to judge by, where it comes from, and the token
+    to judge for.
+    """
     from lycosa.inspect.reader import read_folder
     from lycosa.inspect.robots_source import of_bytes, of_crawl, of_server
     from lycosa.inspect.saved import load_saved
@@ -197,7 +282,11 @@ def _read(file: str) -> bytes:
 
 
 def _reason(judged: Any) -> str:
-    return f"{judged.reason}: {judged.meaning} ({judged.rule}: {judged.value})" if judged.reason else judged.meaning
+    return (
+        f"{judged.reason}: {judged.meaning} ({judged.rule}: {judged.value})"
+        if judged.reason
+        else judged.meaning
+    )
 
 
 def _print_url(check: Any) -> None:
@@ -205,7 +294,10 @@ def _print_url(check: Any) -> None:
     if check.error:
         pairs.append(("error", check.error))
     else:
-        pairs += [(name, getattr(check, name)) for name in ("canonical", "host", "site", "partition", "surt", "url_hash", "host_hash")]
+        pairs += [
+            (name, getattr(check, name))
+            for name in ("canonical", "host", "site", "partition", "surt", "url_hash", "host_hash")
+        ]
         for name in ("scope", "traps"):
             judged = getattr(check, name)
             why = _reason(judged)

@@ -37,20 +37,50 @@ or with commas. Unknown keys and bad values stop the start. Obedience to robots.
 """
 
 
-@click.command("config", epilog=_EPILOG, short_help="Every setting with its value, origin and meaning.")
+@click.command(
+    "config", epilog=_EPILOG, short_help="Every setting with its value, origin and meaning."
+)
 @click.argument("keys", nargs=-1, metavar="[KEY]...")
-@click.option("--file", "--config", "file", type=click.Path(path_type=Path), help="Settings file, TOML.")
-@click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="One setting; may be repeated.")
-@click.option("--dir", "folder", type=click.Path(path_type=Path, file_okay=False), help="Begin with what this crawl was last run with.")
+@click.option(
+    "--file", "--config", "file", type=click.Path(path_type=Path), help="Settings file, TOML."
+)
+@click.option(
+    "--set", "pairs", multiple=True, metavar="KEY=VALUE", help="One setting; may be repeated."
+)
+@click.option(
+    "--dir",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Begin with what this crawl was last run with.",
+)
 @click.option("--json", "form", flag_value="json", help="As one JSON document.")
-@click.option("--toml", "form", flag_value="toml", help="As a commented file that can be saved and edited.")
-@click.option("--markdown", "form", flag_value="markdown", help="As the page of the documentation (defaults only).")
-def command(keys: tuple[str, ...], file: Path | None, pairs: tuple[str, ...], folder: Path | None, form: str | None) -> None:
+@click.option(
+    "--toml", "form", flag_value="toml", help="As a commented file that can be saved and edited."
+)
+@click.option(
+    "--markdown",
+    "form",
+    flag_value="markdown",
+    help="As the page of the documentation (defaults only).",
+)
+def command(
+    keys: tuple[str, ...],
+    file: Path | None,
+    pairs: tuple[str, ...],
+    folder: Path | None,
+    form: str | None,
+) -> None:
     """Show settings. Without KEY all of them; KEY is a setting or a section."""
     run(keys, file, pairs, folder, form)
 
 
-def run(keys: Sequence[str], file: Path | None, pairs: Sequence[str], folder: Path | None, form: str | None) -> None:
+def run(
+    keys: Sequence[str],
+    file: Path | None,
+    pairs: Sequence[str],
+    folder: Path | None,
+    form: str | None,
+) -> None:
     """Prints the settings in one of the forms."""
     from lycosa.config.fields import value_of
     from lycosa.config.sources import load
@@ -70,9 +100,15 @@ def run(keys: Sequence[str], file: Path | None, pairs: Sequence[str], folder: Pa
             if number:
                 emit("")
             entry = _entry(settings, key)
-            emit_pairs((name, entry[name]) for name in ("key", "value", "origin", "default", "type", "bound", "meaning"))
+            emit_pairs(
+                (name, entry[name])
+                for name in ("key", "value", "origin", "default", "type", "bound", "meaning")
+            )
     else:
-        rows = ((entry["key"], entry["value"], entry["origin"], entry["meaning"]) for entry in (_entry(settings, key) for key in chosen))
+        rows = (
+            (entry["key"], entry["value"], entry["origin"], entry["meaning"])
+            for entry in (_entry(settings, key) for key in chosen)
+        )
         emit_table(("setting", "value", "origin", "meaning"), rows)
 
 
@@ -94,7 +130,9 @@ def _saved(folder: Path) -> Any:
 
 
 def _chosen(keys: Sequence[str]) -> list[str]:
-    """The settings asked for, in the order of the tree. Raises ``SettingsError`` for an unknown one."""
+    """The settings asked for, in the order of the tree. Raises ``SettingsError`` for an unknown
+    one.
+    """
     from lycosa.config.fields import fields, sections
     from lycosa.config.sources import SettingsError, meant
 
@@ -108,7 +146,12 @@ def _chosen(keys: Sequence[str]) -> list[str]:
             chosen.add(key)
         else:
             near = meant(key)
-            raise SettingsError([f"there is no setting or section {key!r}" + (f"; did you mean {near}?" if near else "")])
+            raise SettingsError(
+                [
+                    f"there is no setting or section {key!r}"
+                    + (f"; did you mean {near}?" if near else "")
+                ]
+            )
     return [name for name in fields() if name in chosen]
 
 
@@ -128,11 +171,16 @@ def _entry(settings: Any, key: str) -> dict[str, str]:
 
 
 def toml_lines(settings: Any, chosen: Sequence[str]) -> Iterator[str]:
-    """A commented TOML file. What is at its default is commented out, so that a later release may change it."""
+    """A commented TOML file. What is at its default is commented out, so that a later release
+    may change it.
+    """
     from lycosa.config.fields import fields, sections, value_of
 
     yield "# Settings of a crawl: lycosa crawl --config THIS-FILE SEED..."
-    yield "# Lines with # in front show defaults. Durations: 90, 500ms, 2h, 1d. Sizes: 512KiB, 100MB, 10GB."
+    yield (
+        "# Lines with # in front show defaults. Durations: 90, 500ms, 2h, 1d. Sizes: 512KiB, 100MB,"
+        " 10GB."
+    )
     # Settings of no section come first: behind a section's header they would belong to it.
     for section in ("", *sections()):
         keys = [key for key in chosen if key.rpartition(".")[0] == section]
@@ -177,6 +225,10 @@ def markdown() -> str:
 
 
 def _markdown_cell(text: str) -> str:
-    """A cell of a table. In code, which is every other part between backticks, a backslash would be shown; only the bar needs one there."""
+    """A cell of a table. In code, which is every other part between backticks, a backslash would
+    be shown; only the bar needs one there.
+    """
     parts = text.replace("|", "\\|").split("`")
-    return "`".join(part if number % 2 else part.replace("*", "\\*") for number, part in enumerate(parts))
+    return "`".join(
+        part if number % 2 else part.replace("*", "\\*") for number, part in enumerate(parts)
+    )

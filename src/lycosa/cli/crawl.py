@@ -44,33 +44,93 @@ Exit codes: 0 finished, 1 internal error, 2 bad usage or settings, 3 stopped by 
 """
 
 
-@click.command("crawl", epilog=_EPILOG, short_help="Crawl from seeds; the same folder again resumes.")
+@click.command(
+    "crawl", epilog=_EPILOG, short_help="Crawl from seeds; the same folder again resumes."
+)
 @click.argument("seeds", nargs=-1, metavar="[SEED]...")
-@click.option("--seeds", "seed_file", metavar="FILE|-", help="File with one seed a line (# comments); - is standard input.")
-@click.option("--dir", "folder", type=click.Path(path_type=Path, file_okay=False), help="Crawl folder [crawls/HOST of the first seed].")
-@click.option("--config", "config_file", type=click.Path(path_type=Path, dir_okay=False), help="Settings in TOML; see `lycosa config`.")
-@click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="Any setting; see `lycosa config`.")
-@click.option("--scope", type=click.Choice(["host", "site", "prefix", "any"]), help="What belongs to the crawl, from the seeds [host].")
+@click.option(
+    "--seeds",
+    "seed_file",
+    metavar="FILE|-",
+    help="File with one seed a line (# comments); - is standard input.",
+)
+@click.option(
+    "--dir",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Crawl folder [crawls/HOST of the first seed].",
+)
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Settings in TOML; see `lycosa config`.",
+)
+@click.option(
+    "--set", "pairs", multiple=True, metavar="KEY=VALUE", help="Any setting; see `lycosa config`."
+)
+@click.option(
+    "--scope",
+    type=click.Choice(["host", "site", "prefix", "any"]),
+    help="What belongs to the crawl, from the seeds [host].",
+)
 @click.option("--include", multiple=True, metavar="RE", help="Only URLs that match one of these.")
 @click.option("--exclude", multiple=True, metavar="RE", help="No URL that matches one of these.")
-@click.option("--max-pages", metavar="N", help="Stop after N captures, over the life of the crawl; 0 is no limit.")
+@click.option(
+    "--max-pages",
+    metavar="N",
+    help="Stop after N captures, over the life of the crawl; 0 is no limit.",
+)
 @click.option("--max-depth", metavar="N", help="Links away from a seed; -1 is no limit.")
 @click.option("--max-time", metavar="TIME", help="Stop this run after 90s, 2h, 3d; 0 is no limit.")
-@click.option("--max-bytes", metavar="SIZE", help="Stop after 500MB, 10GB of bodies received, over the life of the crawl; 0 is no limit.")
+@click.option(
+    "--max-bytes",
+    metavar="SIZE",
+    help="Stop after 500MB, 10GB of bodies received, over the life of the crawl; 0 is no limit.",
+)
 @click.option("--delay", metavar="TIME", help="Least pause between two requests to a host [1s].")
 @click.option("--workers", metavar="N|auto", help="Worker processes; auto is one per core [1].")
-@click.option("--memory", metavar="SIZE|auto", help="Memory of all processes together, as 4GB; auto is 1.5GB a worker, at most half.")
-@click.option("--contact", metavar="URL|EMAIL", help="Whom site owners can ask; goes into User-Agent.")
-@click.option("--resolve", multiple=True, metavar="PATTERN=ADDR", help="Address of a name, * wildcards, instead of DNS.")
-@click.option("--allow-address", multiple=True, metavar="CIDR", help="Allow a private or special address range.")
-@click.option("--requisites", is_flag=True, default=None, help="Also fetch images, scripts and style sheets.")
-@click.option("--cookies", type=click.Choice(["off", "site"]), help="Send cookies back to the site that set them [off].")
+@click.option(
+    "--memory",
+    metavar="SIZE|auto",
+    help="Memory of all processes together, as 4GB; auto is 1.5GB a worker, at most half.",
+)
+@click.option(
+    "--contact", metavar="URL|EMAIL", help="Whom site owners can ask; goes into User-Agent."
+)
+@click.option(
+    "--resolve",
+    multiple=True,
+    metavar="PATTERN=ADDR",
+    help="Address of a name, * wildcards, instead of DNS.",
+)
+@click.option(
+    "--allow-address",
+    multiple=True,
+    metavar="CIDR",
+    help="Allow a private or special address range.",
+)
+@click.option(
+    "--requisites", is_flag=True, default=None, help="Also fetch images, scripts and style sheets."
+)
+@click.option(
+    "--cookies",
+    type=click.Choice(["off", "site"]),
+    help="Send cookies back to the site that set them [off].",
+)
 @click.option("--json", "as_json", is_flag=True, help="The summary as JSON on standard output.")
-def command(seeds: tuple[str, ...], seed_file: str | None, folder: Path | None, as_json: bool, **options: Any) -> None:
+def command(
+    seeds: tuple[str, ...],
+    seed_file: str | None,
+    folder: Path | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Crawl web sites politely into WARC, CDXJ and Parquet.
 
-    SEED is where to start; - reads seeds from standard input. The same --dir again goes on where the crawl stopped, also after a crash;
-    seeds are added. Settings are kept with the crawl, and those that would make its state wrong cannot be changed.
+    SEED is where to start; - reads seeds from standard input. The same --dir again goes on where
+    the crawl stopped, also after a crash; seeds are added. Settings are kept with the crawl, and
+    those that would make its state wrong cannot be changed.
     """
     all_seeds = Seeds(seeds, seed_file)
     with redirect_stdout(Unbroken(sys.stdout)), redirect_stderr(Unbroken(sys.stderr)):
@@ -101,7 +161,10 @@ def run(seeds: Seeds, folder: Path, options: dict[str, Any], as_json: bool) -> E
             display.note(unshared)
         if session.clock_set_back_s >= _NOTED_S:
             behind = human_duration(session.clock_set_back_s)
-            display.note(f"the clock is {behind} behind the one of an earlier run; hosts and retries wait as long as they were asked to")
+            display.note(
+                f"the clock is {behind} behind the one of an earlier run; hosts and retries wait as"
+                " long as they were asked to"
+            )
         try:
             outcome = asyncio.run(_supervise(session, plan, seeds, display))
         finally:
@@ -111,13 +174,17 @@ def run(seeds: Seeds, folder: Path, options: dict[str, Any], as_json: bool) -> E
 
 
 def _check_seeds(seeds: Seeds, folder: Path, config: Config) -> None:
-    """Before anything is written: the folder is the crawl's to have, and a new crawl has something to do."""
+    """Before anything is written: the folder is the crawl's to have, and a new crawl has
+    something to do.
+    """
     from lycosa.folder import manifest
     from lycosa.folder.seed_check import SeedCheck
 
     is_new = not manifest.exists(folder)
     if is_new and seeds.are_none:
-        raise click.UsageError("no seed given and no crawl in that folder; give a SEED or --seeds FILE")
+        raise click.UsageError(
+            "no seed given and no crawl in that folder; give a SEED or --seeds FILE"
+        )
     seeds.judge = SeedCheck(config, time.time()).refusal
     if is_new and not seeds.has_usable():
         raise click.UsageError(seeds.complaint())
@@ -142,7 +209,9 @@ def _report(session: Session, outcome: Outcome, seeds: Seeds, as_json: bool) -> 
     if len(outcome.refused_seeds) > _MOST_TOLD:
         _tell(f"and {counted(len(outcome.refused_seeds) - _MOST_TOLD, 'more seed')} refused")
     is_small = outcome.progress.discovered <= _SMALL and not session.recovered.captures
-    if code is ExitCode.NOTHING_FETCHED or (is_small and any(outcome.progress.states.get(name) for name in ("failed", "retired"))):
+    if code is ExitCode.NOTHING_FETCHED or (
+        is_small and any(outcome.progress.states.get(name) for name in ("failed", "retired"))
+    ):
         for line in failure_lines(session.folder):
             click.echo(clean(line), err=True)
     return code
@@ -163,7 +232,8 @@ async def _supervise(session: Session, plan: MemoryPlan, seeds: Seeds, display: 
         supervisor.stop()
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN or number is signal.SIGINT:  # nohup has the last one ignored
+        # nohup has the last one ignored
+        if signal.getsignal(number) is not signal.SIG_IGN or number is signal.SIGINT:
             loop.add_signal_handler(number, stop)
     limit_s = session.config.limits.max_time_s
     timer = loop.call_later(limit_s, supervisor.reach_time_limit) if limit_s else None
@@ -176,7 +246,9 @@ async def _supervise(session: Session, plan: MemoryPlan, seeds: Seeds, display: 
 
 
 def _settings(folder: Path, options: dict[str, Any]) -> Settings:
-    """Settings of this run: the crawl's own from the last run, then file, environment, --set and flags."""
+    """Settings of this run: the crawl's own from the last run, then file, environment, --set and
+    flags.
+    """
     import os
 
     import msgspec
@@ -206,12 +278,19 @@ def _settings(folder: Path, options: dict[str, Any]) -> Settings:
         "requisites": "scope.requisites",
         "cookies": "fetch.cookies",
     }
-    flags = {names[name]: value for name, value in options.items() if name in names and value not in (None, ())}
+    flags = {
+        names[name]: value
+        for name, value in options.items()
+        if name in names and value not in (None, ())
+    }
     saved = saved_settings(folder)
     if saved is not None:
-        # Limits are of one run: a crawl that reached one goes on when it is started again without it.
+        # Limits are of one run: a crawl that reached one goes on when it is started again without
+        # it.
         saved = msgspec.structs.replace(saved, limits=LimitSection())
     settings = load(options["config_file"], os.environ, options["pairs"], flags, base=saved)
     if (file := settings.config.fetch.ca_file) and not Path(file).is_file():
-        raise SettingsError([f"{settings.origin('fetch.ca_file')}: fetch.ca_file: there is no file {file}"])
+        raise SettingsError(
+            [f"{settings.origin('fetch.ca_file')}: fetch.ca_file: there is no file {file}"]
+        )
     return settings

@@ -1,4 +1,6 @@
-"""What ``lycosa crawl`` shows: live on a terminal, a line every ten seconds elsewhere, a word of warning before."""
+"""What ``lycosa crawl`` shows: live on a terminal, a line every ten seconds elsewhere, a word of
+warning before.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ _LONG_S = 600.0  # a host that needs longer than this is named
 
 
 class Display:
-    """Progress on standard error. A context manager, which says what begins; ``show`` takes each report."""
+    """Progress on standard error. A context manager, which says what begins; ``show`` takes each
+    report.
+    """
 
     def __init__(self, folder: Path, config: Config, is_new: bool) -> None:
         self._folder = folder
@@ -51,7 +55,12 @@ class Display:
             self._live.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if self._live is not None:
             self._live.stop()
 
@@ -111,16 +120,38 @@ class Display:
     def _rows(self, progress: Progress, now: float) -> list[tuple[str, str]]:
         pages_per_s, bytes_per_s = self._rate()
         states = progress.states
-        errors = [(name, number) for name, number in progress.reasons.items() if 80 <= Reason[name.upper()] < 140]
+        errors = [
+            (name, number)
+            for name, number in progress.reasons.items()
+            if 80 <= Reason[name.upper()] < 140
+        ]
         links = sum(progress.rule_refusals.values())
         rows: list[tuple[str, str]] = [
             (self._state, f"{self._folder}  {human_duration(now - self._began)}"),
             ("captured", f"{human_count(progress.captures)}  {pages_per_s:.1f}/s"),
             ("received", f"{human_bytes(progress.body_bytes)}  {human_bytes(bytes_per_s)}/s"),
-            ("queued", f"{human_count(states.get('queued', 0))} of {human_count(progress.discovered)} discovered"),
+            (
+                "queued",
+                (
+                    f"{human_count(states.get('queued', 0))} of {human_count(progress.discovered)}"
+                    " discovered"
+                ),
+            ),
             ("hosts", hosts_in_words(progress)),
-            ("failed", ", ".join(f"{number} {name}" for name, number in sorted(errors, key=lambda e: -e[1])[:4]) or "none"),
-            ("refused", f"{counted(states.get('refused', 0), 'URL')} by robots.txt, {counted(links, 'link')} by scope and traps"),
+            (
+                "failed",
+                ", ".join(
+                    f"{number} {name}" for name, number in sorted(errors, key=lambda e: -e[1])[:4]
+                )
+                or "none",
+            ),
+            (
+                "refused",
+                (
+                    f"{counted(states.get('refused', 0), 'URL')} by robots.txt,"
+                    f" {counted(links, 'link')} by scope and traps"
+                ),
+            ),
             ("memory", memory_in_words(progress)),
             ("waiting for", waiting_for(progress)),
         ]
@@ -133,21 +164,27 @@ def _live_lines() -> LiveLines | None:
     """What shows a terminal's lines, when standard error is one, or is to be taken for one."""
     if not sys.stderr.isatty() and not any(os.environ.get(name) for name in _FORCING):
         return None
-    from lycosa.cli.live_lines import LiveLines  # rich costs as much as a hundred pages: only when somebody looks
+    # rich costs as much as a hundred pages: only when somebody looks
+    from lycosa.cli.live_lines import LiveLines
 
     lines = LiveLines()
     return lines if lines.is_terminal else None
 
 
 def estimate_of(progress: Progress) -> str:
-    """The honest word on how long it takes: the host that needs longest at its own delay. Empty while that is short."""
+    """The honest word on how long it takes: the host that needs longest at its own delay. Empty
+    while that is short.
+    """
     if not progress.slowest:
         return ""
     note = max(progress.slowest, key=lambda note: note.need_s)
     need = note.need_s
     if need < _LONG_S:
         return ""
-    return f"host {note.host} alone needs {human_duration(need)} for {counted(note.waiting, 'known URL')} at {note.delay_s:.3g} s each"
+    return (
+        f"host {note.host} alone needs {human_duration(need)} for"
+        f" {counted(note.waiting, 'known URL')} at {note.delay_s:.3g} s each"
+    )
 
 
 def memory_in_words(progress: Progress) -> str:
@@ -157,7 +194,9 @@ def memory_in_words(progress: Progress) -> str:
 
 
 def hosts_in_words(progress: Progress) -> str:
-    """All hosts by what they do, which adds up: ``9 hosts: 2 fetching, 1 ready, 1 asked to wait, 5 resting or done``."""
+    """All hosts by what they do, which adds up: ``9 hosts: 2 fetching, 1 ready, 1 asked to wait,
+    5 resting or done``.
+    """
     parts = [
         (progress.running, "fetching"),
         (progress.hosts_ready, "ready"),
@@ -167,8 +206,16 @@ def hosts_in_words(progress: Progress) -> str:
         (progress.hosts_retired, "given up"),
     ]
     rest = progress.hosts - sum(number for number, _ in parts)
-    said = [f"{human_count(number)} {what}" for number, what in (*parts, (rest, "resting or done")) if number > 0]
-    return f"{counted(progress.hosts, 'host')}: {', '.join(said)}" if said else counted(progress.hosts, "host")
+    said = [
+        f"{human_count(number)} {what}"
+        for number, what in (*parts, (rest, "resting or done"))
+        if number > 0
+    ]
+    return (
+        f"{counted(progress.hosts, 'host')}: {', '.join(said)}"
+        if said
+        else counted(progress.hosts, "host")
+    )
 
 
 def _warnings(folder: Path, config: Config) -> Iterator[str]:
@@ -176,12 +223,18 @@ def _warnings(folder: Path, config: Config) -> Iterator[str]:
     free = shutil.disk_usage(folder).free
     if free < config.store.min_free_bytes:
         yield (
-            f"{human_bytes(free)} are free on the disk, less than store.min_free_bytes ({human_bytes(config.store.min_free_bytes)}): "
-            "nothing is fetched until there is more"
+            f"{human_bytes(free)} are free on the disk, less than store.min_free_bytes"
+            f" ({human_bytes(config.store.min_free_bytes)}): nothing is fetched until there is more"
         )
     contact = config.agent.contact
     if contact and not is_contact(contact):
-        yield f"contact {contact!r} is neither a URL nor an e-mail address: site owners cannot ask anybody"
+        yield (
+            f"contact {contact!r} is neither a URL nor an e-mail address: site owners cannot ask"
+            " anybody"
+        )
     delay, address_delay = config.politeness.delay_s, config.politeness.address_delay_s
     if delay < address_delay:
-        yield f"an address rests {address_delay:.3g} s between requests, longer than the delay; see politeness.address_delay_s"
+        yield (
+            f"an address rests {address_delay:.3g} s between requests, longer than the delay; see"
+            " politeness.address_delay_s"
+        )

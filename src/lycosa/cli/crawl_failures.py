@@ -23,7 +23,9 @@ _ADVICE: Mapping[Reason, str] = {
     Reason.CONNECT_REFUSED: "nobody listens there: check the port",
     Reason.CONNECT_TIMEOUT: "check the address and the network",
     Reason.NETWORK_UNREACHABLE: "check the network",
-    Reason.TLS_FAILED: "check the certificate; --set fetch.ca_file=FILE trusts an authority of your own",
+    Reason.TLS_FAILED: (
+        "check the certificate; --set fetch.ca_file=FILE trusts an authority of your own"
+    ),
     Reason.ROBOTS_DISALLOWED: "only the site's owner can change that",
     Reason.ROBOTS_UNREACHABLE: "try again later",
 }
@@ -33,14 +35,19 @@ _FINE = frozenset({UrlState.FETCHED, UrlState.REDIRECTED})
 
 
 def failure_lines(folder: Path) -> list[str]:
-    """From the folder of a crawl that has ended: seeds, and where they redirected to, that were not fetched.
+    """From the folder of a crawl that has ended: seeds, and where they redirected to, that were not
+    fetched.
 
-    Only the first URLs are looked at: of a large crawl there is ``lycosa status``. Raises what ``FolderView`` raises.
+    Only the first URLs are looked at: of a large crawl there is ``lycosa status``. Raises what
+    ``FolderView`` raises.
     """
     reader = read_folder(folder)
     lines = []
     for entry in islice(reader.urls(), _LOOK):
-        if entry.record.kind in (LinkKind.SEED, LinkKind.REDIRECT) and entry.record.state not in _FINE:
+        if (
+            entry.record.kind in (LinkKind.SEED, LinkKind.REDIRECT)
+            and entry.record.state not in _FINE
+        ):
             lines.append(_line(reader, entry))
             if len(lines) == _MOST:
                 break
@@ -54,6 +61,15 @@ def _line(reader: CrawlReader, entry: UrlEntry) -> str:
     if reason is Reason.NONE and visit is not None:
         reason = visit.last_error if visit.last_error is not Reason.NONE else visit.reason
         detail = visit.detail
-    what = detail if reason.meaning in detail else f"{reason.meaning} ({detail})" if detail else reason.meaning
-    advice = _ADVICE.get(reason, f"`lycosa explain {shlex.quote(str(reader.name))} {shlex.quote(entry.url)}` tells more")
+    what = (
+        detail
+        if reason.meaning in detail
+        else f"{reason.meaning} ({detail})"
+        if detail
+        else reason.meaning
+    )
+    advice = _ADVICE.get(
+        reason,
+        f"`lycosa explain {shlex.quote(str(reader.name))} {shlex.quote(entry.url)}` tells more",
+    )
     return f"lycosa: {shortened(entry.url)}: {what}; {advice}"

@@ -1,7 +1,8 @@
 """The seeds of ``lycosa crawl``: from the command line, then from a file, judged as they are read.
 
-Millions may be in a file, so they stream; one that cannot be crawled is told at once, with its line, and goes no further. How far each
-source was read is recorded in the crawl's folder (``seed_sources``), and a later run reads on from there.
+Millions may be in a file, so they stream; one that cannot be crawled is told at once, with its
+line, and goes no further. How far each source was read is recorded in the crawl's folder
+(``seed_sources``), and a later run reads on from there.
 """
 
 from __future__ import annotations
@@ -16,7 +17,15 @@ import click
 
 from lycosa.cli.output import clean, counted
 from lycosa.cli.seed_reading import read_arguments, read_file, read_on, with_scheme
-from lycosa.folder.seed_sources import SeedSource, SourceKind, is_same_file, load_sources, merged_sources, save_sources, unread
+from lycosa.folder.seed_sources import (
+    SeedSource,
+    SourceKind,
+    is_same_file,
+    load_sources,
+    merged_sources,
+    save_sources,
+    unread,
+)
 
 _SAVE_S = 1.0  # between two records of how far the sources are read
 _MOST_TOLD = 10
@@ -33,9 +42,10 @@ def _say(text: str) -> None:
 class Seeds:
     """What the operator gave, and what earlier runs did not read to its end.
 
-    ``take`` and ``taken`` are for the supervisor; iterating gives the seeds that can be crawled, once. ``tell`` takes each line about
-    another. ``sources`` is how far each source was read, by what is committed. Raises ``click.UsageError`` when a file is given that is not
-    there, or where a URL belongs.
+    ``take`` and ``taken`` are for the supervisor; iterating gives the seeds that can be crawled,
+    once. ``tell`` takes each line about another. ``sources`` is how far each source was read, by
+    what is committed. Raises ``click.UsageError`` when a file is given that is not there, or where
+    a URL belongs.
     """
 
     def __init__(self, given: tuple[str, ...], file: str | None = None) -> None:
@@ -71,14 +81,19 @@ class Seeds:
     def complaint(self) -> str:
         """Why there is nothing to crawl, after ``has_usable`` said so."""
         if self.refused:
-            return f"nothing to crawl: {counted(len(self.refused), 'seed')} refused, and there are no others"
+            return (
+                f"nothing to crawl: {counted(len(self.refused), 'seed')} refused, and there are no"
+                " others"
+            )
         where = "standard input" if self._file == "-" else self._file
         return f"nothing to crawl: there is no seed in {where}"
 
-    # -- what is recorded ---------------------------------------------------------------------------------------
+    # -- what is recorded
 
     def begin(self, folder: Path) -> None:
-        """Before the first seed is taken: records the sources in the folder, which is locked, and adds what earlier runs left unread."""
+        """Before the first seed is taken: records the sources in the folder, which is locked,
+        and adds what earlier runs left unread.
+        """
         self._folder, stored = folder, load_sources(folder)
         if not self._kept:  # else the crawl is new
             self._resume(unread(stored))
@@ -90,7 +105,9 @@ class Seeds:
         known = {reading.key: reading for reading in self._readings}
         for source in left:
             if source.kind is SourceKind.ARGUMENTS:
-                self._readings = [reading for reading in self._readings if reading.key != source.key]
+                self._readings = [
+                    reading for reading in self._readings if reading.key != source.key
+                ]
                 self._readings.insert(0, read_arguments((*source.rest, *self.given)))
             elif source.key in known and not is_same_file(known[source.key].begun, source):
                 continue  # it is read anew
@@ -117,7 +134,7 @@ class Seeds:
             save_sources(self._folder, self.sources)
             self._saved_at = time.monotonic()
 
-    # -- reading ------------------------------------------------------------------------------------------------
+    # -- reading
 
     def __iter__(self) -> Iterator[str]:
         while self._kept:
@@ -146,11 +163,15 @@ class Seeds:
 def _check_given(given: tuple[str, ...], file: str | None) -> None:
     for seed in given:
         if "://" not in seed and Path(seed).is_file():
-            raise click.UsageError(f"{seed} is a file; did you mean --seeds {seed}? (http://{seed} is the site)")
+            raise click.UsageError(
+                f"{seed} is a file; did you mean --seeds {seed}? (http://{seed} is the site)"
+            )
     if file not in (None, "-"):
         path = Path(str(file))
         if path.is_dir():
-            raise click.BadParameter(f"{file} is a folder; give a file with one seed a line", param_hint="--seeds")
+            raise click.BadParameter(
+                f"{file} is a folder; give a file with one seed a line", param_hint="--seeds"
+            )
         if not path.exists():
             raise click.BadParameter(f"{file}: no such file", param_hint="--seeds")
 
@@ -163,7 +184,11 @@ def refusal_line(seed: str, reason: str, place: str = "") -> str:
 
 def shortened(text: str, most: int = _LONGEST) -> str:
     """A text that is too long for a line, without its middle."""
-    return text if len(text) <= most else f"{text[: most * 2 // 3]}…{text[-(most - most * 2 // 3 - 1) :]}"
+    return (
+        text
+        if len(text) <= most
+        else f"{text[: most * 2 // 3]}…{text[-(most - most * 2 // 3 - 1) :]}"
+    )
 
 
 def default_folder(given: tuple[str, ...]) -> Path:
@@ -176,5 +201,8 @@ def default_folder(given: tuple[str, ...]) -> Path:
     except ValueError:  # brackets that do not match
         host = ""
     if not host:
-        raise click.UsageError(f"{shortened(seeds[0])!r} is not a URL that can be crawled: give one such as https://example.org/")
+        raise click.UsageError(
+            f"{shortened(seeds[0])!r} is not a URL that can be crawled: give one such as"
+            " https://example.org/"
+        )
     return Path("crawls") / host

@@ -1,4 +1,6 @@
-"""What ``lycosa crawl`` says at the end: how it ended, what there is, what failed, and how to go on or look at it."""
+"""What ``lycosa crawl`` says at the end: how it ended, what there is, what failed, and how to go
+on or look at it.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,10 @@ _MOST = 8
 
 
 class FilesThere(NamedTuple):
-    """The output files of a crawl: ``kinds`` of which there are some (``store.text`` and ``store.links`` leave out theirs), and those that
-    closed segments lack; and the sources of its seeds."""
+    """The output files of a crawl: ``kinds`` of which there are some (``store.text`` and
+    ``store.links`` leave out theirs), and those that closed segments lack; and the sources of its
+    seeds.
+    """
 
     kinds: list[str]
     lacking: list[LackingFile]
@@ -57,7 +61,13 @@ def exit_code(outcome: Outcome, left: Sequence[SeedSource] = ()) -> ExitCode:
     return ExitCode.FINISHED if outcome.progress.states.get("fetched") else ExitCode.NOTHING_FETCHED
 
 
-def summary_values(folder: Path, outcome: Outcome, code: ExitCode, refused: Iterable[tuple[str, str]], files: FilesThere) -> dict[str, Any]:
+def summary_values(
+    folder: Path,
+    outcome: Outcome,
+    code: ExitCode,
+    refused: Iterable[tuple[str, str]],
+    files: FilesThere,
+) -> dict[str, Any]:
     """The summary for scripts."""
     progress = outcome.progress
     return {
@@ -72,11 +82,19 @@ def summary_values(folder: Path, outcome: Outcome, code: ExitCode, refused: Iter
         "pages": progress.pages,
         "requests": progress.requests,
         "body_bytes": progress.body_bytes,
-        "reasons": {name: number for name, number in progress.reasons.items() if name != Reason.NONE.label},
+        "reasons": {
+            name: number for name, number in progress.reasons.items() if name != Reason.NONE.label
+        },
         "rule_refusals": progress.rule_refusals,
         "refused_seeds": [{"seed": seed, "reason": reason} for seed, reason in refused],
         "seed_sources": [
-            {"source": each.title, "lines": each.lines, "seeds": each.seeds, "is_complete": each.is_complete} for each in files.seeds
+            {
+                "source": each.title,
+                "lines": each.lines,
+                "seeds": each.seeds,
+                "is_complete": each.is_complete,
+            }
+            for each in files.seeds
         ],
         "hosts": {
             "met": progress.hosts,
@@ -93,19 +111,38 @@ def summary_values(folder: Path, outcome: Outcome, code: ExitCode, refused: Iter
         },
         "unparsed": progress.unparsed,
         "reparsed": progress.reparsed,
-        "waiting": {"urls": waiting_urls(outcome), "next_due_in_s": round(progress.next_in_s, 3)} if waiting_urls(outcome) else None,
+        "waiting": (
+            {"urls": waiting_urls(outcome), "next_due_in_s": round(progress.next_in_s, 3)}
+            if waiting_urls(outcome)
+            else None
+        ),
     }
 
 
-def summary_lines(folder: Path, outcome: Outcome, code: ExitCode, limits: LimitSection, files: FilesThere) -> list[str]:
+def summary_lines(
+    folder: Path, outcome: Outcome, code: ExitCode, limits: LimitSection, files: FilesThere
+) -> list[str]:
     """The summary for people."""
     progress, states, end = outcome.progress, outcome.progress.states, end_of(outcome)
     quoted = shlex.quote(str(folder))
     rate = outcome.captured / max(outcome.duration_s, 0.001)
-    what = f"{counted(progress.captures, 'capture')} ({counted(progress.pages, 'page')}, {human_bytes(progress.body_bytes)})"
-    rest = [f"{human_count(number)} {name.replace('_', ' ')}" for name, number in states.items() if number and name != "fetched"]
-    known = f"{counted(progress.discovered, 'URL')} discovered: {human_count(states.get('fetched', 0))} fetched"
-    lines = [f"{_ENDS[end]} after {human_duration(outcome.duration_s)}: {what}, {rate:.1f} a second", ", ".join([known, *rest])]
+    what = (
+        f"{counted(progress.captures, 'capture')} ({counted(progress.pages, 'page')},"
+        f" {human_bytes(progress.body_bytes)})"
+    )
+    rest = [
+        f"{human_count(number)} {name.replace('_', ' ')}"
+        for name, number in states.items()
+        if number and name != "fetched"
+    ]
+    known = (
+        f"{counted(progress.discovered, 'URL')} discovered: {human_count(states.get('fetched', 0))}"
+        " fetched"
+    )
+    lines = [
+        f"{_ENDS[end]} after {human_duration(outcome.duration_s)}: {what}, {rate:.1f} a second",
+        ", ".join([known, *rest]),
+    ]
     lines += _reason_lines(progress.reasons)
     lines += _parser_lines(progress.parser)
     lines += _waiting_lines(outcome, quoted)
@@ -113,17 +150,23 @@ def summary_lines(folder: Path, outcome: Outcome, code: ExitCode, limits: LimitS
         lines.append("nothing could be fetched; the same command tries again")
         return lines
     if progress.reparsed:
-        lines.append(f"{counted(progress.reparsed, 'stored document')} of earlier runs parsed at last")
+        lines.append(
+            f"{counted(progress.reparsed, 'stored document')} of earlier runs parsed at last"
+        )
     if progress.unparsed:
         lines.append(
-            f"{counted(progress.unparsed, 'document')} stored and not parsed; lycosa reparse {quoted} tries again, as the next start does"
+            f"{counted(progress.unparsed, 'document')} stored and not parsed; lycosa reparse"
+            f" {quoted} tries again, as the next start does"
         )
     left = unread(files.seeds)
     lines += [f"seeds of {how_far(source)}" for source in left]
     if end != "finished" or left:
         lines.append(f"to go on: lycosa crawl --dir {quoted}{_with_seeds(left)}")
     if end == "limit" and (again := _again(limits)):
-        lines.append(f"      or: lycosa crawl --dir {quoted} {again} (limits are not kept, and count what the whole crawl has)")
+        lines.append(
+            f"      or: lycosa crawl --dir {quoted} {again} (limits are not kept, and count what"
+            " the whole crawl has)"
+        )
     return [
         *lines,
         *lacking_lines(files.lacking),
@@ -145,7 +188,9 @@ def _with_seeds(left: Sequence[SeedSource]) -> str:
 
 
 def waiting_urls(outcome: Outcome) -> int:
-    """Queued URLs that a finished run left, because their host or their retry is due later than ``frontier.finish_wait_s``."""
+    """Queued URLs that a finished run left, because their host or their retry is due later than
+    ``frontier.finish_wait_s``.
+    """
     return outcome.progress.states.get("queued", 0) if end_of(outcome) == "finished" else 0
 
 
@@ -155,10 +200,15 @@ def _waiting_lines(outcome: Outcome, quoted: str) -> list[str]:
     if not waiting:
         return []
     if next_in_s < 0:
-        return [f"{counted(waiting, 'URL')} queued, and nothing says when: run lycosa audit {quoted}"]
+        return [
+            f"{counted(waiting, 'URL')} queued, and nothing says when: run lycosa audit {quoted}"
+        ]
     due = datetime.fromtimestamp(time.time() + next_in_s).strftime("%Y-%m-%d %H:%M:%S")
     what = "1 queued URL waits" if waiting == 1 else f"{human_count(waiting)} queued URLs wait"
-    return [f"{what} for a host or a retry; the first is due in {human_duration(next_in_s)} ({due}): lycosa crawl --dir {quoted}"]
+    return [
+        f"{what} for a host or a retry; the first is due in {human_duration(next_in_s)} ({due}):"
+        f" lycosa crawl --dir {quoted}"
+    ]
 
 
 def _again(limits: LimitSection) -> str:
@@ -172,26 +222,51 @@ def _again(limits: LimitSection) -> str:
 
 
 def _reason_lines(reasons: Mapping[str, int]) -> list[str]:
-    """What was not fetched, and what was fetched with a remark: the one may be a trouble, the other is not."""
+    """What was not fetched, and what was fetched with a remark: the one may be a trouble, the
+    other is not.
+    """
     lines = []
-    counted_reasons = [(Reason[name.upper()], number) for name, number in reasons.items() if name != Reason.NONE.label and number]
+    counted_reasons = [
+        (Reason[name.upper()], number)
+        for name, number in reasons.items()
+        if name != Reason.NONE.label and number
+    ]
     for title, is_remark in (("not fetched:", False), ("fetched, with a remark:", True)):
-        found = sorted((item for item in counted_reasons if is_a_remark(item[0]) is is_remark), key=lambda item: -item[1])
+        found = sorted(
+            (item for item in counted_reasons if is_a_remark(item[0]) is is_remark),
+            key=lambda item: -item[1],
+        )
         if found:
-            lines += [title, *(f"  {number:>7}  {reason.label}: {reason.meaning}" for reason, number in found[:_MOST])]
+            lines += [
+                title,
+                *(
+                    f"  {number:>7}  {reason.label}: {reason.meaning}"
+                    for reason, number in found[:_MOST]
+                ),
+            ]
         if len(found) > _MOST:
-            lines.append(f"           and {counted(len(found) - _MOST, 'more reason')}; see lycosa status")
+            lines.append(
+                f"           and {counted(len(found) - _MOST, 'more reason')}; see lycosa status"
+            )
     return lines
 
 
 def _parser_lines(parser: ParserHealth) -> list[str]:
-    """What went wrong with parse children, none of which costs a page its links unless a remark above says so."""
+    """What went wrong with parse children, none of which costs a page its links unless a remark
+    above says so.
+    """
     lines = []
     if parser.away_total_s >= 1.0:
-        lines.append(f"no parse child could be started for {human_duration(parser.away_total_s)}; pages waited for it")
+        lines.append(
+            f"no parse child could be started for {human_duration(parser.away_total_s)}; pages"
+            " waited for it"
+        )
     if parser.deaths:
         ends = "once" if parser.deaths == 1 else f"{human_count(parser.deaths)} times"
-        lines.append(f"a parse child ended at a document {ends}; {counted(parser.tried_again, 'document')} tried once more")
+        lines.append(
+            f"a parse child ended at a document {ends}; {counted(parser.tried_again, 'document')}"
+            " tried once more"
+        )
     return lines
 
 

@@ -23,12 +23,18 @@ Verdicts:
 """
 
 
-@click.command("explain", epilog=_EPILOG, short_help="Everything about one URL: state, rule, robots line, history.")
+@click.command(
+    "explain",
+    epilog=_EPILOG,
+    short_help="Everything about one URL: state, rule, robots line, history.",
+)
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 @click.argument("url", metavar="URL")
 @click.option("--json", "as_json", is_flag=True, help="As one JSON document.")
 def command(folder: Path, url: str, as_json: bool) -> None:
-    """Say what became of URL in the crawl in DIR, or what would become of it, and why. URL may be a urlHash (16 hexadecimal digits)."""
+    """Say what became of URL in the crawl in DIR, or what would become of it, and why. URL may
+    be a urlHash (16 hexadecimal digits).
+    """
     run(folder, url, as_json)
 
 
@@ -46,4 +52,10 @@ def run(folder: Path, url: str, as_json: bool) -> None:
     emit(clean(answer.url or answer.asked))
     emit(clean(answer.headline))
     emit("")
-    emit_pairs([("urlHash", answer.url_hash), *((fact.key.replace("_", " "), fact.text) for fact in answer.facts)], indent="  ")
+    emit_pairs(
+        [
+            ("urlHash", answer.url_hash),
+            *((fact.key.replace("_", " "), fact.text) for fact in answer.facts),
+        ],
+        indent="  ",
+    )

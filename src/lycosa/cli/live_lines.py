@@ -33,7 +33,9 @@ class LiveLines:
 
     def say(self, text: str, style: str = "") -> None:
         """A line that stays. It is not markup."""
-        self._console.print(text, style=style or None, highlight=False, markup=False, soft_wrap=True)
+        self._console.print(
+            text, style=style or None, highlight=False, markup=False, soft_wrap=True
+        )
 
     def show(self, rows: Iterable[tuple[str, str]]) -> None:
         """The table: names and values."""

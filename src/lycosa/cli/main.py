@@ -1,7 +1,8 @@
-"""``lycosa``: finds the command, runs it, and turns every expected error into one line and the right exit code.
+"""``lycosa``: finds the command, runs it, and turns every expected error into one line and the
+right exit code.
 
-A command's module is imported when the command is used, and errors are recognised by name, so that ``lycosa --help`` imports nothing but
-click. Modules named in ``_COMMANDS`` export ``command``.
+A command's module is imported when the command is used, and errors are recognised by name, so that
+``lycosa --help`` imports nothing but click. Modules named in ``_COMMANDS`` export ``command``.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ Exit codes:
 {chr(10).join(f"  {code.value}  {code.meaning}" for code in ExitCode)}
 """
 
-# Expected errors, by module and name so that naming them imports nothing: the exit code, and what to do when the message does not say it.
+# Expected errors, by module and name so that naming them imports nothing: the exit code, and what
+# to do when the message does not say it.
 _EXPECTED: dict[str, tuple[ExitCode, str]] = {
     "lycosa.config.sources.SettingsError": (ExitCode.USAGE, ""),
     "lycosa.folder.manifest.DamagedManifest": (ExitCode.INTERNAL, ""),
@@ -61,12 +63,18 @@ _EXPECTED: dict[str, tuple[ExitCode, str]] = {
     "lycosa.exchange.errors.ParcelsStuck": (ExitCode.INTERNAL, ""),
     "lycosa.folder.start_check.CommittedDataMissing": (ExitCode.INTERNAL, ""),
     "lycosa.store.damage.StoreDamaged": (ExitCode.INTERNAL, ""),
-    "lycosa.store.journal.JournalError": (ExitCode.INTERNAL, "restore it from a copy, or rebuild it from the WARC file"),
+    "lycosa.store.journal.JournalError": (
+        ExitCode.INTERNAL,
+        "restore it from a copy, or rebuild it from the WARC file",
+    ),
     "lycosa.store.reading.RecordError": (ExitCode.INTERNAL, "restore the WARC file from a copy"),
     "lycosa.system.durable.FileTooShort": (ExitCode.INTERNAL, "restore it from a copy"),
     "lycosa.inspect.saved.SettingsUnreadable": (ExitCode.USAGE, ""),
     "lycosa.inspect.sql.SqlError": (ExitCode.USAGE, ""),
-    "lycosa.simulate.parts.PartLostError": (ExitCode.INTERNAL, "if memory was short, give a smaller --sample, or --jobs 1"),
+    "lycosa.simulate.parts.PartLostError": (
+        ExitCode.INTERNAL,
+        "if memory was short, give a smaller --sample, or --jobs 1",
+    ),
     "lycosa.urls.canonical.InvalidUrl": (ExitCode.USAGE, "give an absolute http or https URL"),
     "lycosa.inspect.robots_source.NoRobots": (ExitCode.NOTHING_FETCHED, ""),
     "lycosa.ports.ResolveError": (ExitCode.NOTHING_FETCHED, "check the name and the network"),
@@ -86,7 +94,9 @@ class _Commands(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
-        except BrokenPipeError as error:  # click would end with 1 here, and take a broken socket for a closed pipe
+        except (
+            BrokenPipeError
+        ) as error:  # click would end with 1 here, and take a broken socket for a closed pipe
             if _is_output_closed():
                 raise _ReaderGoneError from error
             raise RuntimeError("a connection of the crawler itself broke") from error
@@ -104,7 +114,9 @@ class _Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, _COMMANDS[name]) for name in self.list_commands(ctx)])
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
             raise click.UsageError(f"{args[0]!r} is no command{_near(args[0])}", ctx)
         return super().resolve_command(ctx, args)
@@ -127,23 +139,44 @@ def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
         ctx.exit()
 
 
-@click.group(cls=_Commands, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version.")
+@click.group(
+    cls=_Commands,
+    epilog=_EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Print the version.",
+)
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.pass_context
 def cli(ctx: click.Context, debug: bool) -> None:
-    """A polite web crawler that loses nothing: crawl sites into WARC, CDXJ and Parquet, and ask why any URL was or was not fetched."""
+    """A polite web crawler that loses nothing: crawl sites into WARC, CDXJ and Parquet, and ask
+    why any URL was or was not fetched.
+    """
     ctx.obj = debug
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Runs the command line and gives its exit code; never a traceback, unless ``--debug`` asks for it."""
+    """Runs the command line and gives its exit code; never a traceback, unless ``--debug`` asks
+    for it.
+    """
     arguments = list(sys.argv[1:] if args is None else args)
     try:
         result = cli.main(arguments, prog_name="lycosa", standalone_mode=False)
         sys.stdout.flush()
     except SystemExit as end:
-        return end.code if isinstance(end.code, int) else ExitCode.FINISHED if end.code is None else ExitCode.USAGE
+        return (
+            end.code
+            if isinstance(end.code, int)
+            else ExitCode.FINISHED
+            if end.code is None
+            else ExitCode.USAGE
+        )
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.ctx.get_help() if error.ctx else str(error), err=True)
         return ExitCode.USAGE
@@ -152,7 +185,9 @@ def main(args: Sequence[str] | None = None) -> int:
     except (_ReaderGoneError, BrokenPipeError):
         # The interpreter must not complain when it flushes at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.FINISHED  # as it would be had they read on: `| head` is a way to use a command, and scripts run with pipefail
+        # as it would be had they read on: `| head` is a way to use a command, and scripts run with
+        # pipefail
+        return ExitCode.FINISHED
     except Exception as error:
         return _explain(error, debug="--debug" in arguments)
     return result if isinstance(result, int) else ExitCode.FINISHED
@@ -164,7 +199,8 @@ def _explain(error: Exception, debug: bool) -> ExitCode:
         traceback.print_exception(error)
     if isinstance(error, click.ClickException):
         return _tell(_usage(error), ExitCode.USAGE)
-    if os.strerror(errno.EMFILE) in str(error) and not getattr(error, "errno", 0):  # RocksDB and DuckDB tell it in their text alone
+    # RocksDB and DuckDB tell it in their text alone
+    if os.strerror(errno.EMFILE) in str(error) and not getattr(error, "errno", 0):
         return _tell(f"{error}; {_raise_limit()}", ExitCode.USAGE)
     for kind in type(error).__mro__:
         if found := _EXPECTED.get(f"{kind.__module__}.{kind.__qualname__}"):
@@ -174,12 +210,19 @@ def _explain(error: Exception, debug: bool) -> ExitCode:
     if told_kind in _EXPECTED:
         return _tell(str(error), _EXPECTED[told_kind][0])
     if number := getattr(error, "errno", 0) if told_kind else 0:
-        told = _tell_system(OSError(number, os.strerror(number), getattr(error, "filename", "") or None))
+        told = _tell_system(
+            OSError(number, os.strerror(number), getattr(error, "filename", "") or None)
+        )
         if told is not None:
             return told
-    if isinstance(error, ExceptionGroup):  # a task group's: the first one is the cause of the others
+    # a task group's: the first one is the cause of the others
+    if isinstance(error, ExceptionGroup):
         return _explain(error.exceptions[0], debug)
-    if isinstance(error, OSError) and error.errno is not None and (told := _tell_system(error)) is not None:
+    if (
+        isinstance(error, OSError)
+        and error.errno is not None
+        and (told := _tell_system(error)) is not None
+    ):
         return told
     return _tell(_unexpected(error), ExitCode.INTERNAL)
 
@@ -212,7 +255,11 @@ def _raise_limit() -> str:
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = "" if hard == resource.RLIM_INFINITY else f", at most {hard} without the administrator's help"
+    most = (
+        ""
+        if hard == resource.RLIM_INFINITY
+        else f", at most {hard} without the administrator's help"
+    )
     return f"raise the limit of open files (ulimit -n; it is {soft}{most})"
 
 
@@ -227,7 +274,9 @@ def _unexpected(error: Exception) -> str:
     """Keeps the traceback in a file and says where."""
     what = f"internal error: {type(error).__name__}: {error}".replace("\n", " ")
     try:
-        with tempfile.NamedTemporaryFile("w", prefix="lycosa-error-", suffix=".txt", delete=False, encoding="utf-8") as file:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="lycosa-error-", suffix=".txt", delete=False, encoding="utf-8"
+        ) as file:
             traceback.print_exception(error, file=file)
             file.write(getattr(error, "trace", ""))  # a worker's own
     except OSError:

@@ -1,7 +1,8 @@
 """What the commands print: exit codes, numbers for people, one JSON document for programs, tables.
 
-Standard output carries the answer and nothing else; notes and errors go to standard error. What comes from the web is printed without
-its control characters, because a title could otherwise rewrite the terminal.
+Standard output carries the answer and nothing else; notes and errors go to standard error. What
+comes from the web is printed without its control characters, because a title could otherwise
+rewrite the terminal.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from lycosa.inspect.printable import clean, json_text
 
 __all__ = ["clean"]
 
-_READER_GONE = frozenset({errno.EPIPE, errno.EIO})  # a pipe without a reader, a terminal that was closed
+# a pipe without a reader, a terminal that was closed
+_READER_GONE = frozenset({errno.EPIPE, errno.EIO})
 _COUNTS = (("G", 1e9), ("M", 1e6), ("k", 1e3))
 _SIZES = (("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
@@ -50,7 +52,9 @@ _MEANINGS = {
 
 
 class Unbroken:
-    """A stream that outlives its reader: what nobody reads any more is dropped. A crawl is not run for what it prints."""
+    """A stream that outlives its reader: what nobody reads any more is dropped. A crawl is not
+    run for what it prints.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -170,7 +174,9 @@ def emit_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: 
         emit(title)
     widths = [max(map(len, cells)) for cells in zip(columns, *texts, strict=True)]
     for line in (columns, *texts):
-        emit("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+        emit(
+            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        )
 
 
 def emit_pairs(pairs: Iterable[tuple[str, object]], indent: str = "") -> None:

@@ -24,13 +24,21 @@ documents by itself, except for those that need --killed.
 """
 
 
-@click.command("reparse", epilog=_EPILOG, short_help="Parse stored documents that were never parsed; add their links.")
+@click.command(
+    "reparse",
+    epilog=_EPILOG,
+    short_help="Parse stored documents that were never parsed; add their links.",
+)
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
-@click.option("--killed", is_flag=True, help="Also documents that the parser did not survive, or not in time.")
+@click.option(
+    "--killed", is_flag=True, help="Also documents that the parser did not survive, or not in time."
+)
 @click.option("--json", "as_json", is_flag=True, help="As one JSON document.")
 def command(folder: Path, killed: bool, as_json: bool) -> int:
-    """Read documents of the crawl in DIR from its WARC files that were stored without being parsed, parse them, and add their links to
-    the crawl as if they had been found when the documents were fetched."""
+    """Read documents of the crawl in DIR from its WARC files that were stored without being parsed,
+    parse them, and add their links to the crawl as if they had been found when the documents were
+    fetched.
+    """
     return run(folder, killed, as_json)
 
 
@@ -52,10 +60,22 @@ def run(folder: Path, killed: bool, as_json: bool) -> int:
 def _lines(report: ReparseReport, killed: bool) -> list[str]:
     done = report.done
     if not (done.parsed or done.failed or done.to_fetch):
-        return ["nothing to parse: every stored document was parsed" + ("" if killed else ", or needs --killed")]
-    lines = [f"{counted(done.parsed, 'document')} parsed: {counted(done.links, 'link')}, {counted(report.new_urls, 'new URL')}"]
+        return [
+            "nothing to parse: every stored document was parsed"
+            + ("" if killed else ", or needs --killed")
+        ]
+    lines = [
+        f"{counted(done.parsed, 'document')} parsed: {counted(done.links, 'link')},"
+        f" {counted(report.new_urls, 'new URL')}"
+    ]
     if done.failed:
-        lines.append(f"{counted(done.failed, 'document')} could not be parsed this time either; they stay as they are")
+        lines.append(
+            f"{counted(done.failed, 'document')} could not be parsed this time either; they stay as"
+            " they are"
+        )
     if done.to_fetch:
-        lines.append(f"{counted(done.to_fetch, 'document')} cannot be read from the WARC files; the next crawl fetches them again")
+        lines.append(
+            f"{counted(done.to_fetch, 'document')} cannot be read from the WARC files; the next"
+            " crawl fetches them again"
+        )
     return lines

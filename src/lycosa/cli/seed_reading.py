@@ -14,11 +14,16 @@ import msgspec
 from lycosa.folder.seed_sources import SeedSource, SourceKind, file_source, is_same_file
 
 _COMMENT = re.compile(r"\s#.*")
-_OTHER_SCHEME = re.compile(r"(?:tel|sms|data|javascript|mailto):|[a-z][a-z0-9+-]*:(?!\d)", re.IGNORECASE)  # and not host:port
+# and not host:port
+_OTHER_SCHEME = re.compile(
+    r"(?:tel|sms|data|javascript|mailto):|[a-z][a-z0-9+-]*:(?!\d)", re.IGNORECASE
+)
 
 
 class Reading:
-    """A source and how far it is read by now. Iterating gives each seed with the place where it stands, and skips what was read before."""
+    """A source and how far it is read by now. Iterating gives each seed with the place where it
+    stands, and skips what was read before.
+    """
 
     def __init__(self, source: SeedSource, open_lines: Callable[[], Iterator[str]]) -> None:
         self.begun = source  # how far it was read before
@@ -45,7 +50,9 @@ class Reading:
     def now(self) -> SeedSource:
         """How far it is read: up to the seed that was given last."""
         rest = self.begun.rest[self._lines :]
-        return msgspec.structs.replace(self.begun, lines=self._lines, seeds=self.seeds, is_complete=self._is_over, rest=rest)
+        return msgspec.structs.replace(
+            self.begun, lines=self._lines, seeds=self.seeds, is_complete=self._is_over, rest=rest
+        )
 
 
 def read_arguments(given: tuple[str, ...]) -> Reading:
@@ -61,9 +68,11 @@ def read_file(name: str) -> Reading:
 
 
 def read_on(source: SeedSource, tell: Callable[[str], None]) -> Reading | None:
-    """What an earlier run did not read to its end, from there; ``None`` when that cannot be read again. ``tell`` is told anything unusual.
+    """What an earlier run did not read to its end, from there; ``None`` when that cannot be read
+    again. ``tell`` is told anything unusual.
 
-    A file that was changed since is read from its beginning: seeds that are known already are passed over.
+    A file that was changed since is read from its beginning: seeds that are known already are
+    passed over.
     """
     if source.kind is SourceKind.ARGUMENTS:
         return Reading(msgspec.structs.replace(source, lines=0), lambda: iter(source.rest))
@@ -73,17 +82,25 @@ def read_on(source: SeedSource, tell: Callable[[str], None]) -> Reading | None:
     try:
         found = file_source(path)
     except OSError as error:
-        tell(f"{path} was read up to line {source.lines:,} and cannot be read on ({error.strerror}); give its rest with --seeds FILE")
+        tell(
+            f"{path} was read up to line {source.lines:,} and cannot be read on ({error.strerror});"
+            " give its rest with --seeds FILE"
+        )
         return None
     if found.kind is SourceKind.FILE and is_same_file(found, source):
         tell(f"reading on in {path}, line {source.lines + 1:,}")
         return Reading(source, lambda: _lines_of(path))
-    tell(f"{path} was changed since line {source.lines:,} of it was read; reading it from its beginning")
+    tell(
+        f"{path} was changed since line {source.lines:,} of it was read; reading it from its"
+        " beginning"
+    )
     return Reading(found, lambda: _lines_of(path))
 
 
 def with_scheme(seed: str) -> str:
-    """``example.org`` means ``http://example.org/``, as in other tools; where that redirects belongs to the crawl."""
+    """``example.org`` means ``http://example.org/``, as in other tools; where that redirects
+    belongs to the crawl.
+    """
     return seed if "://" in seed or _OTHER_SCHEME.match(seed) else f"http://{seed}"
 
 
@@ -94,5 +111,7 @@ def _standard_input() -> Iterator[str]:
 
 
 def _lines_of(path: Path) -> Iterator[str]:
-    with path.open(encoding="utf-8-sig", errors="replace") as file:  # editors of one system begin files with a mark
+    with path.open(
+        encoding="utf-8-sig", errors="replace"
+    ) as file:  # editors of one system begin files with a mark
         yield from file

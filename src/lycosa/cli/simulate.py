@@ -42,16 +42,39 @@ What binds:
 """
 
 
-@click.command("simulate", epilog=_EPILOG, short_help="What a crawl will come to: pages a day, freshness, disk, cost, what binds.")
-@click.option("--hosts", metavar="N", help="Hosts of the web, as 2000, 45M [4.5M, or those of --hosts-of].")
-@click.option("--pages", metavar="N", help="Pages on all of them together, as 500k, 1G [22 for each host].")
-@click.option("--days", metavar="N", type=click.FloatRange(min=0, min_open=True, max=10_000), default=30.0, help="How long it crawls [30].")
+@click.command(
+    "simulate",
+    epilog=_EPILOG,
+    short_help="What a crawl will come to: pages a day, freshness, disk, cost, what binds.",
+)
+@click.option(
+    "--hosts", metavar="N", help="Hosts of the web, as 2000, 45M [4.5M, or those of --hosts-of]."
+)
+@click.option(
+    "--pages", metavar="N", help="Pages on all of them together, as 500k, 1G [22 for each host]."
+)
+@click.option(
+    "--days",
+    metavar="N",
+    type=click.FloatRange(min=0, min_open=True, max=10_000),
+    default=30.0,
+    help="How long it crawls [30].",
+)
 @click.option("--cores", metavar="N", help="Cores that it may use; 0.5 is half of one [2].")
 @click.option("--workers", metavar="N|auto", help="Worker processes; auto is one per core [1].")
 @click.option("--delay", metavar="TIME", help="Least pause between two requests to a host [1s].")
-@click.option("--let", "pairs", multiple=True, metavar="KEY=VALUE", help="Any key of the model; may be repeated. See --keys.")
 @click.option(
-    "--model", "model_file", type=click.Path(path_type=Path, dir_okay=False), help="Keys of the model in TOML: [web] [means] [prices]."
+    "--let",
+    "pairs",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Any key of the model; may be repeated. See --keys.",
+)
+@click.option(
+    "--model",
+    "model_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Keys of the model in TOML: [web] [means] [prices].",
 )
 @click.option(
     "--hosts-of",
@@ -60,10 +83,24 @@ What binds:
     help="Hosts of a past crawl: its folder, or `lycosa export DIR hosts`.",
 )
 @click.option(
-    "--means-of", metavar="DIR", type=click.Path(path_type=Path, file_okay=False), help="What pages cost, from a past crawl's folder."
+    "--means-of",
+    metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="What pages cost, from a past crawl's folder.",
 )
-@click.option("--config", "config_file", type=click.Path(path_type=Path, dir_okay=False), help="Settings in TOML; see `lycosa config`.")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any setting of the crawl; see `lycosa config`.")
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Settings in TOML; see `lycosa config`.",
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Any setting of the crawl; see `lycosa config`.",
+)
 @click.option("--sample", metavar="N", help="Hosts that are drawn [as many as have 50,000 pages].")
 @click.option(
     "--jobs",
@@ -72,14 +109,21 @@ What binds:
     help="Processes to simulate in [one per core]; it changes the time it takes, nothing else.",
 )
 @click.option(
-    "--picture", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False), help="Draw the curves into FILE.svg or FILE.png."
+    "--picture",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Draw the curves into FILE.svg or FILE.png.",
 )
 @click.option("--keys", is_flag=True, help="List the keys of the model and end.")
-@click.option("--json", "as_json", is_flag=True, help="As one JSON document, with all points in time.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="As one JSON document, with all points in time."
+)
 def command(**options: Any) -> ExitCode:
-    """Tell what a crawl will come to before it is run: pages a day, freshness, queue, bandwidth, disk, cost, and what holds it up.
+    """Tell what a crawl will come to before it is run: pages a day, freshness, queue, bandwidth,
+    disk, cost, and what holds it up.
 
-    A web is described by a few numbers (hosts, pages, how slow they are, how often they change and fail), or by the hosts of a past crawl.
+    A web is described by a few numbers (hosts, pages, how slow they are, how often they change and
+    fail), or by the hosts of a past crawl.
     """
     return run(**options)
 
@@ -133,8 +177,14 @@ class Progress:
         self._next = now + (0.5 if self._is_live else 10.0)
         self._told = True
         left = (now - self._began) * (1 - share) / share if share > 0.01 else 0.0
-        text = f"simulated {100 * share:.0f} % of the time" + (f", some {human_duration(left)} to go" if left else "")
-        click.echo(f"\r{text}\x1b[K" if self._is_live else f"lycosa: {text}", err=True, nl=not self._is_live)
+        text = f"simulated {100 * share:.0f} % of the time" + (
+            f", some {human_duration(left)} to go" if left else ""
+        )
+        click.echo(
+            f"\r{text}\x1b[K" if self._is_live else f"lycosa: {text}",
+            err=True,
+            nl=not self._is_live,
+        )
 
     def end(self) -> None:
         """Clears the line."""
@@ -145,7 +195,10 @@ class Progress:
 def _list_keys(as_json: bool) -> None:
     from lycosa.simulate.given import model_fields
 
-    rows = [(key, field.show(field.default), field.bound_text or field.type_text, field.meaning) for key, field in model_fields().items()]
+    rows = [
+        (key, field.show(field.default), field.bound_text or field.type_text, field.meaning)
+        for key, field in model_fields().items()
+    ]
     names = ("key", "default", "bound", "meaning")
     if as_json:
         emit_json([dict(zip(names, row, strict=True)) for row in rows])

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
-from lycosa.cli.output import counted, emit, emit_pairs, emit_table, human_bytes, human_count, human_duration
+from lycosa.cli.output import (
+    counted,
+    emit,
+    emit_pairs,
+    emit_table,
+    human_bytes,
+    human_count,
+    human_duration,
+)
 from lycosa.simulate.means import LIMITS
 from lycosa.simulate.report import DAY_S, Report, Row, most_cores, some_rows
 from lycosa.simulate.run import Model, Outcome
 
-_COLUMNS = ("day", "pages a day", "known", "stored", "fresh", "age", "queued", "bits/s", "disk", "cores", "limit")
+_COLUMNS = (
+    "day",
+    "pages a day",
+    "known",
+    "stored",
+    "fresh",
+    "age",
+    "queued",
+    "bits/s",
+    "disk",
+    "cores",
+    "limit",
+)
 _LEAST_SHOWN = 0.0005
 
 
@@ -15,7 +35,10 @@ def title_of(model: Model) -> str:
     """What was simulated."""
     web = model.web
     days = f"{model.days:g} day{'' if model.days == 1 else 's'}"
-    return f"{counted(web.pages, 'page')} on {counted(web.hosts, 'host')}, {days}, {counted(model.workers, 'worker')}"
+    return (
+        f"{counted(web.pages, 'page')} on {counted(web.hosts, 'host')}, {days},"
+        f" {counted(model.workers, 'worker')}"
+    )
 
 
 def subtitle_of(model: Model, outcome: Outcome) -> str:
@@ -23,9 +46,9 @@ def subtitle_of(model: Model, outcome: Outcome) -> str:
     kind = "as listed" if model.rows else model.web.sizes.value
     delay = human_duration(model.config.politeness.delay_s)
     return (
-        f"sizes {kind}, {delay} between requests to a host, {model.means.cores:g} cores, "
-        f"{human_bytes(model.means.bandwidth_bytes_per_s)}/s; drawn from it: {counted(outcome.hosts, 'host')} "
-        f"with {counted(outcome.pages, 'page')}"
+        f"sizes {kind}, {delay} between requests to a host, {model.means.cores:g} cores,"
+        f" {human_bytes(model.means.bandwidth_bytes_per_s)}/s; drawn from it:"
+        f" {counted(outcome.hosts, 'host')} with {counted(outcome.pages, 'page')}"
     )
 
 
@@ -53,21 +76,63 @@ def _answers(model: Model, found: Report) -> list[tuple[str, str]]:
     cost = found.cost
     growth = f"{'+' if found.queue_growth_per_day >= 0 else '-'}{human_count(abs(found.queue_growth_per_day))}"
     return [
-        ("pages a day", _three(found.pages_per_day, found.pages_per_day_most, found.pages_per_day_late)),
+        (
+            "pages a day",
+            _three(found.pages_per_day, found.pages_per_day_most, found.pages_per_day_late),
+        ),
         ("first round", f"{counted(found.first_round_pages, 'page')}: {_round(found)}"),
-        ("freshness", f"{100 * found.fresh_late:.1f} % of the copies are current in the end, mean age {_days(found.age_days_late)}"),
-        ("queue", f"{human_count(found.queued_end)} URLs wait in the end, {growth} a day; at most {human_count(found.queued_most)}"),
-        ("bandwidth", f"{human_count(found.bits_per_s)} bit/s on average, at most {human_count(found.bits_per_s_most)}"),
+        (
+            "freshness",
+            (
+                f"{100 * found.fresh_late:.1f} % of the copies are current in the end, mean age"
+                f" {_days(found.age_days_late)}"
+            ),
+        ),
+        (
+            "queue",
+            (
+                f"{human_count(found.queued_end)} URLs wait in the end, {growth} a day; at most"
+                f" {human_count(found.queued_most)}"
+            ),
+        ),
+        (
+            "bandwidth",
+            (
+                f"{human_count(found.bits_per_s)} bit/s on average, at most"
+                f" {human_count(found.bits_per_s_most)}"
+            ),
+        ),
         ("received", human_bytes(found.received_bytes)),
-        ("disk", f"{human_bytes(found.disk_bytes)}, in the end {human_bytes(found.disk_bytes_per_day_late)} more each day"),
-        ("processors", f"{found.busy_cores:.2f} cores on average, at most {found.busy_cores_most:.2f} of {most_cores(model):.2f}"),
-        ("cost", f"{cost.total:,.2f}: cores {cost.cores:,.2f}, traffic {cost.received:,.2f}, storage {cost.kept:,.2f}"),
+        (
+            "disk",
+            (
+                f"{human_bytes(found.disk_bytes)}, in the end"
+                f" {human_bytes(found.disk_bytes_per_day_late)} more each day"
+            ),
+        ),
+        (
+            "processors",
+            (
+                f"{found.busy_cores:.2f} cores on average, at most {found.busy_cores_most:.2f} of"
+                f" {most_cores(model):.2f}"
+            ),
+        ),
+        (
+            "cost",
+            (
+                f"{cost.total:,.2f}: cores {cost.cores:,.2f}, traffic {cost.received:,.2f}, storage"
+                f" {cost.kept:,.2f}"
+            ),
+        ),
         ("binds", found.binds or "nothing"),
     ]
 
 
 def _three(mean: float, most: float, late: float) -> str:
-    return f"{human_count(mean)} on average, at most {human_count(most)}, in the end {human_count(late)}"
+    return (
+        f"{human_count(mean)} on average, at most {human_count(most)}, in the end"
+        f" {human_count(late)}"
+    )
 
 
 def _round(found: Report) -> str:
@@ -75,7 +140,9 @@ def _round(found: Report) -> str:
         return "nothing could be fetched"
     if found.first_round_day < 0:
         return "it goes on finding new ones"
-    return f"nine of ten after {_days(found.most_day)}, the last after {_days(found.first_round_day)}"
+    return (
+        f"nine of ten after {_days(found.most_day)}, the last after {_days(found.first_round_day)}"
+    )
 
 
 def _cells(row: Row) -> tuple[str, ...]:

@@ -1,4 +1,6 @@
-"""The model that ``lycosa simulate`` is asked for: options, files, the environment and past crawls together."""
+"""The model that ``lycosa simulate`` is asked for: options, files, the environment and past
+crawls together.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +24,18 @@ from lycosa.simulate.web import Web
 
 
 def model_of(options: Mapping[str, Any]) -> Model:
-    """Everything that was said, from the past crawl to the options; a later one wins. Raises ``SettingsError``."""
+    """Everything that was said, from the past crawl to the options; a later one wins. Raises
+    ``SettingsError``.
+    """
     flags = {"workers": options["workers"], "politeness.delay_s": options["delay"]}
     config = load(options["config_file"], os.environ, options["settings"], flags).config
-    asked = {key: (f"--{name}", options[name]) for key, name in (("web.hosts", "hosts"), ("web.pages", "pages"), ("means.cores", "cores"))}
-    given = read_model(options["model_file"], options["pairs"], asked, _past_means(options["means_of"]))
+    asked = {
+        key: (f"--{name}", options[name])
+        for key, name in (("web.hosts", "hosts"), ("web.pages", "pages"), ("means.cores", "cores"))
+    }
+    given = read_model(
+        options["model_file"], options["pairs"], asked, _past_means(options["means_of"])
+    )
     web, rows = given.web, list[HostRow]()
     if options["hosts_of"] is not None:
         web, rows = _listed_web(options["hosts_of"], given.web, given.origins)
@@ -59,11 +68,18 @@ def _past_means(folder: Path | None) -> dict[str, object]:
 def _listed_web(path: Path, web: Web, origins: Mapping[str, str]) -> tuple[Web, list[HostRow]]:
     """The web of listed hosts, which say how many pages there are; and the hosts."""
     if "web.pages" in origins:
-        raise SettingsError([f"{origins['web.pages']}: the hosts of --hosts-of say how many pages there are; leave web.pages out"])
+        raise SettingsError(
+            [
+                f"{origins['web.pages']}: the hosts of --hosts-of say how many pages there are;"
+                " leave web.pages out"
+            ]
+        )
     changes: dict[str, Any] = {}
     if path.is_dir():
         table = list(_hosts_of_folder(path))
-        rows = [host for row in table if (host := host_row(row, web.server_bytes_per_s)) is not None]
+        rows = [
+            host for row in table if (host := host_row(row, web.server_bytes_per_s)) is not None
+        ]
         if not rows:
             raise SettingsError([f"{path}: the crawl knows no URL yet"])
         if "web.errors" not in origins:
@@ -72,7 +88,10 @@ def _listed_web(path: Path, web: Web, origins: Mapping[str, str]) -> tuple[Web, 
         rows = read_hosts(path, web.server_bytes_per_s)
     hosts = web.hosts if "web.hosts" in origins else len(rows)
     pages = round(sum(row.pages for row in rows) * hosts / len(rows))
-    return msgspec.structs.replace(web, hosts=hosts, pages=max(pages, hosts), largest=0, **changes), rows
+    return (
+        msgspec.structs.replace(web, hosts=hosts, pages=max(pages, hosts), largest=0, **changes),
+        rows,
+    )
 
 
 def _hosts_of_folder(folder: Path) -> Iterator[dict[str, Any]]:

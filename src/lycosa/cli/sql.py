@@ -40,10 +40,26 @@ _MOST_SHOWN = 1000
 @click.command("sql", epilog=_EPILOG, short_help="Ask a crawl's tables with SQL.")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 @click.argument("statement", metavar="STATEMENT")
-@click.option("--format", "form", type=click.Choice(["table", "json", "csv"]), default="table", help="Form of the answer [table].")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "json", "csv"]),
+    default="table",
+    help="Form of the answer [table].",
+)
 @click.option("--json", "form", flag_value="json", help="The same as --format json.")
-@click.option("--memory", metavar="SIZE", default="512MB", help="Bound on the memory of a question; more is spilled to disk [512MB].")
-@click.option("--raw", "is_raw", is_flag=True, help="CSV without the apostrophe before text that a spreadsheet would take for a formula.")
+@click.option(
+    "--memory",
+    metavar="SIZE",
+    default="512MB",
+    help="Bound on the memory of a question; more is spilled to disk [512MB].",
+)
+@click.option(
+    "--raw",
+    "is_raw",
+    is_flag=True,
+    help="CSV without the apostrophe before text that a spreadsheet would take for a formula.",
+)
 def command(folder: Path, statement: str, form: str, memory: str, is_raw: bool) -> ExitCode:
     """Answer STATEMENT, a question in SQL, from the tables of the crawl in DIR."""
     return run(folder, statement, form, memory, is_raw)
@@ -79,7 +95,12 @@ def _emit_json(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 
     separator = "["
     for row in rows:
-        emit(separator + json_text({name: plain(value) for name, value in zip(names, row, strict=True)}, is_ascii=True))
+        emit(
+            separator
+            + json_text(
+                {name: plain(value) for name, value in zip(names, row, strict=True)}, is_ascii=True
+            )
+        )
         separator = ","
     emit("[]" if separator == "[" else "]")
 
@@ -95,4 +116,7 @@ def _emit_table(names: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:
 
     emit_table(names, [[cell(value) for value in row] for row in islice(rows, _MOST_SHOWN)])
     if next(rows, None) is not None:
-        click.echo(f"lycosa: only the first {_MOST_SHOWN} rows are shown; --format csv or json gives all", err=True)
+        click.echo(
+            f"lycosa: only the first {_MOST_SHOWN} rows are shown; --format csv or json gives all",
+            err=True,
+        )

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lycosa.cli.output import clean, counted, emit, emit_json, emit_pairs, emit_table, human_bytes, human_count, human_duration, human_time
+from lycosa.cli.output import (
+    clean,
+    counted,
+    emit,
+    emit_json,
+    emit_pairs,
+    emit_table,
+    human_bytes,
+    human_count,
+    human_duration,
+    human_time,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +42,9 @@ Examples:
 _MOST_LACKING = 10
 
 
-@click.command("status", epilog=_EPILOG, short_help="How far a crawl is: URLs by state, hosts, errors.")
+@click.command(
+    "status", epilog=_EPILOG, short_help="How far a crawl is: URLs by state, hosts, errors."
+)
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 @click.option(
     "--hosts",
@@ -55,7 +68,10 @@ _MOST_LACKING = 10
     "--by",
     type=click.Choice(["queue", "errors", "wait"]),
     default="queue",
-    help="What hosts and sites are listed by: waiting and parked URLs, failed requests, or seconds until the next one [queue].",
+    help=(
+        "What hosts and sites are listed by: waiting and parked URLs, failed requests, or seconds"
+        " until the next one [queue]."
+    ),
 )
 @click.option("--json", "as_json", is_flag=True, help="As one JSON document.")
 def command(folder: Path, hosts: int, sites: int, by: str, as_json: bool) -> None:
@@ -94,24 +110,47 @@ def _print(status: CrawlStatus, estimated: str, now: float) -> None:
             ("clock", _clock(status)),
             *(("seeds", line) for line in _seeds(status)),
             ("last commit", human_time(status.last_commit)),
-            ("captures", f"{human_count(status.captures)} ({human_count(status.pages)} pages) in {human_count(status.requests)} requests"),
+            (
+                "captures",
+                (
+                    f"{human_count(status.captures)} ({human_count(status.pages)} pages) in"
+                    f" {human_count(status.requests)} requests"
+                ),
+            ),
             ("received", human_bytes(status.body_bytes)),
         )
     )
-    balance = "the states add up to it" if status.is_balanced else "THE STATES DO NOT ADD UP: run lycosa audit"
+    balance = (
+        "the states add up to it"
+        if status.is_balanced
+        else "THE STATES DO NOT ADD UP: run lycosa audit"
+    )
     emit(f"\n{human_count(status.discovered)} URLs discovered, {balance}")
     leased = [("leased (of the queued)", live["running"])] if "running" in live else []
-    emit_pairs([*((name, human_count(number)) for name, number in status.states.items()), *leased], indent="  ")
+    emit_pairs(
+        [*((name, human_count(number)) for name, number in status.states.items()), *leased],
+        indent="  ",
+    )
     emit("\nhosts")
-    emit_pairs(((name, human_count(number)) for name, number in sorted(status.hosts_by_state.items())), indent="  ")
-    for title, lines in (("failures and remarks", status.remarks), ("refused links by rule", status.refusals)):
+    emit_pairs(
+        ((name, human_count(number)) for name, number in sorted(status.hosts_by_state.items())),
+        indent="  ",
+    )
+    for title, lines in (
+        ("failures and remarks", status.remarks),
+        ("refused links by rule", status.refusals),
+    ):
         if lines:
             emit("")
-            emit_table((title, "count", "whose", "meaning"), ((x.reason, human_count(x.count), x.cause, x.meaning) for x in lines))
+            emit_table(
+                (title, "count", "whose", "meaning"),
+                ((x.reason, human_count(x.count), x.cause, x.meaning) for x in lines),
+            )
     _print_lists(status)
     emit("")
     emit_table(
-        ("files", "number", "open", "size"), ((x.kind, x.files, x.open or "", human_bytes(x.bytes)) for x in status.outputs if x.files)
+        ("files", "number", "open", "size"),
+        ((x.kind, x.files, x.open or "", human_bytes(x.bytes)) for x in status.outputs if x.files),
     )
     for line in lacking_lines(status.lacking):
         emit(clean(line))
@@ -121,8 +160,13 @@ def lacking_lines(lacking: Sequence[LackingFile]) -> list[str]:
     """Derived files that are missing: which, and why they are not built. The first ten."""
     if not lacking:
         return []
-    lines = [f"{counted(len(lacking), 'derived file')} missing (every capture is in warc/ all the same):"]
-    lines += [f"  {each.file}: {each.reason or 'not built yet; the next start of the crawl builds it'}" for each in lacking[:_MOST_LACKING]]
+    lines = [
+        f"{counted(len(lacking), 'derived file')} missing (every capture is in warc/ all the same):"
+    ]
+    lines += [
+        f"  {each.file}: {each.reason or 'not built yet; the next start of the crawl builds it'}"
+        for each in lacking[:_MOST_LACKING]
+    ]
     if len(lacking) > _MOST_LACKING:
         lines.append(f"  and {len(lacking) - _MOST_LACKING:,} more; --json lists all")
     return lines
@@ -133,17 +177,26 @@ def _seeds(status: CrawlStatus) -> list[str]:
     from lycosa.folder.seed_sources import how_far, unread
 
     left = unread(status.seeds)
-    return [how_far(source) for source in [*left, *(source for source in status.seeds[-1:] if source not in left)]][:_MOST_SOURCES]
+    return [
+        how_far(source)
+        for source in [*left, *(source for source in status.seeds[-1:] if source not in left)]
+    ][:_MOST_SOURCES]
 
 
 def _clock(status: CrawlStatus) -> str | None:
     """Nothing when the clock is right, as far as the crawl can tell."""
     behind = status.clock_set_back_s
-    return f"{human_duration(behind)} behind the clock of an earlier run; waits keep their length" if behind >= 1 else None
+    return (
+        f"{human_duration(behind)} behind the clock of an earlier run; waits keep their length"
+        if behind >= 1
+        else None
+    )
 
 
 def _memory(memory: dict[str, Any]) -> str | None:
-    """``412 MB of 1.5 GB (supervisor 41 MB, worker 210 MB, parser 95 MB; 60 MB of files mapped)``; nothing when it does not run."""
+    """``412 MB of 1.5 GB (supervisor 41 MB, worker 210 MB, parser 95 MB; 60 MB of files
+    mapped)``; nothing when it does not run.
+    """
     if not memory:
         return None
     processes = memory["processes"]
@@ -164,7 +217,10 @@ def _print_lists(status: CrawlStatus) -> None:
              human_duration(x.wait_s), human_duration(x.needs_s), x.reason or x.last_error)
             for x in status.hosts
         )  # fmt: skip
-        emit_table(("host", "state", "waiting", "parked", "pages", "errors", "next in", "needs", "why"), rows)
+        emit_table(
+            ("host", "state", "waiting", "parked", "pages", "errors", "next in", "needs", "why"),
+            rows,
+        )
     if status.sites:
         emit("")
         site_rows = (
@@ -173,7 +229,18 @@ def _print_lists(status: CrawlStatus) -> None:
              human_duration(x.wait_s))
             for x in status.sites
         )  # fmt: skip
-        names = ("site", "hosts", "of them parked", "waiting", "parked", "pages", "of", "linking sites", "errors", "next in")
+        names = (
+            "site",
+            "hosts",
+            "of them parked",
+            "waiting",
+            "parked",
+            "pages",
+            "of",
+            "linking sites",
+            "errors",
+            "next in",
+        )
         emit_table(names, site_rows)
 
 
@@ -181,9 +248,16 @@ def _state(status: CrawlStatus, now: float) -> str:
     if not status.is_running:
         holder = status.holder
         if holder is not None and not holder.released:
-            return "not running (the last run did not end in order; the next start brings the folder to its last commit)"
+            return (
+                "not running (the last run did not end in order; the next start brings the folder"
+                " to its last commit)"
+            )
         return "not running"
     said = str(status.live.get("state", "")) if status.live else ""
     holder = status.holder
-    who = f"process {holder.pid} for {human_duration(now - holder.started)}" if holder else "some process"
+    who = (
+        f"process {holder.pid} for {human_duration(now - holder.started)}"
+        if holder
+        else "some process"
+    )
     return f"running: {who}{f', {said}' if said else ''}"

@@ -1,8 +1,9 @@
 """What a coordinator must not forget: records, and the state that they add up to.
 
-A coordinator has each record written before it sends what follows it, so the next coordinator knows at least what any worker was told.
-On a cluster the records are those of the topic ``control``, where only the latest claimant can write. On one machine they are not kept:
-a start counts again what the folder holds.
+A coordinator has each record written before it sends what follows it, so the next coordinator knows
+at least what any worker was told. On a cluster the records are those of the topic ``control``,
+where only the latest claimant can write. On one machine they are not kept: a start counts again
+what the folder holds.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ import msgspec
 
 
 class PermitSaved(msgspec.Struct, frozen=True, tag=True):
-    """The owner of a shard in that term may have so many captures in all; ``serial`` numbers the permits of the shard."""
+    """The owner of a shard in that term may have so many captures in all; ``serial`` numbers the
+    permits of the shard.
+    """
 
     shard: int
     term: int
@@ -45,7 +48,9 @@ Record = PermitSaved | PlacesSaved | SettingsSaved | EndSaved
 
 
 class Control(msgspec.Struct, frozen=True):
-    """What the records add up to. The defaults are those of a new crawl. ``permits`` are by shard."""
+    """What the records add up to. The defaults are those of a new crawl. ``permits`` are by
+    shard.
+    """
 
     permits: dict[int, PermitSaved] = {}
     places: list[str] = []

@@ -1,4 +1,5 @@
-"""The coordinator of a crawl: assigns shards to nodes, grants permits, passes on requests, places and settings, finds the end.
+"""The coordinator of a crawl: assigns shards to nodes, grants permits, passes on requests, places
+and settings, finds the end.
 
     nodes' reports ──> placement ──────> Assignments to nodes
     owners' words ───> permit_book ────> Permit, recorded first      (absolute numbers)
@@ -6,13 +7,15 @@
                   ───> end_rounds ─────> the end, recorded first
     callers ─────────> requests ───────> requests to owners, until each is answered
 
-It is pure: messages and a clock come in, messages come out (``Outgoing``), in the order in which they are to be sent. A record
-(``CONTROL``) is written before what follows it is sent; when it cannot be written, another coordinator has the crawl, and this one
-ends without sending the rest. It decides for liveness only: what is safe is enforced by the log, by the numbers of permits, and by
+It is pure: messages and a clock come in, messages come out (``Outgoing``), in the order in which
+they are to be sent. A record (``CONTROL``) is written before what follows it is sent; when it
+cannot be written, another coordinator has the crawl, and this one ends without sending the rest. It
+decides for liveness only: what is safe is enforced by the log, by the numbers of permits, and by
 whoever owns the shard. While it is away the crawl goes on with what was granted.
 
-An owner is the worker from which a ``WorkerStatus`` was heard under the current assignment, in its greatest term. What the owner lacks by
-its status it is told: at once when it is new or something changed, and again after ``repeat_s`` while its status still lacks it.
+An owner is the worker from which a ``WorkerStatus`` was heard under the current assignment, in its
+greatest term. What the owner lacks by its status it is told: at once when it is new or something
+changed, and again after ``repeat_s`` while its status still lacks it.
 """
 
 from __future__ import annotations
@@ -107,10 +110,11 @@ class Coordinator:
 
     def __repr__(self) -> str:
         return (
-            f"<Coordinator {self.number} end={self._end.end!r} {self._placement!r} {self._permits!r} {self._requests!r} {self._rounds!r}>"
+            f"<Coordinator {self.number} end={self._end.end!r} {self._placement!r}"
+            f" {self._permits!r} {self._requests!r} {self._rounds!r}>"
         )
 
-    # -- what others may know -----------------------------------------------------------------------------------------
+    # -- what others may know
 
     @property
     def end(self) -> End | None:
@@ -124,7 +128,11 @@ class Coordinator:
 
     def ends(self) -> list[str]:
         """How each shard's worker ended, so far."""
-        return [place.report.end for place in self._placement.places if place.report is not None and place.is_over]
+        return [
+            place.report.end
+            for place in self._placement.places
+            if place.report is not None and place.is_over
+        ]
 
     def owner_of(self, shard: int) -> str:
         """The node that runs the shard's owner; empty while it has none."""
@@ -135,10 +143,12 @@ class Coordinator:
         """The live settings and their version."""
         return self._settings
 
-    # -- messages -------------------------------------------------------------------------------------------------------
+    # -- messages
 
     def tick(self, now: float, wall: float) -> list[Outgoing]:
-        """To be called several times within a node's time-out; ``wall`` is the coordinator's wall clock."""
+        """To be called several times within a node's time-out; ``wall`` is the coordinator's
+        wall clock.
+        """
         self._ahead_s = wall - now
         if self.superseded_by:
             return []
@@ -150,7 +160,9 @@ class Coordinator:
         return self._flush()
 
     def hear(self, sender: str, message: ToCoordinator, now: float) -> list[Outgoing]:
-        """A message of the node ``sender``, or of ``CALLER``; gives what is to be sent, in that order."""
+        """A message of the node ``sender``, or of ``CALLER``; gives what is to be sent, in that
+        order.
+        """
         if self.superseded_by:
             return []
         if isinstance(message, NodeReport):
@@ -178,7 +190,9 @@ class Coordinator:
     def _hear_caller(self, message: ToCoordinator, now: float) -> None:
         if isinstance(message, Ask):
             self._rounds.reset()
-            answered = self._requests.ask(message.request, message.shards or range(len(self._seats)))
+            answered = self._requests.ask(
+                message.request, message.shards or range(len(self._seats))
+            )
             if answered is not None:
                 self._send(CALLER, answered)
             for shard in range(len(self._seats)):
@@ -190,7 +204,9 @@ class Coordinator:
         elif isinstance(message, StopCrawl):
             self._decide_end(message.end, message.at_once)
         elif isinstance(message, ChangeSettings):
-            self._settings = SettingsSaved(self._settings.version + 1, {**self._settings.values, **message.values})
+            self._settings = SettingsSaved(
+                self._settings.version + 1, {**self._settings.values, **message.values}
+            )
             self._send(CONTROL, self._settings)
             for shard in range(len(self._seats)):
                 self._tell_what_lacks(shard, now)
@@ -199,7 +215,7 @@ class Coordinator:
         elif isinstance(message, Move):
             self._placement.move(message.shard, message.node)
 
-    # -- what owners say --------------------------------------------------------------------------------------------------
+    # -- what owners say
 
     def _hear_worker(self, sender: str, said: Said, now: float) -> None:
         if not 0 <= said.shard < len(self._seats):
@@ -247,7 +263,9 @@ class Coordinator:
         self._tell_what_lacks(shard, now)
 
     def _hear_places(self, said: Said, message: Joined, now: float) -> None:
-        """Appends places to the list and passes them on; whoever found them hears that they are known."""
+        """Appends places to the list and passes them on; whoever found them hears that they are
+        known.
+        """
         seat = self._seats[said.shard]
         owner = (said.assignment, said.term)
         if seat.owner == owner:
@@ -271,10 +289,12 @@ class Coordinator:
 
     def _check_limits(self) -> None:
         reports = [seat.progress for seat in self._seats]
-        if self._permits.is_reached(sum(each.committed for each in reports), sum(each.body_bytes for each in reports)):
+        if self._permits.is_reached(
+            sum(each.committed for each in reports), sum(each.body_bytes for each in reports)
+        ):
             self._decide_end(End.LIMIT.value, at_once=False)
 
-    # -- what owners are told -----------------------------------------------------------------------------------------------
+    # -- what owners are told
 
     def _tell_what_lacks(self, shard: int, now: float) -> None:
         """What the owner does not know by its last status, unless it was told a moment ago."""
@@ -287,7 +307,11 @@ class Coordinator:
             self._tell_once(shard, Permit(permit.serial, permit.captures), now)
         if status.settings < self._settings.version:
             self._tell_once(shard, LiveSettings(self._settings.version, self._settings.values), now)
-        if status.expects_more and not self._expects_asks and not self._requests.are_open_for(shard):
+        if (
+            status.expects_more
+            and not self._expects_asks
+            and not self._requests.are_open_for(shard)
+        ):
             self._tell_once(shard, NoMoreCalls(), now)
         _, at = seat.told.get(JoinScope, (None, now))
         if status.places < seat.places and now - at >= self._rules.repeat_s:
@@ -316,21 +340,34 @@ class Coordinator:
         """The shard's current owner, as far as it is known."""
         place, seat = self._placement.places[shard], self._seats[shard]
         is_current = place.node and not place.leaving and not place.is_over
-        return seat.owner if is_current and seat.owner is not None and seat.owner[0] == place.assignment else None
+        return (
+            seat.owner
+            if is_current and seat.owner is not None and seat.owner[0] == place.assignment
+            else None
+        )
 
     def _owners(self) -> dict[int, Owner] | None:
         """All owners by shard, or ``None`` while a shard has none."""
-        owners = {shard: owner for shard in range(len(self._seats)) if (owner := self._owner(shard)) is not None}
+        owners = {
+            shard: owner
+            for shard in range(len(self._seats))
+            if (owner := self._owner(shard)) is not None
+        }
         return owners if len(owners) == len(self._seats) else None
 
-    # -- the end ------------------------------------------------------------------------------------------------------------
+    # -- the end
 
     def _look_for_end(self) -> None:
         """Ends the crawl when no shard has anything to do and nothing is under way between them."""
         if self._end.end:
             return
         owners = self._owners()
-        if owners is None or self._expects_asks or not self._requests.are_answered or not self._is_hopeful():
+        if (
+            owners is None
+            or self._expects_asks
+            or not self._requests.are_answered
+            or not self._is_hopeful()
+        ):
             self._rounds.reset()
         elif self._rounds.judge(owners, self._captures()):
             self._decide_end(End.FINISHED.value, at_once=False)
@@ -343,7 +380,10 @@ class Coordinator:
         return is_over([seat.progress for seat in self._seats], self._captures())
 
     def _captures(self) -> int:
-        return sum(max(seat.progress.captures, seat.status.counted if seat.status else 0) for seat in self._seats)
+        return sum(
+            max(seat.progress.captures, seat.status.counted if seat.status else 0)
+            for seat in self._seats
+        )
 
     def _decide_end(self, end: str, at_once: bool) -> None:
         if not self._end.end or (at_once and not self._end.at_once):
@@ -351,7 +391,7 @@ class Coordinator:
             self._send(CONTROL, self._end)
             self._placement.change_all()
 
-    # -- sending ------------------------------------------------------------------------------------------------------------
+    # -- sending
 
     def _tell_changed_lists(self) -> None:
         for node in self._placement.nodes.values():
@@ -362,12 +402,19 @@ class Coordinator:
         node.told = node.version
         upon = node.report.serial if node.report is not None else 0
         assigned = self._placement.assigned(node.name)
-        self._send(node.name, Assignments(self.number, node.version, upon, assigned, self._end.end, self._end.at_once))
+        self._send(
+            node.name,
+            Assignments(
+                self.number, node.version, upon, assigned, self._end.end, self._end.at_once
+            ),
+        )
 
     def _relay(self, shard: int, message: ToldWorker) -> None:
         owner = self._owner(shard)
         if owner is not None:
-            self._send(self._placement.places[shard].node, Relay(self.number, shard, owner[1], message))
+            self._send(
+                self._placement.places[shard].node, Relay(self.number, shard, owner[1], message)
+            )
 
     def _send(self, receiver: str, message: Sendable) -> None:
         self._out.append(Outgoing(receiver, message))

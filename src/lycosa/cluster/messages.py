@@ -1,17 +1,21 @@
-"""What coordinator, nodes and callers say to each other: MessagePack, over sockets or within a process.
+"""What coordinator, nodes and callers say to each other: MessagePack, over sockets or within a
+process.
 
-    node -> coordinator        NodeReport   all that the node runs, every second and after each change
+    node -> coordinator        NodeReport   all that the node runs, every second and after each
+                               change
                                Said         what one of its workers says
                                Superseded   the answer to a coordinator that another has followed
-    coordinator -> node        Assignments  all that the node should run, in answer to every report and after each change
+    coordinator -> node        Assignments  all that the node should run, in answer to every report
+                               and after each change
                                Relay        a message for one of its workers
     caller -> coordinator      Ask, StopCrawl, NoMoreAsks, ChangeSettings, Drain, Move
     coordinator -> caller      Answered
     coordinator -> control     PermitSaved, PlacesSaved, SettingsSaved, EndSaved (``control``)
 
-Any message may be lost, repeated, late or overtaken. What is sent again and again is a state as a whole (reports, assignments, a
-worker's status), and its sender numbers it, so that an older one is recognised. All that a coordinator sends bears its number: the
-greatest that was heard is obeyed, and one that is lower is told so and ends.
+Any message may be lost, repeated, late or overtaken. What is sent again and again is a state as a
+whole (reports, assignments, a worker's status), and its sender numbers it, so that an older one is
+recognised. All that a coordinator sends bears its number: the greatest that was heard is obeyed,
+and one that is lower is told so and ends.
 """
 
 from __future__ import annotations
@@ -24,7 +28,9 @@ from lycosa.cluster.control import Record
 from lycosa.cluster.worker_messages import Request, ToldCoordinator, ToldWorker
 
 CALLER, CONTROL = "caller", "control"
-"""Names of senders and receivers that are no nodes: whoever asks for something, and the record of what was decided."""
+"""Names of senders and receivers that are no nodes: whoever asks for something, and the record
+of what was decided.
+"""
 
 PROTOCOL = 1
 """Nodes of another number get no shards."""
@@ -37,14 +43,17 @@ class ShardState(Enum):
     RUNNING = "running"  # its owner has spoken
     STOPPING = "stopping"  # told to end, because the shard is no longer this node's
     WAITING = "waiting"  # its process died and is started again after a pause
-    ASKING = "asking"  # fenced, or an append of unknown outcome: it starts only under a greater assignment number
+    # fenced, or an append of unknown outcome: it starts only under a greater assignment number
+    ASKING = "asking"
     ENDED = "ended"  # its worker came to the end of the crawl
     FAILED = "failed"  # its worker cannot go on, and another try would not help
 
 
 class ShardReport(msgspec.Struct, frozen=True):
-    """One shard of a node, the number of the assignment by which it runs, and the term that its worker told (-1 = none yet). ``end`` is
-    that of a worker that ended, ``why`` one line about a failure."""
+    """One shard of a node, the number of the assignment by which it runs, and the term that its
+    worker told (-1 = none yet). ``end`` is that of a worker that ended, ``why`` one line about a
+    failure.
+    """
 
     shard: int
     assignment: int
@@ -55,9 +64,10 @@ class ShardReport(msgspec.Struct, frozen=True):
 
 
 class NodeReport(msgspec.Struct, frozen=True, tag=True):
-    """All that the node runs. ``began`` is when the node's program started, by its wall clock, and ``serial`` numbers the reports since.
-    ``coordinator`` is the greatest number heard, ``obeyed`` the version of its assignments. ``wall`` is the node's clock, the rest what it
-    has free."""
+    """All that the node runs. ``began`` is when the node's program started, by its wall clock, and
+    ``serial`` numbers the reports since. ``coordinator`` is the greatest number heard, ``obeyed``
+    the version of its assignments. ``wall`` is the node's clock, the rest what it has free.
+    """
 
     began: float
     serial: int
@@ -71,7 +81,9 @@ class NodeReport(msgspec.Struct, frozen=True, tag=True):
 
 
 class Said(msgspec.Struct, frozen=True, tag=True):
-    """What a worker says, with the assignment by which its node runs it and the term that it told."""
+    """What a worker says, with the assignment by which its node runs it and the term that it
+    told.
+    """
 
     shard: int
     assignment: int
@@ -86,10 +98,12 @@ class Superseded(msgspec.Struct, frozen=True, tag=True):
 
 
 class Assignments(msgspec.Struct, frozen=True, tag=True):
-    """All shards that the node should run, with their assignment numbers. Of two lists the one of the greater ``version`` counts.
+    """All shards that the node should run, with their assignment numbers. Of two lists the one of
+    the greater ``version`` counts.
 
-    ``upon`` is the serial of the report that the coordinator knew: a shard that first stood in a later one is not stopped because it is
-    missing here. ``end`` (not empty: see ``End``) ends all workers; with ``at_once`` what is in flight is broken off.
+    ``upon`` is the serial of the report that the coordinator knew: a shard that first stood in a
+    later one is not stopped because it is missing here. ``end`` (not empty: see ``End``) ends all
+    workers; with ``at_once`` what is in flight is broken off.
     """
 
     coordinator: int
@@ -110,14 +124,18 @@ class Relay(msgspec.Struct, frozen=True, tag=True):
 
 
 class Ask(msgspec.Struct, frozen=True, tag=True):
-    """A request to the owners of some shards (none = all). Answered by ``Answered`` when all have; repeated as often as is liked."""
+    """A request to the owners of some shards (none = all). Answered by ``Answered`` when all
+    have; repeated as often as is liked.
+    """
 
     request: Request
     shards: tuple[int, ...] = ()
 
 
 class NoMoreAsks(msgspec.Struct, frozen=True, tag=True):
-    """The crawl may end when what was asked is answered. Before this is said, it is never finished."""
+    """The crawl may end when what was asked is answered. Before this is said, it is never
+    finished.
+    """
 
 
 class StopCrawl(msgspec.Struct, frozen=True, tag=True):
@@ -134,7 +152,9 @@ class ChangeSettings(msgspec.Struct, frozen=True, tag=True):
 
 
 class Drain(msgspec.Struct, frozen=True, tag=True):
-    """The node gets no more shards, and those that it runs move. With ``is_over`` it gets some again."""
+    """The node gets no more shards, and those that it runs move. With ``is_over`` it gets some
+    again.
+    """
 
     node: str
     is_over: bool = False
@@ -154,13 +174,17 @@ class Answered(msgspec.Struct, frozen=True, tag=True):
     refused: list[tuple[str, str]]
 
 
-ToCoordinator = NodeReport | Said | Superseded | Ask | NoMoreAsks | StopCrawl | ChangeSettings | Drain | Move
+ToCoordinator = (
+    NodeReport | Said | Superseded | Ask | NoMoreAsks | StopCrawl | ChangeSettings | Drain | Move
+)
 ToNode = Assignments | Relay
 Sendable = Assignments | Relay | Answered | Record
 
 
 class Outgoing(msgspec.Struct, frozen=True):
-    """A message that a coordinator wants sent: to a node by its name, to ``CALLER``, or to be recorded (``CONTROL``)."""
+    """A message that a coordinator wants sent: to a node by its name, to ``CALLER``, or to be
+    recorded (``CONTROL``).
+    """
 
     receiver: str
     message: Sendable

@@ -1,23 +1,44 @@
-"""What a node does: which workers it starts, stops and starts again, and what it reports. The processes themselves are another's affair.
+"""What a node does: which workers it starts, stops and starts again, and what it reports. The
+processes themselves are another's affair.
 
     STARTING -> RUNNING -> ENDED            the crawl is over
         |         |-> STOPPING -> (gone)    the shard is no longer this node's
         |         |-> WAITING -> STARTING   its process died: again, under the rules of one machine
-        |         |-> ASKING -> STARTING    fenced, or an append of unknown outcome: again, under a greater assignment number
+        |         |-> ASKING -> STARTING    fenced, or an append of unknown outcome: again, under a
+                  greater assignment number
         `---------`-> FAILED                another try would not help
 
-A node obeys the coordinator with the greatest number that it heard, tells lower ones so, and follows that coordinator's newest list. It
-goes on with what it runs while no coordinator speaks. A death is a process that ended without saying why, or for lack of memory or threads:
-only that may accuse URLs. The first is answered at once, later ones after a pause that doubles while no commit is made in between, and
-after ten such deaths in a row the worker cannot go on.
+A node obeys the coordinator with the greatest number that it heard, tells lower ones so, and
+follows that coordinator's newest list. It goes on with what it runs while no coordinator speaks. A
+death is a process that ended without saying why, or for lack of memory or threads: only that may
+accuse URLs. The first is answered at once, later ones after a pause that doubles while no commit is
+made in between, and after ten such deaths in a row the worker cannot go on.
 """
 
 from __future__ import annotations
 
 import msgspec
 
-from lycosa.cluster.messages import Assignments, NodeReport, Relay, Said, ShardReport, ShardState, Superseded, ToCoordinator, ToNode
-from lycosa.cluster.worker_messages import Ended, Failed, FromWorker, Progress, Stop, ToWorker, WorkerStatus
+from lycosa.cluster.messages import (
+    Assignments,
+    NodeReport,
+    Relay,
+    Said,
+    ShardReport,
+    ShardState,
+    Superseded,
+    ToCoordinator,
+    ToNode,
+)
+from lycosa.cluster.worker_messages import (
+    Ended,
+    Failed,
+    FromWorker,
+    Progress,
+    Stop,
+    ToWorker,
+    WorkerStatus,
+)
 from lycosa.model.end import End
 
 MOST_DEATHS = 10
@@ -32,8 +53,9 @@ _ALIVE = (ShardState.STARTING, ShardState.RUNNING, ShardState.STOPPING)
 
 
 class StartWorker(msgspec.Struct, frozen=True):
-    """Start a process for the shard, its ``process``-th in this life of the node; after the first, recover its part before. It is told
-    ``NodePlan.greeting``, asked when it is there."""
+    """Start a process for the shard, its ``process``-th in this life of the node; after the first,
+    recover its part before. It is told ``NodePlan.greeting``, asked when it is there.
+    """
 
     shard: int
     assignment: int
@@ -94,13 +116,26 @@ class Machine(msgspec.Struct, frozen=True):
 class _Run:
     """One shard on this node."""
 
-    __slots__ = ("asked", "assignment", "commits", "due", "end", "fruitless", "known_since", "last_commits", "state", "term", "why")
+    __slots__ = (
+        "asked",
+        "assignment",
+        "commits",
+        "due",
+        "end",
+        "fruitless",
+        "known_since",
+        "last_commits",
+        "state",
+        "term",
+        "why",
+    )
 
     def __init__(self) -> None:
         self.assignment = 0
         self.state = ShardState.STARTING
         self.term = -1
-        self.known_since = 0  # the serial of the first report that names it under this assignment; 0 = none did yet
+        # the serial of the first report that names it under this assignment; 0 = none did yet
+        self.known_since = 0
         self.fruitless = 0  # deaths in a row without a commit in between
         self.asked = 0  # the same for ends that are no deaths
         self.commits = 0
@@ -111,7 +146,9 @@ class _Run:
 
 
 class NodePlan:
-    """The plan of one node. ``began`` is when its program started, by its wall clock: it tells this run of it from others."""
+    """The plan of one node. ``began`` is when its program started, by its wall clock: it tells
+    this run of it from others.
+    """
 
     def __init__(self, began: float) -> None:
         self.coordinator = 0
@@ -123,7 +160,9 @@ class NodePlan:
         self._obeyed = 0
         self._upon = 0
         self._wanted: dict[int, int] = {}
-        self._greatest: dict[int, int] = {}  # assignment numbers that were met: no lower one is followed
+        self._greatest: dict[
+            int, int
+        ] = {}  # assignment numbers that were met: no lower one is followed
         self._processes: dict[int, int] = {}  # that were started, by shard
         self._runs: dict[int, _Run] = {}
         self._machine: Machine | None = None
@@ -131,7 +170,10 @@ class NodePlan:
         self._is_changed = False
 
     def __repr__(self) -> str:
-        return f"<NodePlan {self._began:.0f} coordinator={self.coordinator} { ({s: r.state.value for s, r in self._runs.items()}) }>"
+        return (
+            f"<NodePlan {self._began:.0f} coordinator={self.coordinator}"
+            f" { ({s: r.state.value for s, r in self._runs.items()}) }>"
+        )
 
     @property
     def alive(self) -> list[int]:
@@ -151,7 +193,7 @@ class NodePlan:
                 self._over(run, End.STOPPED.value)
         return self._report_change(now)
 
-    # -- the coordinator ------------------------------------------------------------------------------------------------
+    # -- the coordinator
 
     def hear(self, message: ToNode, now: float) -> list[Act]:
         """A coordinator's message."""
@@ -174,7 +216,11 @@ class NodePlan:
         acts: list[Act] = []
         end = Stop(message.end, message.at_once) if message.end else None
         if end is not None and end != self.end:
-            acts += [TellWorker(shard, end) for shard, run in self._runs.items() if run.state in (ShardState.STARTING, ShardState.RUNNING)]
+            acts += [
+                TellWorker(shard, end)
+                for shard, run in self._runs.items()
+                if run.state in (ShardState.STARTING, ShardState.RUNNING)
+            ]
         self.end = end
         for shard in sorted({*self._wanted, *self._runs}):
             acts += self._settle(shard, now)
@@ -208,7 +254,9 @@ class NodePlan:
         return [self._start(shard, run, wanted)]
 
     def _wanted_now(self, shard: int) -> int:
-        """The assignment by which the shard is this node's, 0 if it is not. A list may be older than what was met since."""
+        """The assignment by which the shard is this node's, 0 if it is not. A list may be older
+        than what was met since.
+        """
         wanted = self._wanted.get(shard, 0)
         return wanted if wanted >= self._greatest.get(shard, 0) else 0
 
@@ -225,7 +273,7 @@ class NodePlan:
         self._greatest[shard] = max(assignment, self._greatest.get(shard, 0))
         self._is_changed = True
 
-    # -- workers --------------------------------------------------------------------------------------------------------
+    # -- workers
 
     def worker_said(self, shard: int, message: FromWorker, now: float) -> list[Act]:
         """What the shard's process says while it runs."""
@@ -239,7 +287,10 @@ class NodePlan:
             run.commits = message.commits
         if run.term < 0:
             return []  # a process says its status first, so this is of no owner
-        return [TellCoordinator(Said(shard, run.assignment, run.term, message)), *self._report_change(now)]
+        return [
+            TellCoordinator(Said(shard, run.assignment, run.term, message)),
+            *self._report_change(now),
+        ]
 
     def worker_ended(self, shard: int, ending: Ended | Failed | Died, now: float) -> list[Act]:
         """The shard's process is gone."""
@@ -258,7 +309,9 @@ class NodePlan:
         elif isinstance(ending, Failed) and not ending.is_passing:
             acts = self._ask(shard, run, ending, now)
         else:
-            acts = self._died(shard, run, ending.text if isinstance(ending, Failed) else ending.how, now)
+            acts = self._died(
+                shard, run, ending.text if isinstance(ending, Failed) else ending.how, now
+            )
         return acts + self._report_change(now)
 
     def _over(self, run: _Run, end: str) -> list[Act]:
@@ -273,11 +326,18 @@ class NodePlan:
         return []
 
     def _ask(self, shard: int, run: _Run, failed: Failed, now: float) -> list[Act]:
-        """Another owner, or an append that may be in the log: whether to try again is the coordinator's to say."""
+        """Another owner, or an append that may be in the log: whether to try again is the
+        coordinator's to say.
+        """
         run.state, run.why = ShardState.ASKING, failed.text
         run.asked = self._in_row(run, run.asked)
         run.due = now + _pause_s(run.asked)
-        return [Note(f"worker {shard} ended ({failed.text}); it is started again when the coordinator says so")]
+        return [
+            Note(
+                f"worker {shard} ended ({failed.text}); it is started again when the coordinator"
+                " says so"
+            )
+        ]
 
     def _died(self, shard: int, run: _Run, how: str, now: float) -> list[Act]:
         self.deaths += 1
@@ -303,7 +363,7 @@ class NodePlan:
             return []
         return [self._start(shard, run, run.assignment)]
 
-    # -- time -----------------------------------------------------------------------------------------------------------
+    # -- time
 
     def tick(self, now: float, machine: Machine) -> list[Act]:
         """To be called several times a second."""
@@ -324,7 +384,10 @@ class NodePlan:
         self._serial += 1
         for run in self._runs.values():
             run.known_since = run.known_since or self._serial
-        shards = [ShardReport(shard, run.assignment, run.term, run.state, run.end, run.why) for shard, run in sorted(self._runs.items())]
+        shards = [
+            ShardReport(shard, run.assignment, run.term, run.state, run.end, run.why)
+            for shard, run in sorted(self._runs.items())
+        ]
         machine = self._machine
         report = NodeReport(
             self._began,
@@ -340,10 +403,14 @@ class NodePlan:
 
 
 def _pause_s(ends: int) -> float:
-    """Before another start, after so many ends in a row. What ended it may pass, as a lack of memory does."""
+    """Before another start, after so many ends in a row. What ended it may pass, as a lack of
+    memory does.
+    """
     return min(_FIRST_PAUSE_S * 2.0 ** (ends - 2), _LONGEST_PAUSE_S) if ends > 1 else 0.0
 
 
 def _is_no_death(failed: Failed) -> bool:
-    """Whether the worker ended as one that is fenced, or does not know whether its commit is in the log, should."""
+    """Whether the worker ended as one that is fenced, or does not know whether its commit is in
+    the log, should.
+    """
     return failed.kind.startswith(_OURS) and failed.kind.rpartition(".")[2] in _NO_DEATH

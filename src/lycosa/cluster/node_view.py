@@ -1,4 +1,6 @@
-"""One node as the coordinator knows it: its last report, when that came, how far its clock is off."""
+"""One node as the coordinator knows it: its last report, when that came, how far its clock is
+off.
+"""
 
 from __future__ import annotations
 
@@ -24,18 +26,25 @@ class NodeView:
         self._ahead_s: deque[float] = deque(maxlen=_CLOCK_LOOKS)
 
     def __repr__(self) -> str:
-        return f"<NodeView {self.name} heard={self.heard:.1f} lost={self.is_lost} version={self.version}>"
+        return (
+            f"<NodeView {self.name} heard={self.heard:.1f} lost={self.is_lost}"
+            f" version={self.version}>"
+        )
 
     def hear(self, report: NodeReport, now: float, wall: float, timeout_s: float) -> bool:
         """Takes a report, unless a later one was taken; says whether it did.
 
-        One of an earlier run of the node's program is late. But when the later run has said nothing for a time-out, it was the clock
-        that was set back between the two.
+        One of an earlier run of the node's program is late. But when the later run has said nothing
+        for a time-out, it was the clock that was set back between the two.
         """
         if self.report is not None and report.began == self.report.began:
             if report.serial <= self.report.serial:
                 return False
-        elif self.report is not None and report.began < self.report.began and now - self.heard <= timeout_s:
+        elif (
+            self.report is not None
+            and report.began < self.report.began
+            and now - self.heard <= timeout_s
+        ):
             return False
         else:
             self._ahead_s.clear()
@@ -49,23 +58,33 @@ class NodeView:
         return {each.shard: each for each in self.report.shards} if self.report is not None else {}
 
     def is_clock_off(self, tolerance_s: float) -> bool:
-        """Whether the clocks differ by more. A report is under way for a while, which makes the node's clock look late, never early: so
-        the earliest of the last looks is nearest to the truth."""
+        """Whether the clocks differ by more. A report is under way for a while, which makes the
+        node's clock look late, never early: so the earliest of the last looks is nearest to the
+        truth.
+        """
         return bool(self._ahead_s) and abs(max(self._ahead_s)) > tolerance_s
 
     def may_have(self, rules: ClusterRules) -> bool:
         """Whether it may be given another shard."""
         if self.report is None or self.is_lost or self.must_lose(rules):
             return False
-        return self.report.free_disk >= rules.low_disk and self.report.free_memory >= rules.low_memory
+        return (
+            self.report.free_disk >= rules.low_disk and self.report.free_memory >= rules.low_memory
+        )
 
     def must_lose(self, rules: ClusterRules) -> bool:
         """Whether its shards have to move, if another node can have them."""
         if self.report is None or self.is_draining or self.is_refused(rules):
             return True
-        return self.report.free_disk < rules.low_disk // 2 or self.report.free_memory < rules.low_memory // 2
+        return (
+            self.report.free_disk < rules.low_disk // 2
+            or self.report.free_memory < rules.low_memory // 2
+        )
 
     def is_refused(self, rules: ClusterRules) -> bool:
-        """Whether it may run nothing, even if no other node can: its clock is wrong, so it would ask hosts too early, or it speaks
-        another protocol."""
-        return self.is_clock_off(rules.clock_off_s) or (self.report is not None and self.report.protocol != PROTOCOL)
+        """Whether it may run nothing, even if no other node can: its clock is wrong, so it would
+        ask hosts too early, or it speaks another protocol.
+        """
+        return self.is_clock_off(rules.clock_off_s) or (
+            self.report is not None and self.report.protocol != PROTOCOL
+        )

@@ -1,9 +1,11 @@
-"""Permits for captures: ``--max-pages`` holds exactly over any number of shards, their deaths and takeovers.
+"""Permits for captures: ``--max-pages`` holds exactly over any number of shards, their deaths and
+takeovers.
 
-A permit is an absolute number: shard s may have m captures in all. The sum of these numbers never exceeds the limit, and no owner has
-more than its number. So a number grows only here, and shrinks in two cases: its owner says that it gave permits back (it can only
-grow again by a later permit), or a new owner has counted what is committed (what its predecessor had beyond that is lost, and by the
-fence of the log stays lost). While a shard's number is unknown, nothing is granted.
+A permit is an absolute number: shard s may have m captures in all. The sum of these numbers never
+exceeds the limit, and no owner has more than its number. So a number grows only here, and shrinks
+in two cases: its owner says that it gave permits back (it can only grow again by a later permit),
+or a new owner has counted what is committed (what its predecessor had beyond that is lost, and by
+the fence of the log stays lost). While a shard's number is unknown, nothing is granted.
 """
 
 from __future__ import annotations
@@ -28,7 +30,10 @@ class PermitBook:
         self._asking: list[int] = []
 
     def __repr__(self) -> str:
-        return f"<PermitBook limit={self._limit} permits={ {s: p.captures for s, p in self._permits.items()} } asking={self._asking}>"
+        return (
+            f"<PermitBook limit={self._limit}"
+            f" permits={ {s: p.captures for s, p in self._permits.items()} } asking={self._asking}>"
+        )
 
     @property
     def left(self) -> int:
@@ -38,11 +43,16 @@ class PermitBook:
         return max(self._limit - sum(permit.captures for permit in self._permits.values()), 0)
 
     def hear(self, shard: int, status: WorkerStatus) -> list[PermitSaved]:
-        """An owner's word; gives the records that follow from it. One of an earlier term, or from before the last permit, says nothing."""
+        """An owner's word; gives the records that follow from it. One of an earlier term, or
+        from before the last permit, says nothing.
+        """
         saved = self._permits.get(shard)
         if saved is None or status.term > saved.term:
             serial = max(saved.serial if saved is not None else 0, status.serial) + 1
-            return [self._set(PermitSaved(shard, status.term, serial, status.may)), *self._ask(shard, status.wants)]
+            return [
+                self._set(PermitSaved(shard, status.term, serial, status.may)),
+                *self._ask(shard, status.wants),
+            ]
         if not self._limit or status.term < saved.term or status.serial != saved.serial:
             return []
         changed = []
@@ -56,7 +66,9 @@ class PermitBook:
 
     def is_reached(self, captures: int, body_bytes: int) -> bool:
         """Whether all that the limits allow was captured and committed."""
-        return bool(self._limit and captures >= self._limit) or bool(self._bytes and body_bytes >= self._bytes)
+        return bool(self._limit and captures >= self._limit) or bool(
+            self._bytes and body_bytes >= self._bytes
+        )
 
     def _set(self, permit: PermitSaved) -> PermitSaved:
         self._permits[permit.shard] = permit
@@ -75,5 +87,9 @@ class PermitBook:
             # Small shares towards the end, so that no shard holds permits that another could use.
             share = min(_LARGEST, max(self.left // (2 * self._shards), 1))
             saved = self._permits[self._asking.pop(0)]
-            granted.append(self._set(PermitSaved(saved.shard, saved.term, saved.serial + 1, saved.captures + share)))
+            granted.append(
+                self._set(
+                    PermitSaved(saved.shard, saved.term, saved.serial + 1, saved.captures + share)
+                )
+            )
         return granted

@@ -3,12 +3,15 @@
     free -> given to a node (a new number) -> leaving -> free
               `-> the node is silent for too long -> free
 
-An assignment is a number, greater than all before it: the coordinator's own number in the upper half, a count in the lower. So no two
-coordinators can give the same number, and of two nodes that claim a shard the one of the greater number has it. What nodes report
-counts before what this coordinator remembers: a greater number than it knows is another coordinator's decision, and is taken over.
+An assignment is a number, greater than all before it: the coordinator's own number in the upper
+half, a count in the lower. So no two coordinators can give the same number, and of two nodes that
+claim a shard the one of the greater number has it. What nodes report counts before what this
+coordinator remembers: a greater number than it knows is another coordinator's decision, and is
+taken over.
 
-A coordinator that starts assigns nothing for one node time-out: by then all nodes that live have said what they run. One that was
-stopped itself for that long does the same, because it cannot know who was silent meanwhile.
+A coordinator that starts assigns nothing for one node time-out: by then all nodes that live have
+said what they run. One that was stopped itself for that long does the same, because it cannot know
+who was silent meanwhile.
 """
 
 from __future__ import annotations
@@ -24,7 +27,9 @@ _OVER = (ShardState.ENDED, ShardState.FAILED)
 
 
 class Place:
-    """One shard. ``node`` is empty while it has none; ``leaving`` is the version of the list that took it from its node (0 = none did)."""
+    """One shard. ``node`` is empty while it has none; ``leaving`` is the version of the list
+    that took it from its node (0 = none did).
+    """
 
     __slots__ = ("assignment", "leaving", "node", "report", "wanted")
 
@@ -61,7 +66,7 @@ class Placement:
     def __repr__(self) -> str:
         return f"<Placement {dict(enumerate(self.places))} {list(self.nodes.values())}>"
 
-    # -- what nodes say -----------------------------------------------------------------------------------------------
+    # -- what nodes say
 
     def hear(self, name: str, report: NodeReport, now: float, wall: float) -> None:
         """A node's report; ``wall`` is the coordinator's own clock."""
@@ -76,7 +81,9 @@ class Placement:
         running = node.shards
         for shard, place in enumerate(self.places):
             if place.node == name and shard not in running:
-                place.report = None  # it was not started yet, or the node's program was started again
+                place.report = (
+                    None  # it was not started yet, or the node's program was started again
+                )
                 if place.leaving and obeyed >= place.leaving:
                     self._free(place)
 
@@ -91,7 +98,7 @@ class Placement:
         if place.node == node.name:
             place.report = report
 
-    # -- what an operator says ----------------------------------------------------------------------------------------
+    # -- what an operator says
 
     def drain(self, name: str, is_over: bool) -> None:
         """The node loses its shards, or may have some again."""
@@ -101,7 +108,7 @@ class Placement:
         """The shard should be that node's, if it can have it."""
         self.places[shard].wanted = name
 
-    # -- what is decided ----------------------------------------------------------------------------------------------
+    # -- what is decided
 
     def is_quiet(self, now: float) -> bool:
         """Whether nothing is assigned yet, or again."""
@@ -128,19 +135,34 @@ class Placement:
                 self._give(place, chosen)
 
     def _answer_asking(self) -> None:
-        """A worker that was fenced, or does not know what became of its append, may try again under a new number."""
+        """A worker that was fenced, or does not know what became of its append, may try again
+        under a new number.
+        """
         for place in self.places:
-            if place.node and not place.leaving and place.report is not None and place.report.state is ShardState.ASKING:
+            if (
+                place.node
+                and not place.leaving
+                and place.report is not None
+                and place.report.state is ShardState.ASKING
+            ):
                 self._give(place, self.nodes[place.node])
 
     def _send_away(self) -> None:
         """Shards whose node should not have them. One at a time where there is no hurry."""
         is_moving = any(place.leaving for place in self.places)
         for place in self.places:
-            if not place.node or place.leaving or (place.report is not None and place.report.state in _OVER):
+            if (
+                not place.node
+                or place.leaving
+                or (place.report is not None and place.report.state in _OVER)
+            ):
                 continue
             node, other = self.nodes[place.node], self._choose(place)
-            is_better = other is not None and other is not node and self._should_move(place, node, other, is_moving)
+            is_better = (
+                other is not None
+                and other is not node
+                and self._should_move(place, node, other, is_moving)
+            )
             if node.is_refused(self._rules) or is_better:
                 place.leaving = self._change(node)
                 is_moving = True
@@ -150,10 +172,14 @@ class Placement:
             return True
         is_settled = place.report is not None and place.report.state is ShardState.RUNNING
         is_uneven = self._load(node) - self._load(other) >= 2
-        return self._rules.balances and is_settled and is_uneven and not is_moving and not place.wanted
+        return (
+            self._rules.balances and is_settled and is_uneven and not is_moving and not place.wanted
+        )
 
     def _choose(self, place: Place) -> NodeView | None:
-        """The node that should have the shard: the operator's choice, else the one with the fewest."""
+        """The node that should have the shard: the operator's choice, else the one with the
+        fewest.
+        """
         able = [node for node in self.nodes.values() if node.may_have(self._rules)]
         chosen = next((node for node in able if node.name == place.wanted), None)
         return chosen or min(able, key=lambda node: (self._load(node), node.name), default=None)
@@ -188,4 +214,8 @@ class Placement:
 
     def assigned(self, name: str) -> dict[int, int]:
         """What a node should run: its assignments by shard."""
-        return {shard: place.assignment for shard, place in enumerate(self.places) if place.node == name and not place.leaving}
+        return {
+            shard: place.assignment
+            for shard, place in enumerate(self.places)
+            if place.node == name and not place.leaving
+        }

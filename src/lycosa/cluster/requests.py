@@ -1,7 +1,9 @@
-"""Requests to the owners of shards: each is told until it is answered, to whoever owns the shard by then.
+"""Requests to the owners of shards: each is told until it is answered, to whoever owns the shard by
+then.
 
-Requests are idempotent: the caller named each, an owner answers a repeated one as before, and a new owner does it again. An answer
-counts whichever owner gave it, because it was given when its commit was in the log.
+Requests are idempotent: the caller named each, an owner answers a repeated one as before, and a new
+owner does it again. An answer counts whichever owner gave it, because it was given when its commit
+was in the log.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ class _Open:
 
 
 class Requests:
-    """All requests of this coordinator; one that is not answered within ``repeat_s`` is told again."""
+    """All requests of this coordinator; one that is not answered within ``repeat_s`` is told
+    again.
+    """
 
     def __init__(self, repeat_s: float) -> None:
         self._repeat_s = repeat_s
@@ -38,7 +42,9 @@ class Requests:
         self._answered: dict[str, Answered] = {}
 
     def __repr__(self) -> str:
-        return f"<Requests open={ {call: sorted(each.missing) for call, each in self._open.items()} }>"
+        return (
+            f"<Requests open={ {call: sorted(each.missing) for call, each in self._open.items()} }>"
+        )
 
     @property
     def are_answered(self) -> bool:

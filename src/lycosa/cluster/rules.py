@@ -10,9 +10,11 @@ import msgspec
 class ClusterRules(msgspec.Struct, frozen=True):
     """The defaults are those of a cluster.
 
-    ``node_timeout_s``: a node that is silent for longer loses its shards, and a coordinator that starts, or was stopped itself, assigns
-    nothing for so long. ``repeat_s``: what was not acknowledged is told again. ``clock_off_s``: a node whose clock differs by more gets
-    no shards. Below ``low_disk`` or ``low_memory`` a node gets no new shards, below half of it its shards move.
+    ``node_timeout_s``: a node that is silent for longer loses its shards, and a coordinator that
+    starts, or was stopped itself, assigns nothing for so long. ``repeat_s``: what was not
+    acknowledged is told again. ``clock_off_s``: a node whose clock differs by more gets no shards.
+    Below ``low_disk`` or ``low_memory`` a node gets no new shards, below half of it its shards
+    move.
     """
 
     node_timeout_s: float = 20.0
@@ -23,6 +25,14 @@ class ClusterRules(msgspec.Struct, frozen=True):
     balances: bool = True
 
 
-ONE_PROCESS = ClusterRules(node_timeout_s=0.0, repeat_s=math.inf, clock_off_s=math.inf, low_disk=0, low_memory=0, balances=False)
-"""Coordinator and node are one process: neither can be missing alone, nothing between them is lost, and the lock of the folder says that no
-other node runs anything. (A time-out of 0 is none.)"""
+ONE_PROCESS = ClusterRules(
+    node_timeout_s=0.0,
+    repeat_s=math.inf,
+    clock_off_s=math.inf,
+    low_disk=0,
+    low_memory=0,
+    balances=False,
+)
+"""Coordinator and node are one process: neither can be missing alone, nothing between them is lost,
+and the lock of the folder says that no other node runs anything. (A time-out of 0 is none.)
+"""

@@ -1,8 +1,10 @@
-"""What a worker and those who direct it say to each other: MessagePack in frames over a socket pair.
+"""What a worker and those who direct it say to each other: MessagePack in frames over a socket
+pair.
 
-The node starts a worker (``Start``), passes on what the coordinator tells it, and hears it. Between coordinator and worker a message
-may be lost, repeated, late or overtaken, so none of them is needed twice and each is repaired by a later one: a worker tells its
-``WorkerStatus`` about twice a second, and what it lacks by that is told again. Requests (``Request``) are named by whoever asks
+The node starts a worker (``Start``), passes on what the coordinator tells it, and hears it. Between
+coordinator and worker a message may be lost, repeated, late or overtaken, so none of them is needed
+twice and each is repaired by a later one: a worker tells its ``WorkerStatus`` about twice a second,
+and what it lacks by that is told again. Requests (``Request``) are named by whoever asks
 (``call``); a worker answers a repeated one with the first answer.
 """
 
@@ -21,10 +23,12 @@ from lycosa.system.plugins import Plugins
 
 
 class Start(msgspec.Struct, frozen=True, tag=True):
-    """First message to a worker: its job. ``sockets`` are the exchange's, by worker; ``places`` the URLs whose places are in scope,
-    ``plan`` its part of the memory, ``time_base`` crawl time minus monotonic time, ``machine_table`` the machine's
-    address table, empty where the crawl uses its own, ``term`` the number of the process among those of this worker in this run,
-    ``is_careful`` as in ``Job``."""
+    """First message to a worker: its job. ``sockets`` are the exchange's, by worker; ``places`` the
+    URLs whose places are in scope, ``plan`` its part of the memory, ``time_base`` crawl time minus
+    monotonic time, ``machine_table`` the machine's address table, empty where the crawl uses its
+    own, ``term`` the number of the process among those of this worker in this run, ``is_careful``
+    as in ``Job``.
+    """
 
     folder: str
     config: Config
@@ -55,11 +59,15 @@ class Seeds(msgspec.Struct, frozen=True, tag=True):
 
 
 class NoMoreCalls(msgspec.Struct, frozen=True, tag=True):
-    """Nothing more is waited for before the crawl may end: all seeds were given, and this worker answered every request."""
+    """Nothing more is waited for before the crawl may end: all seeds were given, and this worker
+    answered every request.
+    """
 
 
 class Stop(msgspec.Struct, frozen=True, tag=True):
-    """Finish what is in flight, commit, end. ``end`` is the reason (see ``End``). With ``at_once`` what is in flight is broken off."""
+    """Finish what is in flight, commit, end. ``end`` is the reason (see ``End``). With
+    ``at_once`` what is in flight is broken off.
+    """
 
     end: str
     at_once: bool = False
@@ -73,22 +81,27 @@ class JoinScope(msgspec.Struct, frozen=True, tag=True):
 
 
 class Permit(msgspec.Struct, frozen=True, tag=True):
-    """The worker may have so many captures in all. ``serial`` numbers the permits of a shard: only a greater one is followed."""
+    """The worker may have so many captures in all. ``serial`` numbers the permits of a shard:
+    only a greater one is followed.
+    """
 
     serial: int
     captures: int
 
 
 class LiveSettings(msgspec.Struct, frozen=True, tag=True):
-    """Settings that change while the crawl runs, by name, and the number of the change. A worker notes it, and applies none yet."""
+    """Settings that change while the crawl runs, by name, and the number of the change. A worker
+    notes it, and applies none yet.
+    """
 
     version: int
     values: dict[str, str]
 
 
 class JoinedTaken(msgspec.Struct, frozen=True, tag=True):
-    """The first ``upto`` places that this worker passed on are known. ``places`` is how long the coordinator's list is when this worker
-    knows all of it, else 0."""
+    """The first ``upto`` places that this worker passed on are known. ``places`` is how long the
+    coordinator's list is when this worker knows all of it, else 0.
+    """
 
     upto: int
     places: int = 0
@@ -101,17 +114,22 @@ class Probe(msgspec.Struct, frozen=True, tag=True):
 
 
 class Memory(msgspec.Struct, frozen=True, tag=True):
-    """What all processes of the crawl hold together, bytes: told when that is near the bound, or was."""
+    """What all processes of the crawl hold together, bytes: told when that is near the bound, or
+    was.
+    """
 
     total_bytes: int
 
 
 class WorkerStatus(msgspec.Struct, frozen=True, tag=True):
-    """How the worker stands with its coordinator: the first word of a process, then about twice a second, and when it wants permits.
+    """How the worker stands with its coordinator: the first word of a process, then about twice a
+    second, and when it wants permits.
 
-    ``term`` is the owner's number, ``counted`` the captures that it found committed when it began. It may have ``may`` captures in all by
-    the permit ``serial`` (0 = none was heard; then it is ``counted``), and by its own word less than that permit says when it gave the
-    rest back. ``wants``: it has none left. ``places`` is how many of the coordinator's list it knows, from the front.
+    ``term`` is the owner's number, ``counted`` the captures that it found committed when it began.
+    It may have ``may`` captures in all by the permit ``serial`` (0 = none was heard; then it is
+    ``counted``), and by its own word less than that permit says when it gave the rest back.
+    ``wants``: it has none left. ``places`` is how many of the coordinator's list it knows, from the
+    front.
     """
 
     term: int
@@ -125,22 +143,28 @@ class WorkerStatus(msgspec.Struct, frozen=True, tag=True):
 
 
 class SeedsTaken(msgspec.Struct, frozen=True, tag=True):
-    """The seeds of that request that this worker owns are committed; those that it refused, with the reason."""
+    """The seeds of that request that this worker owns are committed; those that it refused, with
+    the reason.
+    """
 
     call: str
     refused: list[tuple[str, str]]
 
 
 class Joined(msgspec.Struct, frozen=True, tag=True):
-    """Places that this worker found to belong to the crawl: those that it found from the ``first`` on. Told until ``JoinedTaken``."""
+    """Places that this worker found to belong to the crawl: those that it found from the
+    ``first`` on. Told until ``JoinedTaken``.
+    """
 
     first: int
     urls: list[str]
 
 
 class ProbeAnswer(msgspec.Struct, frozen=True, tag=True):
-    """Whether the worker is idle, its outboxes empty and its inbox read to the end, or would be but for hosts that cannot be reached;
-    ``activity`` rises with all that it does, ``commits`` with each commit."""
+    """Whether the worker is idle, its outboxes empty and its inbox read to the end, or would be but
+    for hosts that cannot be reached; ``activity`` rises with all that it does, ``commits`` with
+    each commit.
+    """
 
     round: int
     is_idle: bool
@@ -150,7 +174,9 @@ class ProbeAnswer(msgspec.Struct, frozen=True, tag=True):
 
 
 class HostNote(msgspec.Struct, frozen=True):
-    """A host that will keep the crawl waiting: URLs in its queue, its delay, seconds until it may be fetched."""
+    """A host that will keep the crawl waiting: URLs in its queue, its delay, seconds until it
+    may be fetched.
+    """
 
     host: str
     waiting: int
@@ -165,8 +191,9 @@ class HostNote(msgspec.Struct, frozen=True):
 
 
 class ProcessMemory(msgspec.Struct, frozen=True):
-    """One process: ``part`` is ``worker``, ``parser`` or ``supervisor``, with the worker's number when there are several; ``cpu_s`` is the
-    processor time that it has used so far."""
+    """One process: ``part`` is ``worker``, ``parser`` or ``supervisor``, with the worker's number
+    when there are several; ``cpu_s`` is the processor time that it has used so far.
+    """
 
     part: str
     own_bytes: int
@@ -177,12 +204,13 @@ class ProcessMemory(msgspec.Struct, frozen=True):
 class Progress(msgspec.Struct, frozen=True, tag=True):
     """About twice a second; its absence is how a worker that hangs is recognised.
 
-    ``memory`` is that of each process, ``memory_bytes`` what counts towards ``memory_bound`` (0 = none is known): what they have of their
-    own, and in the supervisor's sum the program's code once. ``relief`` says what is done to stay under it, for people, and
-    ``undelivered`` which parcel another worker has not taken for long. ``parser`` is the
-    parser's health; of several workers the sums, and the first reason why one is away.
-    ``unparsed`` stored bodies wait to be parsed again, ``reparsed`` were in this run.
-    ``longest_turn_s`` is the most processor time that one turn of a worker's loop took in this run: all steps that were ready at once.
+    ``memory`` is that of each process, ``memory_bytes`` what counts towards ``memory_bound`` (0 =
+    none is known): what they have of their own, and in the supervisor's sum the program's code
+    once. ``relief`` says what is done to stay under it, for people, and ``undelivered`` which
+    parcel another worker has not taken for long. ``parser`` is the parser's health; of several
+    workers the sums, and the first reason why one is away. ``unparsed`` stored bodies wait to be
+    parsed again, ``reparsed`` were in this run. ``longest_turn_s`` is the most processor time that
+    one turn of a worker's loop took in this run: all steps that were ready at once.
     """
 
     discovered: int = 0
@@ -227,9 +255,11 @@ class Ended(msgspec.Struct, frozen=True, tag=True):
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):
-    """The worker cannot go on. ``kind`` is the error's class; ``text`` is one line for people; ``trace`` for the log; ``errno`` and
-    ``filename`` of a system's error, where it has them. ``is_passing``: the system had no thread or memory to give. Fenced, or with an
-    append of unknown outcome (``lycosa.commit``), it ended as it should: that is no crash."""
+    """The worker cannot go on. ``kind`` is the error's class; ``text`` is one line for people;
+    ``trace`` for the log; ``errno`` and ``filename`` of a system's error, where it has them.
+    ``is_passing``: the system had no thread or memory to give. Fenced, or with an append of unknown
+    outcome (``lycosa.commit``), it ended as it should: that is no crash.
+    """
 
     kind: str
     text: str
@@ -240,7 +270,9 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
 
 
 Request = Seeds
-"""What is asked of a shard's owner and answered when its commit is in the log. Others join it: decisions of operators, leases."""
+"""What is asked of a shard's owner and answered when its commit is in the log. Others join it:
+decisions of operators, leases.
+"""
 Taken = SeedsTaken
 
 ToldWorker = Seeds | NoMoreCalls | JoinScope | JoinedTaken | Permit | LiveSettings | Probe
@@ -256,7 +288,9 @@ decode_from_worker = msgspec.msgpack.Decoder(FromWorker).decode
 
 
 def is_over(answers: Sequence[Progress | ProbeAnswer], captures: int) -> bool:
-    """Whether workers that say this have nothing left: where nothing was captured, hosts that nobody can reach are not waited for."""
+    """Whether workers that say this have nothing left: where nothing was captured, hosts that
+    nobody can reach are not waited for.
+    """
     return all(answer.is_idle or (not captures and answer.reaches_nobody) for answer in answers)
 
 
@@ -265,9 +299,15 @@ def total(reports: list[Progress]) -> Progress:
     if len(reports) == 1:
         return reports[0]
     waits = [report.next_in_s for report in reports if report.next_in_s >= 0]
-    sums: dict[str, Any] = {name: sum(getattr(report, name) for report in reports) for name in _SUMMED}
-    tables: dict[str, Any] = {name: _merged([getattr(report, name) for report in reports]) for name in _TABLES}
-    slowest = sorted((note for report in reports for note in report.slowest), key=lambda note: -note.need_s)
+    sums: dict[str, Any] = {
+        name: sum(getattr(report, name) for report in reports) for name in _SUMMED
+    }
+    tables: dict[str, Any] = {
+        name: _merged([getattr(report, name) for report in reports]) for name in _TABLES
+    }
+    slowest = sorted(
+        (note for report in reports for note in report.slowest), key=lambda note: -note.need_s
+    )
     return Progress(
         **sums,
         **tables,
@@ -296,10 +336,25 @@ def _health(parsers: list[ParserHealth]) -> ParserHealth:
 
 _TABLES = ("states", "reasons", "rule_refusals")
 _SUMMED = (
-    "discovered", "captures", "committed", "pages", "requests", "body_bytes", "running", "hosts_ready", "hosts_snoozed", "hosts_benched",
-    "hosts_front", "hosts_parked", "hosts_retired", "hosts", "memory_bytes", "commits",
-    "unparsed", "reparsed",
-)  # fmt: skip
+    "discovered",
+    "captures",
+    "committed",
+    "pages",
+    "requests",
+    "body_bytes",
+    "running",
+    "hosts_ready",
+    "hosts_snoozed",
+    "hosts_benched",
+    "hosts_front",
+    "hosts_parked",
+    "hosts_retired",
+    "hosts",
+    "memory_bytes",
+    "commits",
+    "unparsed",
+    "reparsed",
+)
 
 
 def _merged(tables: list[dict[str, int]]) -> dict[str, int]:

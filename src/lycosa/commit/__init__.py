@@ -1,12 +1,30 @@
 """The commit log: what one worker has decided, in order, on disk before anyone is told."""
 
 from lycosa.commit.file_log import FileLog, FolderLogs
-from lycosa.commit.files import FORMAT, SavedLog, is_begun, merged, merged_by_worker, missing, read_logs, saved_logs
+from lycosa.commit.files import (
+    FORMAT,
+    SavedLog,
+    is_begun,
+    merged,
+    merged_by_worker,
+    missing,
+    read_logs,
+    saved_logs,
+)
 from lycosa.commit.last import LastCommit, last_said
 from lycosa.commit.log import DEFAULT_FILE_BYTES, MAX_RECORD_BYTES, CommitLog, LogUnusable, all_logs
 from lycosa.commit.memory_log import MemoryChangelog, MemoryLog
 from lycosa.commit.port import Claim, Fenced, Log, OutcomeUnknown, RolledBack
-from lycosa.commit.record import MARK_KEY, NOTHING, Commit, LogDamaged, Mark, PartitionBatch, maker_of, marked
+from lycosa.commit.record import (
+    MARK_KEY,
+    NOTHING,
+    Commit,
+    LogDamaged,
+    Mark,
+    PartitionBatch,
+    maker_of,
+    marked,
+)
 from lycosa.commit.shard_lease import LEASE_S, ShardLease, folder_lease
 
 __all__ = [

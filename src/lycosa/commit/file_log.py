@@ -1,8 +1,9 @@
 """The log port over the files of a crawl folder.
 
-The lock of the folder shuts earlier owners out, so a claim asks nothing: the term is the number of the run, which the manifest counts
-under the lock. A folder has the logs of all workers that it ever had. A worker appends to its own; a start reads all of them, because
-partitions may have been another worker's in an earlier run.
+The lock of the folder shuts earlier owners out, so a claim asks nothing: the term is the number of
+the run, which the manifest counts under the lock. A folder has the logs of all workers that it ever
+had. A worker appends to its own; a start reads all of them, because partitions may have been
+another worker's in an earlier run.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ class FileLog:
 
 
 class FolderLogs:
-    """All logs of a crawl folder as one, to be read and trimmed before any worker starts. Nothing is appended to it."""
+    """All logs of a crawl folder as one, to be read and trimmed before any worker starts.
+    Nothing is appended to it.
+    """
 
     def __init__(self, logs: Sequence[CommitLog], term: int) -> None:
         self._logs, self._term = logs, term
@@ -65,7 +68,9 @@ class FolderLogs:
         raise RuntimeError(f"commit {commit.mark} belongs into the log of a worker")
 
     def trim(self, sequence: int) -> None:
-        """Everything that was committed is in the tables, whatever ``sequence`` is: each log keeps its last commit."""
+        """Everything that was committed is in the tables, whatever ``sequence`` is: each log
+        keeps its last commit.
+        """
         for log in self._logs:
             log.drop_until(log.last.sequence if log.last else 0)
 

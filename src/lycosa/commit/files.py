@@ -1,9 +1,11 @@
 """The files of commit logs, and how they are read.
 
-``commit-w000-<sequence of its first record>.log``: a head {magic, salt}, then frames {magic, length, checksum, payload}. The checksum is
-seeded with the file's random salt, so that bytes inside a payload can never pass for a frame. The head is synced before the first frame,
-and each frame before the next, so a crash can only leave *one* unfinished frame, at the end of the last file. A frame that does not
-verify although a good one follows it, or a missing file, is damage and is reported, never skipped.
+``commit-w000-<sequence of its first record>.log``: a head {magic, salt}, then frames {magic,
+length, checksum, payload}. The checksum is seeded with the file's random salt, so that bytes inside
+a payload can never pass for a frame. The head is synced before the first frame, and each frame
+before the next, so a crash can only leave *one* unfinished frame, at the end of the last file. A
+frame that does not verify although a good one follows it, or a missing file, is damage and is
+reported, never skipped.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ from lycosa.commit.record import Commit, LogDamaged, Mark, PartitionBatch
 from lycosa.system.wire import UNREADABLE
 
 FORMAT = 2
-"""Format 1 had the writes of a batch as an array of pairs. It is read as well, and never appended to."""
+"""Format 1 had the writes of a batch as an array of pairs. It is read as well, and never
+appended to.
+"""
 
 HEAD = struct.Struct(">8sQ")  # magic with the format's version, salt
 HEAD_MAGIC = b"LYCLOG\x00" + bytes([FORMAT])
@@ -43,7 +47,9 @@ class Readable(Protocol):
 
 
 class SavedLog:
-    """One worker's log as it is on disk. Nothing is changed by reading it, and an unfinished record at its end is left out."""
+    """One worker's log as it is on disk. Nothing is changed by reading it, and an unfinished
+    record at its end is left out.
+    """
 
     def __init__(self, worker: int, files: list[Path]) -> None:
         self.worker, self.files = worker, files
@@ -67,33 +73,43 @@ def saved_logs(folder: Path) -> dict[int, SavedLog]:
 
 
 def read_logs(folder: Path) -> Iterator[tuple[int, Commit]]:
-    """The records of all logs with their worker's number, worker by worker, while their owners may be writing.
+    """The records of all logs with their worker's number, worker by worker, while their owners may
+    be writing.
 
-    Nothing is changed, and an unfinished end is left out. A file that its owner drops meanwhile raises ``FileNotFoundError``: read
-    again. Raises ``LogDamaged``.
+    Nothing is changed, and an unfinished end is left out. A file that its owner drops meanwhile
+    raises ``FileNotFoundError``: read again. Raises ``LogDamaged``.
     """
     for worker, files in files_of(folder).items():
         yield from ((worker, record) for record in records_of(files))
 
 
-def merged_by_worker(logs: Iterable[Readable], after: Callable[[int], int] = lambda worker: 0) -> Iterator[tuple[int, Commit]]:
-    """The records of several logs with their worker, in the order in which any one partition saw them: by run, then by sequence.
+def merged_by_worker(
+    logs: Iterable[Readable], after: Callable[[int], int] = lambda worker: 0
+) -> Iterator[tuple[int, Commit]]:
+    """The records of several logs with their worker, in the order in which any one partition saw
+    them: by run, then by sequence.
 
-    ``after`` gives, for a worker's log, the sequence up to which every partition is known to have everything.
+    ``after`` gives, for a worker's log, the sequence up to which every partition is known to have
+    everything.
     """
     streams = [_with_worker(log.worker, log.records(after(log.worker))) for log in logs]
     return heapq.merge(*streams, key=lambda each: each[1].mark)
 
 
-def merged(logs: Iterable[Readable], after: Callable[[int], int] = lambda worker: 0) -> Iterator[Commit]:
+def merged(
+    logs: Iterable[Readable], after: Callable[[int], int] = lambda worker: 0
+) -> Iterator[Commit]:
     """The records of ``merged_by_worker`` alone."""
     return (record for _, record in merged_by_worker(logs, after))
 
 
-def missing(records: Iterable[Commit], applied: Callable[[int], Mark]) -> Iterator[tuple[Mark, PartitionBatch]]:
+def missing(
+    records: Iterable[Commit], applied: Callable[[int], Mark]
+) -> Iterator[tuple[Mark, PartitionBatch]]:
     """The batches that partitions lack, in the order in which each partition must get them.
 
-    ``records`` come from ``merged``. ``applied`` gives the mark in a partition's table; it is asked once per partition.
+    ``records`` come from ``merged``. ``applied`` gives the mark in a partition's table; it is asked
+    once per partition.
     """
     marks: dict[int, Mark] = {}
     for record in records:
@@ -111,9 +127,14 @@ def name_of(worker: int, sequence: int) -> str:
 
 
 def is_begun(path: Path) -> bool:
-    """Whether a file has a whole head of the present format, as every log has from its worker's first start on."""
+    """Whether a file has a whole head of the present format, as every log has from its worker's
+    first start on.
+    """
     with path.open("rb") as file:
-        return file.read(HEAD.size)[: len(HEAD_MAGIC)] == HEAD_MAGIC and path.stat().st_size >= HEAD.size
+        return (
+            file.read(HEAD.size)[: len(HEAD_MAGIC)] == HEAD_MAGIC
+            and path.stat().st_size >= HEAD.size
+        )
 
 
 def _with_worker(worker: int, records: Iterator[Commit]) -> Iterator[tuple[int, Commit]]:
@@ -199,17 +220,27 @@ def _payload(data: mmap.mmap, offset: int, salt: int) -> bytes | None:
 
 
 def _check_unfinished(path: Path, data: mmap.mmap, offset: int, salt: int) -> None:
-    """What is at ``offset`` is an unfinished record only if no other begins at its end, and no good one further on.
+    """What is at ``offset`` is an unfinished record only if no other begins at its end, and no good
+    one further on.
 
-    The first tells of a salt that was damaged: with it no record is good, and each but the last is followed by another.
+    The first tells of a salt that was damaged: with it no record is good, and each but the last is
+    followed by another.
     """
     if offset + FRAME.size <= len(data):
         magic, length, _ = FRAME.unpack_from(data, offset)
         end = offset + FRAME.size + length
         if magic == FRAME_MAGIC and data[end : end + len(FRAME_MAGIC)] == FRAME_MAGIC:
-            raise LogDamaged(path, offset, f"the record does not match its checksum, and another follows at byte {end}")
+            raise LogDamaged(
+                path,
+                offset,
+                f"the record does not match its checksum, and another follows at byte {end}",
+            )
     at = data.find(FRAME_MAGIC, offset + 1)
     while at >= 0:
         if _payload(data, at, salt) is not None:
-            raise LogDamaged(path, offset, f"the record does not match its checksum, and a good one follows at byte {at}")
+            raise LogDamaged(
+                path,
+                offset,
+                f"the record does not match its checksum, and a good one follows at byte {at}",
+            )
         at = data.find(FRAME_MAGIC, at + 1)

@@ -1,10 +1,13 @@
-"""What a worker's log ends with, said in a small file apart from the log, so that a log that was cut or deleted is noticed.
+"""What a worker's log ends with, said in a small file apart from the log, so that a log that was
+cut or deleted is noticed.
 
-An unfinished record at the end of a log is what a crash leaves; the same bytes are left when somebody cuts a record that was
-acknowledged. The log alone cannot tell the two apart. So after each record is on disk, its mark is written here, without a sync: the
-file may be behind the log after a power loss, and is never ahead of it. A log that ends before this mark has lost what was committed.
+An unfinished record at the end of a log is what a crash leaves; the same bytes are left when
+somebody cuts a record that was acknowledged. The log alone cannot tell the two apart. So after each
+record is on disk, its mark is written here, without a sync: the file may be behind the log after a
+power loss, and is never ahead of it. A log that ends before this mark has lost what was committed.
 
-Layout: magic with the version (8 bytes), term (4), sequence (8), XXH3-64 of these 20 bytes (8). A file that does not verify says nothing.
+Layout: magic with the version (8 bytes), term (4), sequence (8), XXH3-64 of these 20 bytes (8). A
+file that does not verify says nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +34,9 @@ class LastCommit:
         self._fd = -1
 
     def say(self, mark: Mark) -> None:
-        """The log holds this commit. A disk that refuses leaves an older mark, which does no harm: the log itself is synced."""
+        """The log holds this commit. A disk that refuses leaves an older mark, which does no
+        harm: the log itself is synced.
+        """
         body = _BODY.pack(_MAGIC, *mark)
         with suppress(OSError):
             if self._fd < 0:

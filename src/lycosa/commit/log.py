@@ -1,12 +1,14 @@
 """The commit log: what one worker has decided, in order, on disk before anyone is told.
 
-A commit is one record {write batches per partition, lengths of the open output files}. ``append`` returns when it is on disk; only then
-are the batches applied to the partitions' tables and the outboxes sent. So a table may lag behind the log and is never
-ahead of it, and recovery is: cut the output files back to the lengths of the last record, apply to each partition the
-batches that it lacks, in order. Applying a batch sets keys to values, so that doing it again changes nothing.
+A commit is one record {write batches per partition, lengths of the open output files}. ``append``
+returns when it is on disk; only then are the batches applied to the partitions' tables and the
+outboxes sent. So a table may lag behind the log and is never ahead of it, and recovery is: cut the
+output files back to the lengths of the last record, apply to each partition the batches that it
+lacks, in order. Applying a batch sets keys to values, so that doing it again changes nothing.
 
-Each worker has its own log, numbered from 1 without a gap. It exists from the worker's first start on, before the first commit, and its
-last record is never dropped: so a log that is not there, or holds no record although one was made, was deleted or emptied.
+Each worker has its own log, numbered from 1 without a gap. It exists from the worker's first start
+on, before the first commit, and its last record is never dropped: so a log that is not there, or
+holds no record although one was made, was deleted or emptied.
 """
 
 from __future__ import annotations
@@ -20,7 +22,19 @@ from pathlib import Path
 import msgspec
 from xxhash import xxh3_64_intdigest
 
-from lycosa.commit.files import FRAME, FRAME_MAGIC, HEAD, HEAD_MAGIC, decode, files_of, first_of, frames, is_begun, name_of, records_of
+from lycosa.commit.files import (
+    FRAME,
+    FRAME_MAGIC,
+    HEAD,
+    HEAD_MAGIC,
+    decode,
+    files_of,
+    first_of,
+    frames,
+    is_begun,
+    name_of,
+    records_of,
+)
 from lycosa.commit.last import LastCommit
 from lycosa.commit.record import Commit
 from lycosa.system.durable import DiskFull, named, sync_data, sync_folder, write_all
@@ -30,7 +44,9 @@ MAX_RECORD_BYTES = 1 << 30
 
 
 class LogUnusable(OSError):
-    """An earlier write failed in a way that leaves unknown what is on disk; the worker must be started again."""
+    """An earlier write failed in a way that leaves unknown what is on disk; the worker must be
+    started again.
+    """
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -39,12 +55,24 @@ _ENCODER = msgspec.msgpack.Encoder()
 class CommitLog:
     """The log of one worker in a folder. Calls block, and one thread at a time may make them.
 
-    Opening cuts off an unfinished record at the end. ``file_bytes`` is the size beyond which the next record starts a new file.
-    ``last_commit`` is told of each record once it is on disk. Raises ``LogDamaged`` and ``OSError``.
+    Opening cuts off an unfinished record at the end. ``file_bytes`` is the size beyond which the
+    next record starts a new file. ``last_commit`` is told of each record once it is on disk. Raises
+    ``LogDamaged`` and ``OSError``.
     """
 
-    def __init__(self, folder: Path, worker: int, file_bytes: int = DEFAULT_FILE_BYTES, last_commit: LastCommit | None = None) -> None:
-        self._folder, self.worker, self._file_bytes, self._last_commit = folder, worker, file_bytes, last_commit
+    def __init__(
+        self,
+        folder: Path,
+        worker: int,
+        file_bytes: int = DEFAULT_FILE_BYTES,
+        last_commit: LastCommit | None = None,
+    ) -> None:
+        self._folder, self.worker, self._file_bytes, self._last_commit = (
+            folder,
+            worker,
+            file_bytes,
+            last_commit,
+        )
         folder.mkdir(parents=True, exist_ok=True)
         self._files = files_of(folder).get(worker, [])
         self._fd = -1
@@ -68,20 +96,28 @@ class CommitLog:
             self._start_file(1)
 
     def append(self, record: Commit) -> None:
-        """Returns when the record is on disk. Raises ``DiskFull`` or ``OSError``; the record is then not in the log.
+        """Returns when the record is on disk. Raises ``DiskFull`` or ``OSError``; the record is
+        then not in the log.
 
-        After ``DiskFull`` the same record may be appended again. After any other failure of the disk it is unknown what a later
-        write would leave, so every further call raises ``LogUnusable``.
+        After ``DiskFull`` the same record may be appended again. After any other failure of the
+        disk it is unknown what a later write would leave, so every further call raises
+        ``LogUnusable``.
         """
-        assert record.sequence == self.next_sequence, f"record {record.sequence} after {self.next_sequence - 1}"
-        assert self._last is None or record.term >= self._last.term, "a run's number never goes back"
+        assert record.sequence == self.next_sequence, (
+            f"record {record.sequence} after {self.next_sequence - 1}"
+        )
+        assert self._last is None or record.term >= self._last.term, (
+            "a run's number never goes back"
+        )
         if self._broken:
             raise LogUnusable(errno.EIO, "an earlier write failed", str(self._files[-1]))
         payload = _ENCODER.encode(record)
         assert len(payload) <= MAX_RECORD_BYTES, "a commit this large has no bound on its memory"
         if self._fd < 0 or self._length > max(self._file_bytes, HEAD.size):
             self._start_file(record.sequence)
-        frame = FRAME.pack(FRAME_MAGIC, len(payload), xxh3_64_intdigest(payload, self._salt)) + payload
+        frame = (
+            FRAME.pack(FRAME_MAGIC, len(payload), xxh3_64_intdigest(payload, self._salt)) + payload
+        )
         try:
             write_all(self._fd, frame)
             sync_data(self._fd)
@@ -97,11 +133,14 @@ class CommitLog:
         return records_of(self._files, after)
 
     def drop_until(self, sequence: int) -> None:
-        """Deletes the files that hold only records up to ``sequence``. The last record always stays, for its lengths."""
+        """Deletes the files that hold only records up to ``sequence``. The last record always
+        stays, for its lengths.
+        """
         last = self._last.sequence if self._last else 0
         while len(self._files) > 1 and first_of(self._files[1]) <= min(sequence + 1, last):
             self._files[0].unlink()
-            sync_folder(self._folder)  # after each one, so that a power loss brings back the newest dropped file first: no gap
+            # After each one, so that a power loss brings back the newest file first: no gap.
+            sync_folder(self._folder)
             del self._files[0]
 
     def close(self) -> None:
@@ -112,7 +151,10 @@ class CommitLog:
             self._last_commit.close()
 
     def __repr__(self) -> str:
-        return f"CommitLog(worker={self.worker}, files={len(self._files)}, last={self._last and self._last.mark}, bytes={self._length})"
+        return (
+            f"CommitLog(worker={self.worker}, files={len(self._files)},"
+            f" last={self._last and self._last.mark}, bytes={self._length})"
+        )
 
     def _open_last(self) -> Commit | None:
         """Opens the last file behind its last whole record and gives that record."""
@@ -134,17 +176,22 @@ class CommitLog:
         magic, self._salt = HEAD.unpack(os.pread(self._fd, HEAD.size, 0))
         if os.fstat(self._fd).st_size != length:
             os.ftruncate(self._fd, length)
-        sync_data(self._fd)  # a crash may have come between the write and its sync; from here on this record counts
+        # a crash may have come between the write and its sync; from here on this record counts
+        sync_data(self._fd)
         sync_folder(self._folder)
         is_full = magic != HEAD_MAGIC  # a file of format 1
         self._length = self._file_bytes + length if is_full else length
 
     def _start_file(self, sequence: int) -> None:
-        """A new file, ready for its first record. Raises ``DiskFull`` or ``OSError``; the file before stays the last one."""
+        """A new file, ready for its first record. Raises ``DiskFull`` or ``OSError``; the file
+        before stays the last one.
+        """
         path = self._folder / name_of(self.worker, sequence)
         salt = int.from_bytes(os.urandom(8))
         try:
-            fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+            fd = os.open(
+                path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644
+            )
             try:
                 write_all(fd, HEAD.pack(HEAD_MAGIC, salt))
                 sync_data(fd)
@@ -167,11 +214,14 @@ class CommitLog:
             sync_data(self._fd)
         except OSError:
             self._broken = True
-        if not isinstance(told, DiskFull):  # after a failed fsync the kernel may have forgotten pages and report success next time
+        # after a failed fsync the kernel may have forgotten pages and report success next time
+        if not isinstance(told, DiskFull):
             self._broken = True
         return told
 
 
 def all_logs(folder: Path, file_bytes: int = DEFAULT_FILE_BYTES) -> list[CommitLog]:
-    """The logs of all workers that ever committed, by worker number; of earlier runs with more workers too."""
+    """The logs of all workers that ever committed, by worker number; of earlier runs with more
+    workers too.
+    """
     return [CommitLog(folder, worker, file_bytes) for worker in sorted(files_of(folder))]

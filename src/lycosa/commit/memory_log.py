@@ -1,8 +1,9 @@
 """The log port in memory, as a broker's topic behaves: for tests, and for histories of many nodes.
 
-A ``MemoryChangelog`` is the topic of one shard and outlives its owners; a ``MemoryLog`` is one owner's hold on it. A claim raises the
-number of the producer, which shuts out every earlier one, and then appends a record of its own; the log is read until that record is met,
-which is its end by construction. Readers ignore commits of an older term behind a newer claim.
+A ``MemoryChangelog`` is the topic of one shard and outlives its owners; a ``MemoryLog`` is one
+owner's hold on it. A claim raises the number of the producer, which shuts out every earlier one,
+and then appends a record of its own; the log is read until that record is met, which is its end by
+construction. Readers ignore commits of an older term behind a newer claim.
 """
 
 from __future__ import annotations
@@ -55,12 +56,16 @@ class MemoryChangelog:
         self._entries.append(_Entry(commit.term, _ENCODER.encode(commit)))
 
     def check(self, producer: int) -> None:
-        """Raises ``Fenced`` for a producer that is not the newest, and for one that never claimed."""
+        """Raises ``Fenced`` for a producer that is not the newest, and for one that never
+        claimed.
+        """
         if producer != self._producer or not producer:
             raise Fenced(f"shard {self.shard} has a later owner")
 
     def commits(self) -> Iterator[Commit]:
-        """What counts, in order. Raises ``LogDamaged`` for a commit of another crawl or of a term not begun, and for a gap."""
+        """What counts, in order. Raises ``LogDamaged`` for a commit of another crawl or of a
+        term not begun, and for a gap.
+        """
         claimed, expected = 0, 0
         for entry in self._entries:
             if not entry.payload:
@@ -81,17 +86,25 @@ class MemoryChangelog:
             yield commit
 
     def trim(self, sequence: int) -> None:
-        """Drops what the trim of an earlier snapshot named, so that the older of two snapshots can still be used. One that names a
-        snapshot again, as owners do that have nothing new, drops nothing."""
+        """Drops what the trim of an earlier snapshot named, so that the older of two snapshots can
+        still be used. One that names a snapshot again, as owners do that have nothing new, drops
+        nothing.
+        """
         last = max((commit.sequence for commit in self.commits()), default=0)
         newest = min(sequence, last)
         if newest <= self._trimmed:
             return
         upto, self._trimmed = min(self._trimmed, last - 1), newest
-        self._entries = [each for each in self._entries if not each.payload or _DECODER.decode(each.payload).sequence > upto]
+        self._entries = [
+            each
+            for each in self._entries
+            if not each.payload or _DECODER.decode(each.payload).sequence > upto
+        ]
 
     def __repr__(self) -> str:
-        return f"MemoryChangelog(shard={self.shard}, entries={len(self._entries)}, terms={self.terms})"
+        return (
+            f"MemoryChangelog(shard={self.shard}, entries={len(self._entries)}, terms={self.terms})"
+        )
 
 
 class MemoryLog:

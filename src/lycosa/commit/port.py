@@ -1,16 +1,23 @@
-"""The port of the commit log: one shard's commits in order, whoever owns the shard, and how a new owner takes it over.
+"""The port of the commit log: one shard's commits in order, whoever owns the shard, and how a new
+owner takes it over.
 
-The calls block and belong on another thread. ``claim`` comes first and once. Everything that an earlier owner appended is then either in
-the log or never will be, and ``read`` gives all of it. From its claim on an owner's commits bear its term; an owner that lost the shard
-to a later claim gets ``Fenced`` from ``append``. The port speaks of commits, terms and sequences, never of files, topics or offsets.
+The calls block and belong on another thread. ``claim`` comes first and once. Everything that an
+earlier owner appended is then either in the log or never will be, and ``read`` gives all of it.
+From its claim on an owner's commits bear its term; an owner that lost the shard to a later claim
+gets ``Fenced`` from ``append``. The port speaks of commits, terms and sequences, never of files,
+topics or offsets.
 
 ``append`` has three outcomes besides success, which are three errors:
 
-================== =================================================================================================
-``RolledBack``     the commit is not in the log and never will be: the same commit may be appended again
-``OutcomeUnknown`` the commit may be in the log: the process ends, and the next owner reads what was decided
+==================
+=================================================================================================
+``RolledBack``     the commit is not in the log and never will be: the same commit may be appended
+                   again
+``OutcomeUnknown`` the commit may be in the log: the process ends, and the next owner reads what was
+decided
 ``Fenced``         the shard has a later owner: the process ends for good
-================== =================================================================================================
+==================
+=================================================================================================
 
 The two ends are no crashes: no URL is suspected because of them, and they do not count as deaths.
 """
@@ -30,7 +37,9 @@ class RolledBack(Exception):
 
 
 class OutcomeUnknown(Exception):
-    """Whether a commit got into the log is not known; only reading the log under a new claim tells."""
+    """Whether a commit got into the log is not known; only reading the log under a new claim
+    tells.
+    """
 
 
 class Fenced(Exception):
@@ -40,8 +49,9 @@ class Fenced(Exception):
 class Claim(msgspec.Struct, frozen=True):
     """What a claim found.
 
-    ``term`` is the one that it begins. ``last`` has the last commit of each log that the shard's commits were written to: a shard has one
-    log, a crawl folder one for each worker that it ever had. ``read`` gives all commits from ``reach`` on.
+    ``term`` is the one that it begins. ``last`` has the last commit of each log that the shard's
+    commits were written to: a shard has one log, a crawl folder one for each worker that it ever
+    had. ``read`` gives all commits from ``reach`` on.
     """
 
     term: int
@@ -51,26 +61,36 @@ class Claim(msgspec.Struct, frozen=True):
     @property
     def latest(self) -> Commit | None:
         """The newest commit, in crawl time."""
-        return max(self.last, key=lambda commit: (commit.time or commit.wall, commit.wall), default=None)
+        return max(
+            self.last, key=lambda commit: (commit.time or commit.wall, commit.wall), default=None
+        )
 
 
 class Log(Protocol):
     """A shard's commit log."""
 
     def claim(self) -> Claim:
-        """Begins the next term. Blocks for as long as it takes to shut earlier owners out. Raises ``LogDamaged`` or ``OSError``."""
+        """Begins the next term. Blocks for as long as it takes to shut earlier owners out.
+        Raises ``LogDamaged`` or ``OSError``.
+        """
         ...
 
     def read(self) -> Iterator[Commit]:
-        """All commits that are kept, in the order of their marks. Raises ``LogDamaged`` for a gap, never steps over one."""
+        """All commits that are kept, in the order of their marks. Raises ``LogDamaged`` for a
+        gap, never steps over one.
+        """
         ...
 
     def append(self, commit: Commit) -> None:
-        """Returns when the commit is safe. Raises ``RolledBack``, ``OutcomeUnknown``, ``Fenced``, or ``OSError`` (the disk)."""
+        """Returns when the commit is safe. Raises ``RolledBack``, ``OutcomeUnknown``,
+        ``Fenced``, or ``OSError`` (the disk).
+        """
         ...
 
     def trim(self, sequence: int) -> None:
-        """Commits up to this one are in a snapshot, and need not be kept. The last commit always is."""
+        """Commits up to this one are in a snapshot, and need not be kept. The last commit always
+        is.
+        """
         ...
 
     def close(self) -> None: ...

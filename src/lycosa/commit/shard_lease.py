@@ -1,14 +1,18 @@
-"""A commit is the lease: until when a worker may count on owning its shard, and so may send requests for it.
+"""A commit is the lease: until when a worker may count on owning its shard, and so may send
+requests for it.
 
-Another worker can take a shard over only in the log, and sends nothing until every lease that the log can have given has run out. So a
-commit that is in the log lets its writer go on for ``LEASE_S``, counted from the moment *before* its append was begun: the moment at
-which the log took it, and not the one at which its writer heard of that, is what a new owner counts from, and it is later than that.
-An append that did not succeed, or of which that is not known, gives nothing.
+Another worker can take a shard over only in the log, and sends nothing until every lease that the
+log can have given has run out. So a commit that is in the log lets its writer go on for
+``LEASE_S``, counted from the moment *before* its append was begun: the moment at which the log took
+it, and not the one at which its writer heard of that, is what a new owner counts from, and it is
+later than that. An append that did not succeed, or of which that is not known, gives nothing.
 
-Times are of ``Clock.monotonic``, which counts suspension: a machine that slept wakes without its leases. The lease is asked before a
-slot of an address is taken, and again at the moment when a request leaves, because a process may be stopped between the two.
+Times are of ``Clock.monotonic``, which counts suspension: a machine that slept wakes without its
+leases. The lease is asked before a slot of an address is taken, and again at the moment when a
+request leaves, because a process may be stopped between the two.
 
-The crawl of one machine needs no lease: while a worker lives it holds the lock of the folder, and nothing else can be its owner.
+The crawl of one machine needs no lease: while a worker lives it holds the lock of the folder, and
+nothing else can be its owner.
 """
 
 from __future__ import annotations
@@ -16,7 +20,8 @@ from __future__ import annotations
 from math import inf
 
 LEASE_S = 30.0
-_RENEWED_AFTER = 1 / 3  # of its length, so that an append may fail once and again before the lease has run out
+# of its length, so that an append may fail once and again before the lease has run out
+_RENEWED_AFTER = 1 / 3
 
 
 class ShardLease:
@@ -56,7 +61,10 @@ class ShardLease:
         return self._until - now < self._length_s * (1 - _RENEWED_AFTER)
 
     def __repr__(self) -> str:
-        return f"<ShardLease of {self._length_s} s until {self._until:.3f}{' ended' if self._has_ended else ''}>"
+        return (
+            f"<ShardLease of {self._length_s} s until"
+            f" {self._until:.3f}{' ended' if self._has_ended else ''}>"
+        )
 
 
 def folder_lease() -> ShardLease:

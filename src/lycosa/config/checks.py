@@ -1,8 +1,8 @@
 """Checks of settings whose form is more than a type: patterns, address ranges, pins, header values.
 
-They accept what the stages accept that use the settings (a test holds both against each other), and they are asked before anything is
-written, so that a crawl folder never keeps a setting that its crawl cannot start with. Each raises ``ValueError`` with one line that says
-what to write instead.
+They accept what the stages accept that use the settings (a test holds both against each other), and
+they are asked before anything is written, so that a crawl folder never keeps a setting that its
+crawl cannot start with. Each raises ``ValueError`` with one line that says what to write instead.
 """
 
 from __future__ import annotations
@@ -29,11 +29,15 @@ def check_ranges(ranges: Sequence[str]) -> None:
         try:
             ip_network(entry.strip())
         except ValueError:
-            raise ValueError(f"{entry!r} is not an address range; write {_range_meant(entry)}") from None
+            raise ValueError(
+                f"{entry!r} is not an address range; write {_range_meant(entry)}"
+            ) from None
 
 
 def _range_meant(entry: str) -> str:
-    """What a range with host bits was probably to be: the network that the address lies in, or the address alone."""
+    """What a range with host bits was probably to be: the network that the address lies in, or
+    the address alone.
+    """
     try:
         network = ip_network(entry.strip(), strict=False)
     except ValueError:
@@ -45,14 +49,21 @@ def check_pins(pins: Sequence[str]) -> None:
     for pin in pins:
         name, _, addresses = pin.partition("=")
         if not name.strip(" .") or not all(map(_is_address, addresses.split(","))):
-            raise ValueError(f"{pin!r} is not NAME=ADDRESS; write example.org=192.0.2.7 or *.example.org=192.0.2.7")
+            raise ValueError(
+                f"{pin!r} is not NAME=ADDRESS; write example.org=192.0.2.7 or"
+                " *.example.org=192.0.2.7"
+            )
 
 
 def check_servers(servers: Sequence[str]) -> None:
     for server in servers:
         host, _, port = server.strip().rpartition(":")
-        if not _is_address(server) and not (_is_address(host) and port.isdecimal() and 0 < int(port) < 65536):
-            raise ValueError(f"{server!r} is not a name server; write its address, 192.0.2.53 or 192.0.2.53:5353")
+        if not _is_address(server) and not (
+            _is_address(host) and port.isdecimal() and 0 < int(port) < 65536
+        ):
+            raise ValueError(
+                f"{server!r} is not a name server; write its address, 192.0.2.53 or 192.0.2.53:5353"
+            )
 
 
 def check_contact(contact: str) -> None:
@@ -60,7 +71,8 @@ def check_contact(contact: str) -> None:
     contact = contact.strip()
     if not _VISIBLE.fullmatch(contact) or set(contact) & set("()\\"):
         raise ValueError(
-            f"{contact!r} must be visible ASCII without brackets and backslashes, as https://example.org/bot or you@example.org"
+            f"{contact!r} must be visible ASCII without brackets and backslashes, as"
+            " https://example.org/bot or you@example.org"
         )
 
 

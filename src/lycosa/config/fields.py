@@ -1,8 +1,9 @@
-"""The settings tree seen as a list: one ``Field`` per setting, with its type, bound and meaning, read from the structs themselves.
+"""The settings tree seen as a list: one ``Field`` per setting, with its type, bound and meaning,
+read from the structs themselves.
 
-Everything that speaks of settings (sources, the table of ``lycosa config``, the documentation) goes over this list, so a setting is
-declared in ``sections`` and nowhere else. A field turns a value from any source into the typed one, or says in one line what is
-wrong with it.
+Everything that speaks of settings (sources, the table of ``lycosa config``, the documentation) goes
+over this list, so a setting is declared in ``sections`` and nowhere else. A field turns a value
+from any source into the typed one, or says in one line what is wrong with it.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ class Kind(Enum):
 
 
 class Field(msgspec.Struct, frozen=True):
-    """One setting. ``low`` and ``high`` are its bounds with their signs (``>=``, ``>``, ``<=``, ``<``), ``choices`` its enum, if any;
-    ``words`` are numbers that have a name."""
+    """One setting. ``low`` and ``high`` are its bounds with their signs (``>=``, ``>``, ``<=``,
+    ``<``), ``choices`` its enum, if any; ``words`` are numbers that have a name.
+    """
 
     key: str
     kind: Kind
@@ -53,7 +55,11 @@ class Field(msgspec.Struct, frozen=True):
     @property
     def type_text(self) -> str:
         """The type for people."""
-        return " | ".join(str(each.value) for each in self.choices) if self.choices else " | ".join((self.kind.value, *self.words))
+        return (
+            " | ".join(str(each.value) for each in self.choices)
+            if self.choices
+            else " | ".join((self.kind.value, *self.words))
+        )
 
     @property
     def bound_text(self) -> str:
@@ -61,7 +67,10 @@ class Field(msgspec.Struct, frozen=True):
         words = {">=": "at least", ">": "more than", "<=": "at most", "<": "less than"}
         if self.low and self.high and (self.low[0], self.high[0]) == (">=", "<="):
             return f"{self._number(self.low[1])} to {self._number(self.high[1])}"
-        return ", ".join(f"{words[sign]} {self._number(limit)}" for sign, limit in (b for b in (self.low, self.high) if b))
+        return ", ".join(
+            f"{words[sign]} {self._number(limit)}"
+            for sign, limit in (b for b in (self.low, self.high) if b)
+        )
 
     def show(self, value: Any) -> str:
         """A value as it may be written in a source."""
@@ -71,7 +80,9 @@ class Field(msgspec.Struct, frozen=True):
             return "true" if value else "false"
         if self.kind is Kind.LIST:
             return ", ".join(value)
-        return next((word for word, number in self.words.items() if number == value), self._number(value))
+        return next(
+            (word for word, number in self.words.items() if number == value), self._number(value)
+        )
 
     def _number(self, value: Any) -> str:
         if self.kind is Kind.DURATION:
@@ -81,7 +92,9 @@ class Field(msgspec.Struct, frozen=True):
         return f"{value:.15g}" if isinstance(value, float) else str(value)
 
     def read(self, value: object) -> Any:
-        """The typed value. ``value`` is text from an environment or a flag, or what TOML gave. Raises ``ValueError``."""
+        """The typed value. ``value`` is text from an environment or a flag, or what TOML gave.
+        Raises ``ValueError``.
+        """
         word = value.strip().lower() if isinstance(value, str) and self.words else ""
         found: Any = self.words[word] if word in self.words else _READERS[self.kind](self, value)
         if self.kind in _NUMERIC:
@@ -102,12 +115,17 @@ class Field(msgspec.Struct, frozen=True):
             return isinstance(value, tuple) and all(isinstance(each, str) for each in value)
         if self.kind is Kind.TEXT:
             return isinstance(value, str)
-        return isinstance(value, int) or (isinstance(value, float) and self.kind in (Kind.DURATION, Kind.NUMBER))
+        return isinstance(value, int) or (
+            isinstance(value, float) and self.kind in (Kind.DURATION, Kind.NUMBER)
+        )
 
     def _check_bounds(self, value: float) -> None:
         for bound in (self.low, self.high):
             if bound is not None and not _SIGNS[bound[0]](value, bound[1]):
-                raise ValueError(f"{self.show(value)} is out of bounds, it takes {self.bound_text}: {self.meaning}")
+                raise ValueError(
+                    f"{self.show(value)} is out of bounds, it takes {self.bound_text}:"
+                    f" {self.meaning}"
+                )
 
 
 @cache
@@ -131,13 +149,18 @@ def sections() -> dict[str, str]:
     for top in _struct(Config).fields:
         section = _bare(top.type)[0]
         if isinstance(section, inspect.StructType):
-            found[top.name] = (section.cls.__doc__ or "").strip().splitlines()[0]
+            found[top.name] = " ".join((section.cls.__doc__ or "").split("\n\n")[0].split())
     return found
 
 
 def fields_of(section: str, cls: type) -> dict[str, Field]:
-    """The fields of a struct that is not part of the tree, but written and read as its sections are."""
-    return {f"{section}.{inner.name}": _field(f"{section}.{inner.name}", inner) for inner in _struct(cls).fields}
+    """The fields of a struct that is not part of the tree, but written and read as its sections
+    are.
+    """
+    return {
+        f"{section}.{inner.name}": _field(f"{section}.{inner.name}", inner)
+        for inner in _struct(cls).fields
+    }
 
 
 def value_of(config: Config, key: str) -> Any:
@@ -178,11 +201,25 @@ def _field(key: str, raw: inspect.Field) -> Field:
     assert meaning, f"{key} says nothing of itself"
     low = high = None
     if isinstance(kind, inspect.IntType | inspect.FloatType):
-        low = (">=", kind.ge) if kind.ge is not None else (">", kind.gt) if kind.gt is not None else None
-        high = ("<=", kind.le) if kind.le is not None else ("<", kind.lt) if kind.lt is not None else None
+        low = (
+            (">=", kind.ge)
+            if kind.ge is not None
+            else (">", kind.gt)
+            if kind.gt is not None
+            else None
+        )
+        high = (
+            ("<=", kind.le)
+            if kind.le is not None
+            else ("<", kind.lt)
+            if kind.lt is not None
+            else None
+        )
     choices = kind.cls if isinstance(kind, inspect.EnumType) else None
     pattern = kind.pattern or "" if isinstance(kind, inspect.StrType) else ""
-    words = (raw.type.extra or {}).get("words", {}) if isinstance(raw.type, inspect.Metadata) else {}
+    words = (
+        (raw.type.extra or {}).get("words", {}) if isinstance(raw.type, inspect.Metadata) else {}
+    )
     return Field(key, _kind_of(key, kind), raw.default, meaning, low, high, pattern, choices, words)
 
 
@@ -191,7 +228,12 @@ def _kind_of(key: str, kind: inspect.Type) -> Kind:
         return Kind.DURATION if key.endswith("_s") else Kind.NUMBER
     if isinstance(kind, inspect.IntType):
         return Kind.SIZE if key.endswith(("_bytes", "_bytes_per_s")) else Kind.WHOLE
-    table = {inspect.BoolType: Kind.FLAG, inspect.StrType: Kind.TEXT, inspect.EnumType: Kind.CHOICE, inspect.VarTupleType: Kind.LIST}
+    table = {
+        inspect.BoolType: Kind.FLAG,
+        inspect.StrType: Kind.TEXT,
+        inspect.EnumType: Kind.CHOICE,
+        inspect.VarTupleType: Kind.LIST,
+    }
     return table[type(kind)]
 
 
@@ -232,7 +274,16 @@ def _plain(field: Field, value: object) -> int | float:
 def _flag(_: Field, value: object) -> bool:
     if isinstance(value, bool):
         return value
-    words = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+    words = {
+        "true": True,
+        "yes": True,
+        "on": True,
+        "1": True,
+        "false": False,
+        "no": False,
+        "off": False,
+        "0": False,
+    }
     if isinstance(value, str) and value.strip().lower() in words:
         return words[value.strip().lower()]
     raise ValueError(f"{_said(value)} is neither true nor false; write true or false")
@@ -253,7 +304,9 @@ def _list(field: Field, value: object) -> tuple[str, ...]:
 
 
 def _split(text: str) -> tuple[str, ...]:
-    """A comma list; what is written as a TOML array is read as one, for entries that hold commas."""
+    """A comma list; what is written as a TOML array is read as one, for entries that hold
+    commas.
+    """
     if text.lstrip().startswith("["):
         import tomllib  # only few settings are written so
 
@@ -280,7 +333,10 @@ def _choice(field: Field, value: object) -> Enum:
     if isinstance(value, str) and value.strip().lower() in names:
         return names[value.strip().lower()]
     near = near_name(str(value), names)
-    raise ValueError(f"{_said(value)} is none of {', '.join(names)}" + (f"; did you mean {near}?" if near else ""))
+    raise ValueError(
+        f"{_said(value)} is none of {', '.join(names)}"
+        + (f"; did you mean {near}?" if near else "")
+    )
 
 
 def _said(value: object) -> str:

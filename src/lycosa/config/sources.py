@@ -1,7 +1,9 @@
-"""Where settings come from: defaults, a TOML file, the environment, ``--set``, command-line options; a later one wins.
+"""Where settings come from: defaults, a TOML file, the environment, ``--set``, command-line
+options; a later one wins.
 
-Every value knows its origin, and everything that is wrong is told at once, one line each, with the place where it was said. Nothing is
-guessed: an unknown key stops the start and is answered with the nearest right name.
+Every value knows its origin, and everything that is wrong is told at once, one line each, with the
+place where it was said. Nothing is guessed: an unknown key stops the start and is answered with the
+nearest right name.
 """
 
 from __future__ import annotations
@@ -18,7 +20,11 @@ from lycosa.config.near_names import near_name
 from lycosa.config.sections import Config
 
 PREFIX = "LYCOSA_"
-_IGNORED = (f"{PREFIX}TEST_", f"{PREFIX}RUNTIME_DIR")  # of the tests; where the machine's address table is
+# of the tests; where the machine's address table is
+_IGNORED = (
+    f"{PREFIX}TEST_",
+    f"{PREFIX}RUNTIME_DIR",
+)
 DEFAULT = "default"
 SAVED = "saved with the crawl"
 
@@ -73,7 +79,8 @@ class Settings(msgspec.Struct, frozen=True):
     origins: dict[str, str] = {}
 
     def origin(self, key: str) -> str:
-        """``default``, ``crawl.toml:12``, ``environment LYCOSA_FETCH__TOTAL_S``, ``--set``, ``--delay`` or ``saved with the crawl``.
+        """``default``, ``crawl.toml:12``, ``environment LYCOSA_FETCH__TOTAL_S``, ``--set``,
+        ``--delay`` or ``saved with the crawl``.
 
         Raises ``KeyError`` for an unknown key.
         """
@@ -83,7 +90,9 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 class _Given(msgspec.Struct, frozen=True):
-    """One value as a source said it. ``origin`` is what is remembered, ``place`` what a complaint begins with."""
+    """One value as a source said it. ``origin`` is what is remembered, ``place`` what a
+    complaint begins with.
+    """
 
     key: str
     value: object
@@ -100,16 +109,26 @@ def load(
 ) -> Settings:
     """The settings of all sources together.
 
-    ``pairs`` are ``key=value`` of ``--set``; ``flags`` values of options by dotted key, where ``None`` and an empty list mean
-    that the option was not given. ``base`` takes the place of the defaults. Raises ``SettingsError``.
+    ``pairs`` are ``key=value`` of ``--set``; ``flags`` values of options by dotted key, where
+    ``None`` and an empty list mean that the option was not given. ``base`` takes the place of the
+    defaults. Raises ``SettingsError``.
     """
     problems: list[str] = []
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     if base is not None:
-        values = {key: value for key, field in fields().items() if (value := value_of(base, key)) != field.default}
+        values = {
+            key: value
+            for key, field in fields().items()
+            if (value := value_of(base, key)) != field.default
+        }
         origins = dict.fromkeys(values, SAVED)
-    given = [*_from_file(file, problems), *_from_environment(env), *_from_pairs(pairs, problems), *_from_flags(flags or {})]
+    given = [
+        *_from_file(file, problems),
+        *_from_environment(env),
+        *_from_pairs(pairs, problems),
+        *_from_flags(flags or {}),
+    ]
     for each in given:
         field = fields().get(each.key)
         if field is None:
@@ -120,7 +139,9 @@ def load(
             origins[each.key] = each.origin
         except ValueError as error:
             problems.append(f"{each.place}: {each.key}: {error}")
-    problems += _unusable({key: value for key, value in values.items() if origins[key] == SAVED}, f"{SAVED}: ")
+    problems += _unusable(
+        {key: value for key, value in values.items() if origins[key] == SAVED}, f"{SAVED}: "
+    )
     if not problems:
         problems += _disorder(values, origins)
     if problems:
@@ -129,8 +150,9 @@ def load(
 
 
 def settings(values: Mapping[str, object]) -> Config:
-    """Settings for a Python program, by dotted key, read as the command line reads them: ``{"limits.max_pages": 20}``,
-    ``{"politeness.delay_s": "2s"}``. Raises ``SettingsError``."""
+    """Settings for a Python program, by dotted key, read as the command line reads them:
+    ``{"limits.max_pages": 20}``, ``{"politeness.delay_s": "2s"}``. Raises ``SettingsError``.
+    """
     problems: list[str] = []
     found: dict[str, Any] = {}
     for key, value in values.items():
@@ -150,7 +172,9 @@ def settings(values: Mapping[str, object]) -> Config:
 
 
 def check(config: Config) -> None:
-    """Raises ``SettingsError`` when a value of a tree that a program made is not usable: a wrong type, out of bounds, not of its form."""
+    """Raises ``SettingsError`` when a value of a tree that a program made is not usable: a wrong
+    type, out of bounds, not of its form.
+    """
     problems: list[str] = []
     for section in sections():
         wanted, found = type(getattr(Config(), section)), getattr(config, section)
@@ -165,12 +189,18 @@ def check(config: Config) -> None:
 
 
 def _unusable(values: Mapping[str, Any], place: str = "") -> Iterator[str]:
-    """What is wrong with values that no source was read for. Text for a number is wrong here: nobody will turn it into one."""
+    """What is wrong with values that no source was read for. Text for a number is wrong here:
+    nobody will turn it into one.
+    """
     for key, value in values.items():
         field = fields()[key]
         try:
             if not field.has_type(value):
-                wanted = "tuple of texts, which cannot change" if field.kind is Kind.LIST else field.kind.value
+                wanted = (
+                    "tuple of texts, which cannot change"
+                    if field.kind is Kind.LIST
+                    else field.kind.value
+                )
                 raise ValueError(f"{value!r} is not a {wanted}")
             field.read(value)
         except ValueError as error:
@@ -180,12 +210,17 @@ def _unusable(values: Mapping[str, Any], place: str = "") -> Iterator[str]:
 def describe() -> list[SettingInfo]:
     """Every setting with its type, default, bound and meaning, in the order of the tree."""
     return [
-        SettingInfo(field.key, field.type_text, field.show(field.default), field.bound_text, field.meaning) for field in fields().values()
+        SettingInfo(
+            field.key, field.type_text, field.show(field.default), field.bound_text, field.meaning
+        )
+        for field in fields().values()
     ]
 
 
 def to_dict(config: Config) -> dict[str, Any]:
-    """The tree as plain values that JSON can hold, every setting included; ``from_dict`` is its inverse."""
+    """The tree as plain values that JSON can hold, every setting included; ``from_dict`` is its
+    inverse.
+    """
     made: dict[str, Any] = msgspec.to_builtins(config)
     return made
 
@@ -210,7 +245,9 @@ def _from_file(file: Path | None, problems: list[str]) -> Iterator[_Given]:
         problems.append(f"{file} cannot be read: {error.strerror}")
         return
     except UnicodeDecodeError as error:
-        problems.append(f"{file}:{error.object.count(10, 0, error.start) + 1}: not UTF-8, which TOML must be")
+        problems.append(
+            f"{file}:{error.object.count(10, 0, error.start) + 1}: not UTF-8, which TOML must be"
+        )
         return
     except tomllib.TOMLDecodeError as error:
         problems.append(f"{file}:{_error_line(error, text)}: not TOML: {_error_text(error)}")
@@ -245,7 +282,9 @@ def _from_flags(flags: Mapping[str, object]) -> Iterator[_Given]:
 
 
 def _flat(tree: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
-    """The leaves of a TOML document by dotted key; a table inside a section is a leaf, to be complained about, as is an empty one."""
+    """The leaves of a TOML document by dotted key; a table inside a section is a leaf, to be
+    complained about, as is an empty one.
+    """
     for name, value in tree.items():
         key = f"{prefix}{name}"
         if isinstance(value, dict) and not prefix and (value or key in sections()):
@@ -255,11 +294,15 @@ def _flat(tree: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, o
 
 
 _HEADER = re.compile(r"\s*\[\[?\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?")
-_ASSIGNED = re.compile(r"""\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*'))*)\s*=""")
+_ASSIGNED = re.compile(
+    r"""\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*'))*)\s*="""
+)
 
 
 def _key_lines(text: str) -> dict[str, int]:
-    """The line of each key and of each section's header, 1-based. The text is valid TOML, so this need not be strict."""
+    """The line of each key and of each section's header, 1-based. The text is valid TOML, so
+    this need not be strict.
+    """
     found: dict[str, int] = {}
     section, quotes = "", ""
     for number, line in enumerate(text.splitlines(), 1):
@@ -292,7 +335,9 @@ def _error_text(error: ValueError) -> str:
     return text[:1].lower() + text[1:]
 
 
-_OBEDIENCE = re.compile(r"obey|obedience|ignore|respect|honou?r|disable|enable|skip|\bno_?robots|\b(?:use_?)?robots(?:_?txt)?$")
+_OBEDIENCE = re.compile(
+    r"obey|obedience|ignore|respect|honou?r|disable|enable|skip|\bno_?robots|\b(?:use_?)?robots(?:_?txt)?$"
+)
 
 
 def _is_about_obedience(key: str) -> bool:
@@ -308,7 +353,9 @@ def _unknown(key: str) -> str:
         first = next(name for name in fields() if name.startswith(f"{key}."))
         return f"{key} is a section, name one of its settings, for instance {first}"
     near = meant(key)
-    return f"there is no setting {key!r}" + (f"; did you mean {near}?" if near else "; `lycosa config` lists all")
+    return f"there is no setting {key!r}" + (
+        f"; did you mean {near}?" if near else "; `lycosa config` lists all"
+    )
 
 
 def meant(key: str) -> str:
@@ -325,7 +372,9 @@ def nearest(key: str) -> str:
     """The setting that was probably meant, or empty."""
     names = list(fields())
     leaf = key.rpartition(".")[2]
-    same_leaf = [name for name in names if name.rpartition(".")[2] in (leaf, f"{leaf}_s", f"{leaf}_bytes")]
+    same_leaf = [
+        name for name in names if name.rpartition(".")[2] in (leaf, f"{leaf}_s", f"{leaf}_bytes")
+    ]
     if len(same_leaf) == 1:
         return same_leaf[0]
     if near := near_name(key, same_leaf or names):
@@ -344,4 +393,7 @@ def _disorder(values: Mapping[str, Any], origins: Mapping[str, str]) -> Iterator
     for low, high in ((fields()[a], fields()[b]) for a, b in _ORDERED):
         if value(low) > value(high):
             place = origins.get(low.key) or origins.get(high.key, DEFAULT)
-            yield f"{place}: {low.key} ({low.show(value(low))}) is more than {high.key} ({high.show(value(high))})"
+            yield (
+                f"{place}: {low.key} ({low.show(value(low))}) is more than {high.key}"
+                f" ({high.show(value(high))})"
+            )

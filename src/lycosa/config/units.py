@@ -1,4 +1,5 @@
-"""Durations and sizes as people write them: ``2h``, ``1h30m``, ``500ms``, ``10GB``, ``512KiB``; a bare number is seconds or bytes.
+"""Durations and sizes as people write them: ``2h``, ``1h30m``, ``500ms``, ``10GB``, ``512KiB``; a
+bare number is seconds or bytes.
 
 What is written comes back: ``read(show(x)) == x`` for every value that a setting can have.
 """
@@ -8,7 +9,16 @@ from __future__ import annotations
 import math
 import re
 
-_SECONDS = {"ms": 0.001, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_SECONDS = {
+    "ms": 0.001,
+    "s": 1.0,
+    "sec": 1.0,
+    "m": 60.0,
+    "min": 60.0,
+    "h": 3600.0,
+    "d": 86400.0,
+    "w": 604800.0,
+}
 _BYTES = {"": 1, "B": 1}
 for _power, _letter in enumerate("KMGTP", 1):
     # A bare letter is decimal, as disks and networks count; 1024 has to be asked for.
@@ -19,8 +29,12 @@ _PART = re.compile(rf"({_NUMBER})(ms|sec|s|min|m|h|d|w)")
 _SIZE = re.compile(rf"({_NUMBER})\s*(B?|[KMGTP](?:I?B)?)", re.IGNORECASE)
 _PLAIN = re.compile(rf"[+-]?(?:{_NUMBER}|\.\d+)(?:[eE][+-]?\d+)?")
 _SHOWN_SECONDS = (("d", 86400), ("h", 3600), ("m", 60))
-_SHOWN_BYTES = [(f"{letter}B", 1000**power) for power, letter in reversed(list(enumerate("KMGTP", 1)))]
-_SHOWN_BINARY = [(f"{letter}iB", 1024**power) for power, letter in reversed(list(enumerate("KMGTP", 1)))]
+_SHOWN_BYTES = [
+    (f"{letter}B", 1000**power) for power, letter in reversed(list(enumerate("KMGTP", 1)))
+]
+_SHOWN_BINARY = [
+    (f"{letter}iB", 1024**power) for power, letter in reversed(list(enumerate("KMGTP", 1)))
+]
 
 
 def read_seconds(text: str) -> float:
@@ -33,7 +47,9 @@ def read_seconds(text: str) -> float:
         raise ValueError(f"{text!r} is negative; a duration is at least 0")
     if not _DURATION.fullmatch(compact):
         raise ValueError(f"{text!r} is not a duration; write seconds, or 500ms, 1.5s, 10m, 2h, 1d")
-    return _finite(math.fsum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(compact)), text)
+    return _finite(
+        math.fsum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(compact)), text
+    )
 
 
 def read_bytes(text: str) -> int:

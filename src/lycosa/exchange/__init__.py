@@ -1,4 +1,6 @@
-"""The exchange: hands what was found to the partition that owns it (``Post``), and asks it (``Inquiry``)."""
+"""The exchange: hands what was found to the partition that owns it (``Post``), and asks it
+(``Inquiry``).
+"""
 
 from typing import TYPE_CHECKING
 
@@ -18,7 +20,19 @@ if TYPE_CHECKING:
     )
     from lycosa.exchange.local import InProcessExchange
     from lycosa.exchange.outbox import PARCEL_URLS, Inbox, Outbox, waiting_urls
-    from lycosa.exchange.port import Answering, ExchangeEnds, Handover, Inbound, Inquiry, Key, Lateness, LookUp, Parcel, Post, Receiver
+    from lycosa.exchange.port import (
+        Answering,
+        ExchangeEnds,
+        Handover,
+        Inbound,
+        Inquiry,
+        Key,
+        Lateness,
+        LookUp,
+        Parcel,
+        Post,
+        Receiver,
+    )
     from lycosa.exchange.sender import Sender
     from lycosa.exchange.sockets import SocketExchange
     from lycosa.exchange.topic import Append, MemoryTopics, TopicPost
@@ -27,10 +41,16 @@ else:
         __name__,
         {
             "agreement": "Disagreement ParcelNumbers disagreements",
-            "errors": "CallRefused ExchangeError NoAnswer ParcelGap ParcelRefused ParcelsLost ParcelsStuck PositionLost",
+            "errors": (
+                "CallRefused ExchangeError NoAnswer ParcelGap ParcelRefused ParcelsLost"
+                " ParcelsStuck PositionLost"
+            ),
             "local": "InProcessExchange",
             "outbox": "PARCEL_URLS Inbox Outbox waiting_urls",
-            "port": "Answering ExchangeEnds Handover Inbound Inquiry Key Lateness LookUp Parcel Post Receiver",
+            "port": (
+                "Answering ExchangeEnds Handover Inbound Inquiry Key Lateness LookUp Parcel Post"
+                " Receiver"
+            ),
             "sender": "Sender",
             "sockets": "SocketExchange",
             "topic": "Append MemoryTopics TopicPost",

@@ -1,11 +1,14 @@
-"""Whether the partitions of a crawl agree about the parcels between them, read from their tables before a start.
+"""Whether the partitions of a crawl agree about the parcels between them, read from their tables
+before a start.
 
-This holds where parcels are delivered to their receiver. In a topic one may be acknowledged and not taken yet, and the topic has it.
+This holds where parcels are delivered to their receiver. In a topic one may be acknowledged and not
+taken yet, and the topic has it.
 
-For each pair of partitions acknowledged <= taken <= made, and a row exists for every parcel that is made and not acknowledged (module
-``outbox``). Each number is committed before the other side hears of it, so no crash can break this: only a log or a table that lost
-what was committed does. Rows that are there are sent again by every start; a number that contradicts another cannot be healed, because
-the receiver would wait for a parcel that nobody has, or drop a new one as known.
+For each pair of partitions acknowledged <= taken <= made, and a row exists for every parcel that is
+made and not acknowledged (module ``outbox``). Each number is committed before the other side hears
+of it, so no crash can break this: only a log or a table that lost what was committed does. Rows
+that are there are sent again by every start; a number that contradicts another cannot be healed,
+because the receiver would wait for a parcel that nobody has, or drop a new one as known.
 """
 
 from __future__ import annotations
@@ -20,14 +23,18 @@ _PARTITION_KEY, _ROW_KEY = 5, 13  # bytes: a prefix and a partition, and these w
 
 
 class ParcelNumbers(msgspec.Struct):
-    """What one partition's table says: parcels ``made`` for others and, of these, rows still ``waiting``; parcels ``taken`` from others."""
+    """What one partition's table says: parcels ``made`` for others and, of these, rows still
+    ``waiting``; parcels ``taken`` from others.
+    """
 
     made: dict[int, int] = {}
     waiting: dict[int, set[int]] = {}
     taken: dict[int, int] = {}
 
     def apply(self, key: bytes, value: bytes | None) -> None:
-        """A row of the table, or a write to it (``None`` deletes); others than those of the exchange are ignored."""
+        """A row of the table, or a write to it (``None`` deletes); others than those of the
+        exchange are ignored.
+        """
         partition = int.from_bytes(key[1:_PARTITION_KEY])
         if key[:1] == b"I" and len(key) == _PARTITION_KEY:
             self.taken[partition] = number_in(value)
@@ -42,7 +49,9 @@ class ParcelNumbers(msgspec.Struct):
 
 
 class Disagreement(msgspec.Struct, frozen=True):
-    """Numbers of one pair that contradict each other. ``loser`` is the partition whose table or log lost what was committed."""
+    """Numbers of one pair that contradict each other. ``loser`` is the partition whose table or
+    log lost what was committed.
+    """
 
     source: int
     destination: int
@@ -54,26 +63,49 @@ class Disagreement(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         numbers = f"{self.made} made, {self.acknowledged} acknowledged, {self.taken} taken"
-        return f"parcels from partition {self.source} to partition {self.destination} disagree ({numbers}): {self.what}"
+        return (
+            f"parcels from partition {self.source} to partition {self.destination} disagree"
+            f" ({numbers}): {self.what}"
+        )
 
 
 def disagreements(tables: Mapping[int, ParcelNumbers]) -> Iterator[Disagreement]:
-    """The pairs of partitions that contradict each other, of all those given; each pair with its first contradiction."""
+    """The pairs of partitions that contradict each other, of all those given; each pair with its
+    first contradiction.
+    """
     for source, numbers in sorted(tables.items()):
-        pairs = numbers.made.keys() | numbers.waiting.keys() | {n for n, each in tables.items() if source in each.taken}
+        pairs = (
+            numbers.made.keys()
+            | numbers.waiting.keys()
+            | {n for n, each in tables.items() if source in each.taken}
+        )
         for destination in sorted(pairs & tables.keys()):
             taken = tables[destination].taken.get(source, 0)
-            found = _judge(source, destination, numbers.made.get(destination, 0), numbers.waiting.get(destination, set()), taken)
+            found = _judge(
+                source,
+                destination,
+                numbers.made.get(destination, 0),
+                numbers.waiting.get(destination, set()),
+                taken,
+            )
             if found is not None:
                 yield found
 
 
-def _judge(source: int, destination: int, made: int, waiting: set[int], taken: int) -> Disagreement | None:
+def _judge(
+    source: int, destination: int, made: int, waiting: set[int], taken: int
+) -> Disagreement | None:
     acknowledged = min(waiting) - 1 if waiting else made
     if taken > made:
-        what, loser = f"partition {source} lost the commits that made {_span(made + 1, taken)}", source
+        what, loser = (
+            f"partition {source} lost the commits that made {_span(made + 1, taken)}",
+            source,
+        )
     elif taken < acknowledged:
-        what, loser = f"partition {destination} lost the commits that took {_span(taken + 1, acknowledged)}", destination
+        what, loser = (
+            f"partition {destination} lost the commits that took {_span(taken + 1, acknowledged)}",
+            destination,
+        )
     elif waiting and waiting != set(range(acknowledged + 1, made + 1)):
         what, loser = f"partition {source} lost parcels that nobody has taken", source
     else:

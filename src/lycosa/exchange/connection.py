@@ -1,7 +1,8 @@
 """One connection between two workers: what is said on it, and the end that asks.
 
-Whatever gathers while a frame is written goes into the next one. Questions overtake parcels: a page waits for the answer, where a parcel
-waits for a commit anyway; calls wait for one as well and go after questions.
+Whatever gathers while a frame is written goes into the next one. Questions overtake parcels: a page
+waits for the answer, where a parcel waits for a commit anyway; calls wait for one as well and go
+after questions.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ class Parcels(msgspec.Struct, array_like=True, tag=1):
 
 
 class Answers(msgspec.Struct, array_like=True, tag=2):
-    """Answers; an empty text acknowledges, any other says why not. The number 0 speaks of the whole connection."""
+    """Answers; an empty text acknowledges, any other says why not. The number 0 speaks of the
+    whole connection.
+    """
 
     answers: list[tuple[int, str]]
 
@@ -47,7 +50,9 @@ class Questions(msgspec.Struct, array_like=True, tag=3):
 
 
 class Replies(msgspec.Struct, array_like=True, tag=4):
-    """What is committed under the keys of a question; a key whose partition is not owned here is left out."""
+    """What is committed under the keys of a question; a key whose partition is not owned here is
+    left out.
+    """
 
     replies: list[tuple[int, dict[bytes, bytes | None]]]
 
@@ -59,7 +64,9 @@ class Calls(msgspec.Struct, array_like=True, tag=5):
 
 
 class CallReplies(msgspec.Struct, array_like=True, tag=6):
-    """What calls came to: the reply, or ``None`` with the reason, and whether that was the owner's own answer."""
+    """What calls came to: the reply, or ``None`` with the reason, and whether that was the
+    owner's own answer.
+    """
 
     replies: list[tuple[int, bytes | None, str, bool]]
 
@@ -70,7 +77,9 @@ DECODER: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 
 
 class Outgoing:
-    """Sends what gathers, one message at a time: everything that came while the last frame was written goes into the next."""
+    """Sends what gathers, one message at a time: everything that came while the last frame was
+    written goes into the next.
+    """
 
     def __init__(self, stream: FrameStream, message: Callable[[], bytes | None]) -> None:
         self._stream, self._message = stream, message
@@ -197,14 +206,20 @@ class Connection:
     def _message(self) -> bytes | None:
         """What waits, without that whose senders gave up."""
         if self._questions:
-            questions, self._questions = [question for question in self._questions if question[0] in self._asked], []
+            questions, self._questions = (
+                [question for question in self._questions if question[0] in self._asked],
+                [],
+            )
             if questions:
                 return ENCODER.encode(Questions(questions))
         if self._calls:
             calls, self._calls = [call for call in self._calls if call[0] in self._called], []
             if calls:
                 return ENCODER.encode(Calls(calls))
-        parcels, self._waiting = [(number, parcel) for number, parcel in self._waiting if number in self._delivered], []
+        parcels, self._waiting = (
+            [(number, parcel) for number, parcel in self._waiting if number in self._delivered],
+            [],
+        )
         return ENCODER.encode(Parcels(parcels)) if parcels else None
 
     def _ended(self, task: asyncio.Task[None]) -> None:
@@ -218,7 +233,11 @@ class Connection:
         self._stream.close()
         for task in self._tasks:
             task.cancel()
-        waiting: list[asyncio.Future[Any]] = [*self._delivered.values(), *self._asked.values(), *self._called.values()]
+        waiting: list[asyncio.Future[Any]] = [
+            *self._delivered.values(),
+            *self._asked.values(),
+            *self._called.values(),
+        ]
         for answer in waiting:
             if not answer.done():
                 answer.set_exception(ExchangeError(why))

@@ -1,10 +1,14 @@
-"""What can go wrong between partitions, by cause. Everything but ``ParcelsLost``, ``ParcelsStuck`` and ``PositionLost`` is tried again."""
+"""What can go wrong between partitions, by cause. Everything but ``ParcelsLost``,
+``ParcelsStuck`` and ``PositionLost`` is tried again.
+"""
 
 from __future__ import annotations
 
 
 class ExchangeError(Exception):
-    """A parcel was not acknowledged: no owner, connection lost, time over, or the receiver refused. It may still have arrived."""
+    """A parcel was not acknowledged: no owner, connection lost, time over, or the receiver
+    refused. It may still have arrived.
+    """
 
 
 class ParcelRefused(ExchangeError):
@@ -12,42 +16,56 @@ class ParcelRefused(ExchangeError):
 
 
 class ParcelGap(ParcelRefused):
-    """A parcel arrived before the one in front of it; the sender starts again from the last one acknowledged."""
+    """A parcel arrived before the one in front of it; the sender starts again from the last one
+    acknowledged.
+    """
 
 
 class ParcelsLost(ParcelRefused):
-    """Parcels that the source knows to be handed over were not taken: the receiver would wait for them for ever."""
+    """Parcels that the source knows to be handed over were not taken: the receiver would wait
+    for them for ever.
+    """
 
     def __init__(self, source: int, destination: int, taken: int, acknowledged: int) -> None:
         super().__init__(
-            f"partition {destination} has taken {taken} parcels from partition {source}, of which {acknowledged} were acknowledged: "
-            "commits of the receiving worker are lost. The crawl was ended; the next start with the same command says what is missing"
+            f"partition {destination} has taken {taken} parcels from partition {source}, of which"
+            f" {acknowledged} were acknowledged: commits of the receiving worker are lost. The"
+            " crawl was ended; the next start with the same command says what is missing"
         )
 
 
 class ParcelsStuck(ExchangeError):
     """Parcels were refused again and again, for so long that waiting on makes no sense."""
 
-    def __init__(self, source: int, destination: int, sequence: int, seconds: float, why: str) -> None:
+    def __init__(
+        self, source: int, destination: int, sequence: int, seconds: float, why: str
+    ) -> None:
         super().__init__(
-            f"parcel {sequence} from partition {source} was refused by partition {destination} for {seconds:.0f} s ({why}). The crawl was "
-            "ended, and nothing is lost: give the same command again"
+            f"parcel {sequence} from partition {source} was refused by partition {destination} for"
+            f" {seconds:.0f} s ({why}). The crawl was ended, and nothing is lost: give the same"
+            " command again"
         )
 
 
 class PositionLost(ExchangeError):
-    """An inbox topic does not hold what follows the position that the last commit names: the topic was cut, or is another one."""
+    """An inbox topic does not hold what follows the position that the last commit names: the
+    topic was cut, or is another one.
+    """
 
     def __init__(self, destination: int, after: int, first: int, last: int) -> None:
         super().__init__(
-            f"partition {destination} has read its inbox up to position {after}, and the topic holds positions {first} to {last}: "
-            "records are lost"
+            f"partition {destination} has read its inbox up to position {after}, and the topic"
+            f" holds positions {first} to {last}: records are lost"
         )
 
 
 class NoAnswer(ExchangeError):
-    """A call was not answered in time. It may have taken effect: calls are idempotent, so the caller repeats it."""
+    """A call was not answered in time. It may have taken effect: calls are idempotent, so the
+    caller repeats it.
+    """
 
 
 class CallRefused(ExchangeError):
-    """The owner answered a call with an error: repeating it without a change has the same result."""
+    """The owner answered a call with an error: repeating it without a change has the same
+    result.
+    """

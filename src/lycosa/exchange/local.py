@@ -1,4 +1,6 @@
-"""The exchange inside one process, and the table of receivers that every exchange of a process needs."""
+"""The exchange inside one process, and the table of receivers that every exchange of a process
+needs.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,9 @@ T = TypeVar("T")
 
 
 class Receivers:
-    """Who takes the parcels of which partition, and answers for it. Each parcel and each call has a task of its own, which nobody cancels
-    but ``close``."""
+    """Who takes the parcels of which partition, and answers for it. Each parcel and each call has a
+    task of its own, which nobody cancels but ``close``.
+    """
 
     def __init__(self) -> None:
         self._receivers: dict[int, Receiver] = {}
@@ -22,8 +25,16 @@ class Receivers:
         self._answering: dict[int, Answering] = {}
         self._running: set[asyncio.Task[Any]] = set()
 
-    def register(self, partition: int, receiver: Receiver, look_up: LookUp | None = None, answering: Answering | None = None) -> None:
-        """Parcels for this partition go to ``receiver`` from now on, questions about its keys to ``look_up``, calls to ``answering``."""
+    def register(
+        self,
+        partition: int,
+        receiver: Receiver,
+        look_up: LookUp | None = None,
+        answering: Answering | None = None,
+    ) -> None:
+        """Parcels for this partition go to ``receiver`` from now on, questions about its keys to
+        ``look_up``, calls to ``answering``.
+        """
         self.unregister(partition)
         self._receivers[partition] = receiver
         if look_up is not None:
@@ -39,13 +50,19 @@ class Receivers:
 
     def answer(self, keys: Sequence[Key]) -> dict[bytes, bytes | None]:
         """The values of those keys whose partition answers here."""
-        return {key: look_up(key) for partition, key in keys if (look_up := self._look_ups.get(partition)) is not None}
+        return {
+            key: look_up(key)
+            for partition, key in keys
+            if (look_up := self._look_ups.get(partition)) is not None
+        }
 
     def __contains__(self, partition: int) -> bool:
         return partition in self._receivers
 
     def start(self, parcel: Parcel) -> asyncio.Task[None]:
-        """Hands a parcel over. The task ends when it is committed, or with ``ExchangeError``. Tasks begin in the order of these calls."""
+        """Hands a parcel over. The task ends when it is committed, or with ``ExchangeError``.
+        Tasks begin in the order of these calls.
+        """
         return self._begin(self._take(parcel))
 
     def call(self, partition: int, body: bytes) -> asyncio.Task[bytes]:
@@ -69,7 +86,9 @@ class Receivers:
         except ExchangeError:
             raise
         except Exception as error:
-            raise ParcelRefused(f"partition {parcel.destination} refused parcel {parcel.sequence}: {error!r}") from error
+            raise ParcelRefused(
+                f"partition {parcel.destination} refused parcel {parcel.sequence}: {error!r}"
+            ) from error
 
     async def _reply(self, partition: int, body: bytes) -> bytes:
         if partition not in self._receivers:
@@ -97,14 +116,21 @@ class Receivers:
 
 
 class InProcessExchange:
-    """``Post`` and ``Inquiry`` between partitions of one process, and of a crawl in virtual time. ``deadline_s`` bounds each delivery,
-    ``call_s`` each call; ``None`` waits for ever."""
+    """``Post`` and ``Inquiry`` between partitions of one process, and of a crawl in virtual time.
+    ``deadline_s`` bounds each delivery, ``call_s`` each call; ``None`` waits for ever.
+    """
 
     def __init__(self, deadline_s: float | None = None, call_s: float | None = 30.0) -> None:
         self.receivers = Receivers()
         self._deadline_s, self._call_s = deadline_s, call_s
 
-    def register(self, partition: int, receiver: Receiver, look_up: LookUp | None = None, answering: Answering | None = None) -> None:
+    def register(
+        self,
+        partition: int,
+        receiver: Receiver,
+        look_up: LookUp | None = None,
+        answering: Answering | None = None,
+    ) -> None:
         """See ``Receivers``."""
         self.receivers.register(partition, receiver, look_up, answering)
 
@@ -133,7 +159,9 @@ class InProcessExchange:
 
 
 def handover(results: Sequence[BaseException | None]) -> Handover:
-    """What deliveries that were begun in order came to. An error that is not of the exchange is raised."""
+    """What deliveries that were begun in order came to. An error that is not of the exchange is
+    raised.
+    """
     failure: ExchangeError | None = None
     count = 0
     for result in results:
@@ -147,7 +175,9 @@ def handover(results: Sequence[BaseException | None]) -> Handover:
 
 
 async def awaited(task: asyncio.Future[T], deadline_s: float | None) -> T:
-    """The task's result; when time is over, or the caller is cancelled, the task goes on. Raises ``ExchangeError``."""
+    """The task's result; when time is over, or the caller is cancelled, the task goes on. Raises
+    ``ExchangeError``.
+    """
     done, _ = await asyncio.wait({task}, timeout=deadline_s)
     if not done:
         raise ExchangeError(f"no acknowledgement within {deadline_s} s")
@@ -157,7 +187,9 @@ async def awaited(task: asyncio.Future[T], deadline_s: float | None) -> T:
 
 
 async def replied(task: asyncio.Task[bytes], deadline_s: float | None) -> bytes:
-    """The reply to a call; raises ``CallRefused``, or ``NoAnswer`` for everything else that happens to it."""
+    """The reply to a call; raises ``CallRefused``, or ``NoAnswer`` for everything else that
+    happens to it.
+    """
     try:
         return await awaited(task, deadline_s)
     except (CallRefused, NoAnswer):

@@ -1,16 +1,20 @@
-"""Both ends of the exchange as rows of a partition's own table, so that they change in the same commit as everything else.
+"""Both ends of the exchange as rows of a partition's own table, so that they change in the same
+commit as everything else.
 
 ===================  ==================================================================
 ``O dest4``          number of the last parcel made for a partition (8 bytes)
-``O dest4 seq8``     a parcel that is not acknowledged yet: its discovered URLs (array), or what else it has (map), msgpack
+``O dest4 seq8``     a parcel that is not acknowledged yet: its discovered URLs (array), or what
+                     else it has (map), msgpack
 ``I source4``        number of the last parcel taken from a partition (8 bytes)
 ===================  ==================================================================
 
-Invariant: for each pair, acknowledged ≤ taken ≤ made, and a row exists for every number that is made and not acknowledged. Two rules keep
-it through crashes. A parcel is sent only when its row is committed: else a crash could forget a parcel that the receiver knows, and
-give its number to another. And it is acknowledged only when the commit that took it is on disk, a repeated one too: else the
-receiver could forget it after the sender did. A topic holds parcels durably before they are taken: there acknowledged ≤ held ≤ made, where
-1 to "held" lie in the topic in order, and everything up to the position in the receiver's commit is taken (``topic``).
+Invariant: for each pair, acknowledged ≤ taken ≤ made, and a row exists for every number that is
+made and not acknowledged. Two rules keep it through crashes. A parcel is sent only when its row is
+committed: else a crash could forget a parcel that the receiver knows, and give its number to
+another. And it is acknowledged only when the commit that took it is on disk, a repeated one too:
+else the receiver could forget it after the sender did. A topic holds parcels durably before they
+are taken: there acknowledged ≤ held ≤ made, where 1 to "held" lie in the topic in order, and
+everything up to the position in the receiver's commit is taken (``topic``).
 """
 
 from __future__ import annotations
@@ -28,7 +32,8 @@ PARCEL_URLS = 500
 """Most URLs of a parcel: about 100 kB, a fraction of a commit."""
 
 _OUTBOXES, _OUTBOXES_END = b"O", b"P"
-_PARCEL_BYTES = 1_000_000  # of robots.txt files that are in the answers of one parcel, unless it is a single one
+# of robots.txt files that are in the answers of one parcel, unless it is a single one
+_PARCEL_BYTES = 1_000_000
 
 
 class Table(Protocol):
@@ -51,24 +56,44 @@ class Outbox:
 
     def __init__(self, source: int, table: Table, committed: Committed) -> None:
         self.source, self._table, self._committed = source, table, committed
-        self._acknowledged: dict[int, int] = {}  # where a scan starts: from the prefix it would pass the tombstones of all that was sent
+        self._acknowledged: dict[
+            int,
+            int,
+            # where a scan starts: from the prefix it would pass the tombstones of all that was sent
+        ] = {}
 
     def enqueue(self, destination: int, discovered: Sequence[Discovered]) -> None:
         """Puts URLs for another partition into the open commit, as one or more parcels."""
         self._add(
-            destination, [ParcelRow(list(discovered[start : start + PARCEL_URLS])) for start in range(0, len(discovered), PARCEL_URLS)]
+            destination,
+            [
+                ParcelRow(list(discovered[start : start + PARCEL_URLS]))
+                for start in range(0, len(discovered), PARCEL_URLS)
+            ],
         )
 
     def enqueue_contents(self, destination: int, rows: list[tuple[bytes, bytes]]) -> None:
-        """Puts rows of content-seen for another partition into the open commit, as one or more parcels."""
-        self._add(destination, [ParcelRow([], rows[start : start + PARCEL_URLS]) for start in range(0, len(rows), PARCEL_URLS)])
+        """Puts rows of content-seen for another partition into the open commit, as one or more
+        parcels.
+        """
+        self._add(
+            destination,
+            [
+                ParcelRow([], rows[start : start + PARCEL_URLS])
+                for start in range(0, len(rows), PARCEL_URLS)
+            ],
+        )
 
     def enqueue_errands(self, destination: int, items: Sequence[Errand | Answer]) -> None:
-        """Puts errands and answers for another partition into the open commit, in their order, as one or more parcels."""
+        """Puts errands and answers for another partition into the open commit, in their order,
+        as one or more parcels.
+        """
         self._add(destination, [_of_items(part) for part in _parts(items)])
 
     def pending(self, destination: int, limit: int, after: int = 0) -> list[Parcel]:
-        """Committed parcels for a partition that are not acknowledged, in order, with a number greater than ``after``."""
+        """Committed parcels for a partition that are not acknowledged, in order, with a number
+        greater than ``after``.
+        """
         start = max(after, self._acknowledged.get(destination, 0)) + 1
         rows = self._committed.scan(_row_key(destination, start), _made_key(destination + 1), limit)
         found = [(number_in(key[5:]), decode_row(value)) for key, value in rows]
@@ -77,7 +102,9 @@ class Outbox:
         return [self._parcel(destination, sequence, row) for sequence, row in found]
 
     def destinations(self) -> list[int]:
-        """Partitions with committed parcels that are not acknowledged. One look-up per partition that was ever sent to."""
+        """Partitions with committed parcels that are not acknowledged. One look-up per partition
+        that was ever sent to.
+        """
         found, destination = [], 0
         while pairs := list(self._committed.scan(_made_key(destination), _OUTBOXES_END, 1)):
             destination = int.from_bytes(pairs[0][0][1:5])
@@ -87,7 +114,9 @@ class Outbox:
         return found
 
     def acknowledged(self, destination: int, sequence: int) -> None:
-        """This parcel and all before it are handed over: their rows go with the open commit. Harmless when repeated."""
+        """This parcel and all before it are handed over: their rows go with the open commit.
+        Harmless when repeated.
+        """
         known = self._acknowledged.get(destination, sequence - 1)
         for number in range(known + 1, sequence + 1):
             self._table.delete(_row_key(destination, number))
@@ -102,7 +131,16 @@ class Outbox:
 
     def _parcel(self, destination: int, sequence: int, row: ParcelRow) -> Parcel:
         acknowledged = self._acknowledged.get(destination, 0)
-        return Parcel(self.source, destination, sequence, row.discovered, row.contents, acknowledged, row.errands, row.answers)
+        return Parcel(
+            self.source,
+            destination,
+            sequence,
+            row.discovered,
+            row.contents,
+            acknowledged,
+            row.errands,
+            row.answers,
+        )
 
     def __repr__(self) -> str:
         return f"Outbox(source={self.source}, acknowledged={self._acknowledged})"
@@ -117,7 +155,8 @@ class Inbox:
     def is_new(self, source: int, sequence: int, acknowledged: int = 0) -> bool:
         """Whether this parcel is the next one; false for one that was taken before.
 
-        Raises ``ParcelGap`` for one beyond the next, which comes again, and ``ParcelsLost`` when those in front of it never will.
+        Raises ``ParcelGap`` for one beyond the next, which comes again, and ``ParcelsLost`` when
+        those in front of it never will.
         """
         taken = number_in(self._table.get(_taken_key(source)))
         if acknowledged > taken:
@@ -131,19 +170,30 @@ class Inbox:
         self._table.put(_taken_key(source), _packed(sequence))
 
     def is_committed(self, source: int, sequence: int) -> bool:
-        """Whether the commit that took this parcel is on disk, so that it may be acknowledged without waiting for the next one."""
+        """Whether the commit that took this parcel is on disk, so that it may be acknowledged
+        without waiting for the next one.
+        """
         return sequence <= number_in(self._committed.get(_taken_key(source)))
 
 
-def waiting_urls(scan: Callable[[bytes, bytes], Iterable[tuple[bytes, bytes]]]) -> Iterator[Discovered]:
-    """The URLs in all parcels of one partition's outboxes that are not acknowledged. ``scan`` gives its rows between two keys, in order."""
+def waiting_urls(
+    scan: Callable[[bytes, bytes], Iterable[tuple[bytes, bytes]]],
+) -> Iterator[Discovered]:
+    """The URLs in all parcels of one partition's outboxes that are not acknowledged. ``scan``
+    gives its rows between two keys, in order.
+    """
     for key, value in scan(_OUTBOXES, _OUTBOXES_END):
         if len(key) > len(_made_key(0)):
             yield from urls_of(value)
 
 
 def _of_items(items: Sequence[Errand | Answer]) -> ParcelRow:
-    return ParcelRow([], [], [each for each in items if isinstance(each, Errand)], [each for each in items if isinstance(each, Answer)])
+    return ParcelRow(
+        [],
+        [],
+        [each for each in items if isinstance(each, Errand)],
+        [each for each in items if isinstance(each, Answer)],
+    )
 
 
 def _parts(items: Sequence[Errand | Answer]) -> Iterator[list[Errand | Answer]]:

@@ -4,13 +4,15 @@
 a parcel of                 its row, in MessagePack
 ==========================  ======================================================================
 discovered URLs             an array of ``Discovered``
-anything else               a map with a field for each kind: ``contents``, rows of content-seen; ``errands``
+anything else               a map with a field for each kind: ``contents``, rows of content-seen;
+                            ``errands``
                             and ``answers`` to errands
 ==========================  ======================================================================
 
-A new kind of parcel is a new field of ``_Map``, with a default. A program that does not know a field must not send such a row:
-the receiver would acknowledge a parcel of which a part is lost, so ``decode_row`` raises. ``urls_of``, which only reads which URLs wait,
-ignores fields that it does not know.
+A new kind of parcel is a new field of ``_Map``, with a default. A program that does not know a
+field must not send such a row: the receiver would acknowledge a parcel of which a part is lost, so
+``decode_row`` raises. ``urls_of``, which only reads which URLs wait, ignores fields that it does
+not know.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ from lycosa.model.errand import Answer, Errand
 
 
 class ParcelRow(msgspec.Struct, frozen=True):
-    """What a row holds; a parcel is of one kind, so the others are empty. Errands and answers count as one."""
+    """What a row holds; a parcel is of one kind, so the others are empty. Errands and answers
+    count as one.
+    """
 
     discovered: list[Discovered]
     contents: list[tuple[bytes, bytes]] = []
@@ -37,7 +41,9 @@ class _Map(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
 
 
 _ENCODER = msgspec.msgpack.Encoder()
-_DECODER: msgspec.msgpack.Decoder[list[Discovered] | _Map] = msgspec.msgpack.Decoder(list[Discovered] | _Map)
+_DECODER: msgspec.msgpack.Decoder[list[Discovered] | _Map] = msgspec.msgpack.Decoder(
+    list[Discovered] | _Map
+)
 _URLS: msgspec.msgpack.Decoder[list[Discovered] | dict[str, msgspec.Raw]] = msgspec.msgpack.Decoder(
     list[Discovered] | dict[str, msgspec.Raw]
 )
@@ -46,11 +52,15 @@ _URLS: msgspec.msgpack.Decoder[list[Discovered] | dict[str, msgspec.Raw]] = msgs
 def encode_row(row: ParcelRow) -> bytes:
     """The bytes of a row."""
     is_map = row.contents or row.errands or row.answers
-    return _ENCODER.encode(_Map(row.contents, row.errands, row.answers) if is_map else row.discovered)
+    return _ENCODER.encode(
+        _Map(row.contents, row.errands, row.answers) if is_map else row.discovered
+    )
 
 
 def decode_row(value: bytes) -> ParcelRow:
-    """All that a row holds. Raises ``msgspec.DecodeError`` for one of a kind that this program does not know."""
+    """All that a row holds. Raises ``msgspec.DecodeError`` for one of a kind that this program
+    does not know.
+    """
     decoded = _DECODER.decode(value)
     if isinstance(decoded, list):
         return ParcelRow(decoded)
@@ -58,6 +68,8 @@ def decode_row(value: bytes) -> ParcelRow:
 
 
 def urls_of(value: bytes) -> list[Discovered]:
-    """The URLs that a row carries to their owner; none for every other kind of parcel, known or not."""
+    """The URLs that a row carries to their owner; none for every other kind of parcel, known or
+    not.
+    """
     decoded = _URLS.decode(value)
     return decoded if isinstance(decoded, list) else []

@@ -1,11 +1,14 @@
-"""Empties an outbox: for each destination, the parcels in front, a few at a time, until all are handed over.
+"""Empties an outbox: for each destination, the parcels in front, a few at a time, until all are
+handed over.
 
-Parcels of one destination go out in order. When one fails, sending starts again from it, after a wait that doubles: the receiver takes
-no parcel before the one in front, so those behind it count as failed as well. A row is deleted only when its parcel and all in front of it
-are handed over (``Handover``).
+Parcels of one destination go out in order. When one fails, sending starts again from it, after a
+wait that doubles: the receiver takes no parcel before the one in front, so those behind it count as
+failed as well. A row is deleted only when its parcel and all in front of it are handed over
+(``Handover``).
 
-A connection that is lost or a worker that does not answer is waited for, however long: its supervisor starts another one. It is said,
-though. A receiver that answers and refuses the parcel in front does not change its mind, so after ten minutes that is a failure.
+A connection that is lost or a worker that does not answer is waited for, however long: its
+supervisor starts another one. It is said, though. A receiver that answers and refuses the parcel in
+front does not change its mind, so after ten minutes that is a failure.
 """
 
 from __future__ import annotations
@@ -24,7 +27,9 @@ REFUSED_S = 600.0
 
 
 class Stalled(NamedTuple):
-    """A parcel in front that is not acknowledged: tried for ``seconds``, the last time without success because of ``why``."""
+    """A parcel in front that is not acknowledged: tried for ``seconds``, the last time without
+    success because of ``why``.
+    """
 
     source: int
     destination: int
@@ -34,7 +39,9 @@ class Stalled(NamedTuple):
 
 
 class _Trouble(NamedTuple):
-    """Since when (seconds of the loop's clock) the parcel in front cannot be delivered, since when it is refused (-1 = it is not), why."""
+    """Since when (seconds of the loop's clock) the parcel in front cannot be delivered, since
+    when it is refused (-1 = it is not), why.
+    """
 
     sequence: int
     since: float
@@ -43,8 +50,9 @@ class _Trouble(NamedTuple):
 
 
 class Sender:
-    """Sends one partition's outbox. ``sleep`` is the clock's; ``window`` parcels of a destination are under way at once. With
-    ``lateness`` a destination for which little waits is sent to later."""
+    """Sends one partition's outbox. ``sleep`` is the clock's; ``window`` parcels of a destination
+    are under way at once. With ``lateness`` a destination for which little waits is sent to later.
+    """
 
     def __init__(
         self,
@@ -54,9 +62,17 @@ class Sender:
         window: int = 8,
         lateness: Lateness | None = None,
     ) -> None:
-        self._outbox, self._post, self._sleep, self._window, self._lateness = outbox, post, sleep, window, lateness
+        self._outbox, self._post, self._sleep, self._window, self._lateness = (
+            outbox,
+            post,
+            sleep,
+            window,
+            lateness,
+        )
         self._running: dict[int, asyncio.Task[None]] = {}
-        self._more: dict[int, asyncio.Event] = {}  # destinations that are late: set when more was committed for them
+        self._more: dict[
+            int, asyncio.Event
+        ] = {}  # destinations that are late: set when more was committed for them
         self.failures = 0
         """Posts of which not all parcels were handed over; the rest is tried again."""
         self.on_failure: Callable[[BaseException], None] = lambda error: None
@@ -64,19 +80,25 @@ class Sender:
         self._troubles: dict[int, _Trouble] = {}
 
     def send(self, destinations: Iterable[int]) -> None:
-        """Parcels for these partitions were committed. At the start: ``send(outbox.destinations())``."""
+        """Parcels for these partitions were committed. At the start:
+        ``send(outbox.destinations())``.
+        """
         for destination in destinations:
             if destination in self._more:
                 self._more[destination].set()
             if destination not in self._running:
-                task = self._running[destination] = asyncio.get_running_loop().create_task(self._send(destination))
+                task = self._running[destination] = asyncio.get_running_loop().create_task(
+                    self._send(destination)
+                )
                 task.add_done_callback(self._ended)
 
     def stalled(self) -> list[Stalled]:
         """Destinations that have not taken the parcel in front at the last try."""
         now = asyncio.get_running_loop().time()
         return [
-            Stalled(self._outbox.source, destination, trouble.sequence, now - trouble.since, trouble.why)
+            Stalled(
+                self._outbox.source, destination, trouble.sequence, now - trouble.since, trouble.why
+            )
             for destination, trouble in self._troubles.items()
         ]
 
@@ -115,14 +137,18 @@ class Sender:
             self.on_failure(error)
 
     def _is_little(self, parcels: list[Parcel], lateness: Lateness) -> bool:
-        """Whether so little waits for a destination that it may be late; what was tried before is not."""
+        """Whether so little waits for a destination that it may be late; what was tried before
+        is not.
+        """
         if (
             parcels[0].destination in self._troubles
             or len(parcels) >= self._window
             or any(each.errands or each.answers for each in parcels)
         ):
             return False
-        return sum(len(each.discovered) + len(each.contents) for each in parcels) < lateness.fewer_than
+        return (
+            sum(len(each.discovered) + len(each.contents) for each in parcels) < lateness.fewer_than
+        )
 
     async def _later(self, destination: int, lateness: Lateness) -> list[Parcel]:
         """What waits when there is enough of it, or time is over."""
@@ -162,5 +188,13 @@ class Sender:
         if isinstance(result, ParcelRefused):
             refused_since = before.refused_since if before.refused_since >= 0 else now
             if now - refused_since > REFUSED_S:
-                raise ParcelsStuck(front.source, front.destination, front.sequence, now - refused_since, str(result))
-        self._troubles[front.destination] = _Trouble(front.sequence, before.since, refused_since, str(result))
+                raise ParcelsStuck(
+                    front.source,
+                    front.destination,
+                    front.sequence,
+                    now - refused_since,
+                    str(result),
+                )
+        self._troubles[front.destination] = _Trouble(
+            front.sequence, before.since, refused_since, str(result)
+        )

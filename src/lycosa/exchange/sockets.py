@@ -1,11 +1,14 @@
-"""The exchange between the workers of one machine: a Unix socket per worker, one connection to each other worker.
+"""The exchange between the workers of one machine: a Unix socket per worker, one connection to each
+other worker.
 
-Messages are MessagePack in frames. The sender of a connection says which crawl it belongs to, then sends parcels, as many per frame as have
-gathered while the last frame was written; answers come back the same way, in any order. Questions about keys overtake parcels, which wait
-for a commit; their deadline is short, because a page waits for the answer. Three things bound what is under
-way: a window of unanswered parcels per connection, the same window on the receiving side, which stops reading beyond it, and a
-deadline on each delivery. A connection that breaks fails its deliveries, since nobody knows whether they arrived, and the next
-delivery connects again, waiting longer after each failure. Calls to the owner of a partition take the same connections.
+Messages are MessagePack in frames. The sender of a connection says which crawl it belongs to, then
+sends parcels, as many per frame as have gathered while the last frame was written; answers come
+back the same way, in any order. Questions about keys overtake parcels, which wait for a commit;
+their deadline is short, because a page waits for the answer. Three things bound what is under way:
+a window of unanswered parcels per connection, the same window on the receiving side, which stops
+reading beyond it, and a deadline on each delivery. A connection that breaks fails its deliveries,
+since nobody knows whether they arrived, and the next delivery connects again, waiting longer after
+each failure. Calls to the owner of a partition take the same connections.
 """
 
 from __future__ import annotations
@@ -43,11 +46,13 @@ _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 2.0
 
 
 class SocketExchange:
-    """``Post`` and ``Inquiry`` of one worker. ``address`` is its own socket, ``route`` gives the socket of the one that owns a partition.
+    """``Post`` and ``Inquiry`` of one worker. ``address`` is its own socket, ``route`` gives the
+    socket of the one that owns a partition.
 
-    ``crawl`` must be equal on both sides: the crawl's id and the number of the run, so that nobody left over from another one is
-    heard. Both folders of sockets must be private to the user, and short: an address has at most 100 bytes. ``answer_s`` is how long a
-    question waits, ``call_s`` how long a call.
+    ``crawl`` must be equal on both sides: the crawl's id and the number of the run, so that nobody
+    left over from another one is heard. Both folders of sockets must be private to the user, and
+    short: an address has at most 100 bytes. ``answer_s`` is how long a question waits, ``call_s``
+    how long a call.
     """
 
     def __init__(
@@ -61,21 +66,35 @@ class SocketExchange:
         call_s: float = 30.0,
     ) -> None:
         if len(bytes(address)) > _MAX_ADDRESS_BYTES:
-            raise ValueError(f"{address} is longer than the {_MAX_ADDRESS_BYTES} bytes of a socket's address")
+            raise ValueError(
+                f"{address} is longer than the {_MAX_ADDRESS_BYTES} bytes of a socket's address"
+            )
         self.receivers = Receivers()
         self._address, self._route, self._crawl = address, route, crawl
-        self._deadline_s, self._window, self._answer_s, self._call_s = deadline_s, window, answer_s, call_s
+        self._deadline_s, self._window, self._answer_s, self._call_s = (
+            deadline_s,
+            window,
+            answer_s,
+            call_s,
+        )
         self._links: dict[Path, _Link] = {}
         self._listener: socket.socket | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def register(self, partition: int, receiver: Receiver, look_up: LookUp | None = None, answering: Answering | None = None) -> None:
+    def register(
+        self,
+        partition: int,
+        receiver: Receiver,
+        look_up: LookUp | None = None,
+        answering: Answering | None = None,
+    ) -> None:
         """See ``Receivers``."""
         self.receivers.register(partition, receiver, look_up, answering)
 
     async def open(self) -> None:
         """Listens from now on. Raises ``OSError``."""
-        self._address.unlink(missing_ok=True)  # left by a kill; the crawl's lock says that nobody uses it
+        # left by a kill; the crawl's lock says that nobody uses it
+        self._address.unlink(missing_ok=True)
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listener.bind(str(self._address))
         listener.listen(128)
@@ -88,8 +107,9 @@ class SocketExchange:
         return handover(await asyncio.gather(*map(self.deliver, parcels), return_exceptions=True))
 
     async def deliver(self, parcel: Parcel) -> None:
-        """Returns once the receiver has committed the parcel. Raises ``ExchangeError``. A partition of this worker is reached without a
-        socket."""
+        """Returns once the receiver has committed the parcel. Raises ``ExchangeError``. A partition
+        of this worker is reached without a socket.
+        """
         if parcel.destination in self.receivers:
             await awaited(self.receivers.start(parcel), self._deadline_s)
             return
@@ -98,7 +118,9 @@ class SocketExchange:
             async with asyncio.timeout(self._deadline_s):
                 await self._link(path).deliver(parcel)
         except TimeoutError:
-            raise ExchangeError(f"no acknowledgement from {path.name} within {self._deadline_s} s") from None
+            raise ExchangeError(
+                f"no acknowledgement from {path.name} within {self._deadline_s} s"
+            ) from None
 
     async def ask(self, keys: Sequence[Key]) -> dict[bytes, bytes | None]:
         """See ``Inquiry``. Each worker that is concerned is asked once, all at the same time."""
@@ -110,7 +132,9 @@ class SocketExchange:
         if len(by_path) == 1:  # of two workers: no task is needed
             path, wanted = by_path.popitem()
             return found | await self._ask(path, wanted)
-        for answered in await asyncio.gather(*(self._ask(path, wanted) for path, wanted in by_path.items())):
+        for answered in await asyncio.gather(
+            *(self._ask(path, wanted) for path, wanted in by_path.items())
+        ):
             found |= answered
         return found
 
@@ -133,7 +157,9 @@ class SocketExchange:
             raise
         except (TimeoutError, ExchangeError, OSError) as error:
             why = str(error) or f"not within {self._call_s} s"
-            raise NoAnswer(f"the call to partition {destination} was not answered by {path.name}: {why}") from error
+            raise NoAnswer(
+                f"the call to partition {destination} was not answered by {path.name}: {why}"
+            ) from error
 
     def _link(self, path: Path) -> _Link:
         link = self._links.get(path)
@@ -146,7 +172,9 @@ class SocketExchange:
         self.receivers.close()
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*(link.close() for link in self._links.values()), *self._tasks, return_exceptions=True)
+        await asyncio.gather(
+            *(link.close() for link in self._links.values()), *self._tasks, return_exceptions=True
+        )
         if self._listener is not None:
             self._listener.close()
             self._listener = None
@@ -157,13 +185,20 @@ class SocketExchange:
         return {path.name: link.unanswered for path, link in self._links.items()}
 
     def __repr__(self) -> str:
-        return f"SocketExchange({self._address.name}, unanswered={self.snapshot()}, {self.receivers!r})"
+        return (
+            f"SocketExchange({self._address.name}, unanswered={self.snapshot()},"
+            f" {self.receivers!r})"
+        )
 
     async def _accept(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         while True:
             sock, _ = await loop.sock_accept(listener)
-            self._spawn(_Visitor(FrameStream(sock, MAX_FRAME_BYTES), self.receivers, self._crawl, self._window).serve())
+            self._spawn(
+                _Visitor(
+                    FrameStream(sock, MAX_FRAME_BYTES), self.receivers, self._crawl, self._window
+                ).serve()
+            )
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -186,12 +221,14 @@ class _Visitor:
         """Until the other side closes, or sends what is not a message."""
         sending = asyncio.get_running_loop().create_task(self._outgoing.run())
         try:
-            with suppress(OSError, FrameError, *UNREADABLE):  # the other side went away or wrong; it fails its own deliveries
+            # the other side went away or wrong; it fails its own deliveries
+            with suppress(OSError, FrameError, *UNREADABLE):
                 await self._read()
         finally:
             self._stream.close()  # before anything that waits: this may be the second cancellation
             sending.cancel()
-            await asyncio.gather(sending, return_exceptions=True)  # a lost connection, which reading has seen too
+            # a lost connection, which reading has seen too
+            await asyncio.gather(sending, return_exceptions=True)
 
     async def _read(self) -> None:
         hello = await self._stream.receive()
@@ -199,12 +236,16 @@ class _Visitor:
             return
         greeting = DECODER.decode(hello)
         if not isinstance(greeting, Hello) or greeting.crawl != self._crawl:
-            await self._stream.send(ENCODER.encode(Answers([(0, f"this worker is of crawl and run {self._crawl}")])))
+            await self._stream.send(
+                ENCODER.encode(Answers([(0, f"this worker is of crawl and run {self._crawl}")]))
+            )
             return
         while (payload := await self._stream.receive()) is not None:
             message = DECODER.decode(payload)
             if isinstance(message, Questions):
-                self._replies += [(call, self._receivers.answer(keys)) for call, keys in message.calls]
+                self._replies += [
+                    (call, self._receivers.answer(keys)) for call, keys in message.calls
+                ]
                 self._outgoing.wake()
             elif isinstance(message, Calls):
                 for call, destination, body in message.calls:
@@ -213,7 +254,9 @@ class _Visitor:
             elif isinstance(message, Parcels):
                 for call, parcel in message.calls:
                     await self._slots.acquire()
-                    self._receivers.start(parcel).add_done_callback(lambda task, call=call: self._done(call, task))  # type: ignore[misc]  # mypy does not infer lambdas with defaults
+                    self._receivers.start(parcel).add_done_callback(
+                        lambda task, call=call: self._done(call, task)  # type: ignore[misc]
+                    )
 
     def _done(self, call: int, task: asyncio.Task[None]) -> None:
         self._slots.release()
@@ -284,7 +327,9 @@ class _Link:
         async with self._opening:
             while self._connection is None or self._connection.is_over:
                 if self._failures:
-                    await asyncio.sleep(min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2 ** min(self._failures, 10)))
+                    await asyncio.sleep(
+                        min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2 ** min(self._failures, 10))
+                    )
                 self._failures += 1  # until a parcel is answered
                 with suppress(OSError):  # no such worker yet: the loop waits longer
                     self._connection = await connect(self._path, self._crawl)

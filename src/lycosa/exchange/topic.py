@@ -1,11 +1,13 @@
-"""Parcels through topics: one append-only list per destination, which holds what was appended, and which the destination's owner reads.
+"""Parcels through topics: one append-only list per destination, which holds what was appended, and
+which the destination's owner reads.
 
-The rule of a sender (``TopicPost``): a parcel counts as posted only when it and every parcel in front of it are acknowledged, and lie in
-that order in the topic. After a failure it posts again from the first that does not count, including those behind it that were
-acknowledged, because the receiver has stepped over them.
-So when the deletion of row n is committed, the topic holds 1 to n as a subsequence without gaps, whatever else lies between: repeated
-parcels, parcels beyond the next one, and those of an earlier owner of the source, which has the same rows and so the same parcels.
-A receiver that takes each parcel that is the next one, and no other, takes 1 to n.
+The rule of a sender (``TopicPost``): a parcel counts as posted only when it and every parcel in
+front of it are acknowledged, and lie in that order in the topic. After a failure it posts again
+from the first that does not count, including those behind it that were acknowledged, because the
+receiver has stepped over them. So when the deletion of row n is committed, the topic holds 1 to n
+as a subsequence without gaps, whatever else lies between: repeated parcels, parcels beyond the next
+one, and those of an earlier owner of the source, which has the same rows and so the same parcels. A
+receiver that takes each parcel that is the next one, and no other, takes 1 to n.
 
 ``MemoryTopics`` are topics in memory, for many workers in one process. They outlive the workers.
 """
@@ -20,18 +22,21 @@ from lycosa.exchange.local import awaited
 from lycosa.exchange.port import Handover, Parcel
 
 Append = Callable[[Parcel], Awaitable[int]]
-"""Appends a parcel to the topic of its destination; gives its position when the topic holds it durably.
+"""Appends a parcel to the topic of its destination; gives its position when the topic holds it
+durably.
 
-One that is begun after another was acknowledged lands behind it; those that are under way together may land in any order, though each
-that does not land in the order of the calls is posted again. Raises ``ExchangeError`` when it is not known to have landed; it may land
-later.
+One that is begun after another was acknowledged lands behind it; those that are under way together
+may land in any order, though each that does not land in the order of the calls is posted again.
+Raises ``ExchangeError`` when it is not known to have landed; it may land later.
 """
 
 _READ_AT_ONCE = 64
 
 
 class TopicPost:
-    """``Post`` by a topic. What is not acknowledged within ``deadline_s`` is posted again; repeated parcels harm nobody."""
+    """``Post`` by a topic. What is not acknowledged within ``deadline_s`` is posted again;
+    repeated parcels harm nobody.
+    """
 
     def __init__(self, append: Append, deadline_s: float = 30.0) -> None:
         self._append, self._deadline_s = append, deadline_s
@@ -49,7 +54,12 @@ class TopicPost:
             for parcel, task in zip(parcels, tasks, strict=True):
                 position = await awaited(task, self._deadline_s)
                 if position <= last:
-                    return Handover(count, ExchangeError(f"parcel {parcel.sequence} lies in front of the one before it"))
+                    return Handover(
+                        count,
+                        ExchangeError(
+                            f"parcel {parcel.sequence} lies in front of the one before it"
+                        ),
+                    )
                 count, last = count + 1, position
         except ExchangeError as error:
             return Handover(count, error)
@@ -83,7 +93,8 @@ class MemoryTopics:
         self._records.setdefault(parcel.destination, []).append(parcel)
         loop = asyncio.get_running_loop()
         for waiting in self._waiting.pop(parcel.destination, ()):
-            if waiting.get_loop() is loop and not waiting.done():  # readers of an earlier loop are gone, where the topics are not
+            # readers of an earlier loop are gone, where the topics are not
+            if waiting.get_loop() is loop and not waiting.done():
                 waiting.set_result(None)
         appended: asyncio.Future[int] = loop.create_future()
         appended.set_result(self.end(parcel.destination))
@@ -116,7 +127,9 @@ class MemoryTopics:
                 raise PositionLost(destination, after, trimmed + 1, end)
             if after < end:
                 start = after - trimmed
-                return list(enumerate(self._records[destination][start : start + _READ_AT_ONCE], after + 1))
+                return list(
+                    enumerate(self._records[destination][start : start + _READ_AT_ONCE], after + 1)
+                )
             news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.setdefault(destination, []).append(news)
             await news

@@ -1,10 +1,12 @@
-"""One response body while it arrives: in memory as long as it is small and there is room, else in a file.
+"""One response body while it arrives: in memory as long as it is small and there is room, else in a
+file.
 
-The bytes that all open transfers hold in memory share one budget (P5: memory does not depend on what servers send). A body that
-outgrows its own share, or arrives when the budget is spent, moves to a file of its own; nothing is refused for want of
-memory. A chunk of a few bytes costs ten times as many to keep by itself, and takes as long to receive as a large one: small
-ones are put together, and a body that comes in nothing else is cut. Writes go to the page cache and are not synced: a spool file is
-worth nothing after a crash.
+The bytes that all open transfers hold in memory share one budget (P5: memory does not depend on
+what servers send). A body that outgrows its own share, or arrives when the budget is spent, moves
+to a file of its own; nothing is refused for want of memory. A chunk of a few bytes costs ten times
+as many to keep by itself, and takes as long to receive as a large one: small ones are put together,
+and a body that comes in nothing else is cut. Writes go to the page cache and are not synced: a
+spool file is worth nothing after a crash.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ from pathlib import Path
 
 SPOOL_PREFIX = "body-"
 FREE_CHUNKS = 50_000  # 0.1 s of processor time
-MEAN_CHUNK = 64  # beyond these, a server that sends less at a time is at work on our time and not on a page
+MEAN_CHUNK = (
+    64  # beyond these, a server that sends less at a time is at work on our time and not on a page
+)
 _SMALL = 1024
 
 
@@ -35,9 +39,23 @@ class MemoryBudget:
 
 
 class Body:
-    """Collects at most ``max_bytes``, and chunks as long as they are of a bearable size; further bytes are dropped and set ``is_cut``."""
+    """Collects at most ``max_bytes``, and chunks as long as they are of a bearable size; further
+    bytes are dropped and set ``is_cut``.
+    """
 
-    __slots__ = ("_budget", "_chunks", "_file", "_folder", "_held", "_max", "_number", "_spool_at", "is_cut", "path", "size")
+    __slots__ = (
+        "_budget",
+        "_chunks",
+        "_file",
+        "_folder",
+        "_held",
+        "_max",
+        "_number",
+        "_spool_at",
+        "is_cut",
+        "path",
+        "size",
+    )
 
     def __init__(self, max_bytes: int, spool_at: int, budget: MemoryBudget, folder: Path) -> None:
         self._max, self._spool_at, self._budget, self._folder = max_bytes, spool_at, budget, folder
@@ -57,7 +75,9 @@ class Body:
             self.is_cut = True
             chunk = chunk[:room]
         size = len(chunk)
-        if self._file < 0 and (self.size + size > self._spool_at or self._budget.held + size > self._budget.limit):
+        if self._file < 0 and (
+            self.size + size > self._spool_at or self._budget.held + size > self._budget.limit
+        ):
             self._move_to_disk()
         self.size += size
         if self._file >= 0:
@@ -73,7 +93,9 @@ class Body:
         self._budget.held += size
 
     def take(self) -> tuple[bytes, str]:
-        """The body and the empty string, or nothing and the path of its file, which from now on is the receiver's to delete."""
+        """The body and the empty string, or nothing and the path of its file, which from now on
+        is the receiver's to delete.
+        """
         body = bytes(self._chunks[0]) if len(self._chunks) == 1 else b"".join(self._chunks)
         self._release()
         path, self.path = self.path, ""

@@ -1,14 +1,19 @@
-"""Sends one request and brings back what the server said, byte for byte, within limits that hold against any server.
+"""Sends one request and brings back what the server said, byte for byte, within limits that hold
+against any server.
 
-Built on libcurl's event-driven interface (``pycurl.AsyncCurlMulti``): of the clients compared it alone gives the header block as
-received, the body undecoded, the connected address before the request goes out, and the tolerance of a browser. libcurl is kept from
-having ideas of its own: it sends no request twice (``repeats``), never resolves a name (every request is pinned to one address), follows
-no redirect, uses no proxy from the environment, remembers no cookies (``cookies`` lends it some), reads no .netrc, and undoes no content
-encoding. Its per-host limit stays unused, because handles that queue there burn their connect timeout; who may fetch when is decided
-before. One thing is its rendering and not the wire's: HTTP/2 header lines, and folded HTTP/1 lines, which arrive unfolded.
+Built on libcurl's event-driven interface (``pycurl.AsyncCurlMulti``): of the clients compared it
+alone gives the header block as received, the body undecoded, the connected address before the
+request goes out, and the tolerance of a browser. libcurl is kept from having ideas of its own: it
+sends no request twice (``repeats``), never resolves a name (every request is pinned to one
+address), follows no redirect, uses no proxy from the environment, remembers no cookies (``cookies``
+lends it some), reads no .netrc, and undoes no content encoding. Its per-host limit stays unused,
+because handles that queue there burn their connect timeout; who may fetch when is decided before.
+One thing is its rendering and not the wire's: HTTP/2 header lines, and folded HTTP/1 lines, which
+arrive unfolded.
 
-Handles are pooled, since setting up a new one costs more than an exchange on a kept connection. Every transfer has a timer of
-its own beside libcurl's, so that ``fetch`` returns whatever a server, libcurl or a callback does.
+Handles are pooled, since setting up a new one costs more than an exchange on a kept connection.
+Every transfer has a timer of its own beside libcurl's, so that ``fetch`` returns whatever a server,
+libcurl or a callback does.
 """
 
 from __future__ import annotations
@@ -33,7 +38,9 @@ from lycosa.model.fetched import Fetched, FetchKind, FetchRequest
 from lycosa.ports import Clock
 from lycosa.reasons import Reason
 
-_RECEIVE_BYTES = 65_536  # one buffer for all transfers: fewer system calls on large bodies, and what one step of the loop may take in
+# one buffer for all transfers: fewer system calls on large bodies, and what one step of the loop
+# may take in
+_RECEIVE_BYTES = 65_536
 _POOLED_HANDLES = 256
 _REDIRECTS = range(300, 400)
 _NO_RESPONSE = (Reason.INTERNAL, Reason.ADDRESS_FORBIDDEN, Reason.LEASE_EXPIRED)
@@ -48,7 +55,9 @@ _TRUNCATED = {
 
 @dataclass(frozen=True, slots=True)
 class FetcherSnapshot:
-    """Open transfers, their bytes in memory, their bodies on disk, idle handles, and connections made since the start."""
+    """Open transfers, their bytes in memory, their bodies on disk, idle handles, and connections
+    made since the start.
+    """
 
     open_transfers: int
     open_bytes: int
@@ -60,9 +69,10 @@ class FetcherSnapshot:
 class CurlFetcher:
     """The fetcher of one worker process, bound to the event loop of its first request.
 
-    Cookies are sent and kept only when there are ``cookies`` to keep them in, and never with a robots.txt, which is the same for everybody.
-    ``spool_folder`` takes bodies that are too large for memory; what a killed process leaves there is for the next one to delete.
-    Raises ``ValueError`` when ``section.ca_file`` is not a file or ``contact`` cannot stand in a header.
+    Cookies are sent and kept only when there are ``cookies`` to keep them in, and never with a
+    robots.txt, which is the same for everybody. ``spool_folder`` takes bodies that are too large
+    for memory; what a killed process leaves there is for the next one to delete. Raises
+    ``ValueError`` when ``section.ca_file`` is not a file or ``contact`` cannot stand in a header.
     """
 
     def __init__(
@@ -77,12 +87,21 @@ class CurlFetcher:
     ) -> None:
         if section.ca_file and not Path(section.ca_file).is_file():
             raise ValueError(f"fetch.ca_file: no such file: {section.ca_file}")
-        self._section, self._guard, self._clock, self._spool_folder = section, guard, clock, spool_folder
+        self._section, self._guard, self._clock, self._spool_folder = (
+            section,
+            guard,
+            clock,
+            spool_folder,
+        )
         self._ca_file = section.ca_file or default_ca_file()
         self._cookies = cookies
         self._header_lines = common_lines(section, user_agent, contact)
-        self._http_version = pycurl.CURL_HTTP_VERSION_2TLS if section.http2 else pycurl.CURL_HTTP_VERSION_1_1
-        self._connections = Connections(keeps=section.connections > 0, size=2 * section.connections + 1024)
+        self._http_version = (
+            pycurl.CURL_HTTP_VERSION_2TLS if section.http2 else pycurl.CURL_HTTP_VERSION_1_1
+        )
+        self._connections = Connections(
+            keeps=section.connections > 0, size=2 * section.connections + 1024
+        )
         self._budget = MemoryBudget(section.open_bytes)
         self._multi: Any = None
         self._idle: list[Transfer] = []
@@ -91,23 +110,33 @@ class CurlFetcher:
         self._connections_made = 0
         self._is_closed = False
         self.may_send: Callable[[], bool] = lambda: True
-        """Asked when a connection is there, at the moment before the request leaves; when it may not, it ends as ``LEASE_EXPIRED``."""
+        """Asked when a connection is there, at the moment before the request leaves; when it may
+        not, it ends as ``LEASE_EXPIRED``.
+        """
 
     async def fetch(self, request: FetchRequest) -> Fetched:
-        """What came of ``request``; never raises for what a server or the network does. Cancelling ends the transfer."""
+        """What came of ``request``; never raises for what a server or the network does.
+        Cancelling ends the transfer.
+        """
         wall = self._clock.wall()
         refusal = self._guard.refusal(request.address)
         if refusal:
-            return _unsent(request, wall, Reason.ADDRESS_FORBIDDEN, f"{request.address} is {refusal}")
+            return _unsent(
+                request, wall, Reason.ADDRESS_FORBIDDEN, f"{request.address} is {refusal}"
+            )
         if self._is_closed:
             return _unsent(request, wall, Reason.INTERNAL, "the fetcher is closed")
         transfer = self._idle.pop() if self._idle else self._new_transfer()
         transfer.begin(request.limits)
         origin = origin_of(request.url)
         try:
-            transfer.connect_as(self._connections.manner(origin, self._clock.monotonic()), self._http_version)
+            transfer.connect_as(
+                self._connections.manner(origin, self._clock.monotonic()), self._http_version
+            )
             lent = self._lend_cookies(transfer, request)
-            transfer.point(request, self._header_lines + conditional_lines(request), is_plain=not lent)
+            transfer.point(
+                request, self._header_lines + conditional_lines(request), is_plain=not lent
+            )
         except (pycurl.error, UnicodeError, ValueError) as error:
             self._recycle(transfer)
             return _unsent(request, wall, Reason.UNPARSABLE, str(error))
@@ -129,7 +158,9 @@ class CurlFetcher:
                 transfer.curl.close()
 
     async def close(self) -> None:
-        """Ends open transfers (they return ``INTERNAL``) and closes all connections. May be called again."""
+        """Ends open transfers (they return ``INTERNAL``) and closes all connections. May be
+        called again.
+        """
         self._is_closed = True
         for wait in list(self._open):
             wait.stop(Reason.INTERNAL, "the fetcher was closed")
@@ -141,7 +172,13 @@ class CurlFetcher:
 
     def snapshot(self) -> FetcherSnapshot:
         """How it stands now."""
-        return FetcherSnapshot(len(self._open), self._budget.held, self._budget.spooled, len(self._idle), self._connections_made)
+        return FetcherSnapshot(
+            len(self._open),
+            self._budget.held,
+            self._budget.spooled,
+            len(self._idle),
+            self._connections_made,
+        )
 
     def __repr__(self) -> str:
         return f"CurlFetcher({self.snapshot()})"
@@ -158,7 +195,8 @@ class CurlFetcher:
     def _running_multi(self) -> Any:
         if self._multi is None:
             self._multi = pycurl.AsyncCurlMulti()
-            self._multi.setopt(pycurl.M_PIPELINING, pycurl.PIPE_NOTHING)  # one request at a time per host anyway
+            # one request at a time per host anyway
+            self._multi.setopt(pycurl.M_PIPELINING, pycurl.PIPE_NOTHING)
             if self._section.connections:
                 self._multi.setopt(pycurl.M_MAXCONNECTS, self._section.connections)
         return self._multi
@@ -186,7 +224,9 @@ class CurlFetcher:
             curl.setopt(option, value)
         if self._ca_file:
             curl.setopt(pycurl.CAINFO, self._ca_file)
-        return Transfer(curl, self._guard, self._clock, self._budget, self._spool_folder, self._may_send_now)
+        return Transfer(
+            curl, self._guard, self._clock, self._budget, self._spool_folder, self._may_send_now
+        )
 
     def _may_send_now(self) -> bool:
         return self.may_send()
@@ -197,15 +237,22 @@ class CurlFetcher:
         else:
             transfer.curl.close()
 
-    def _fetched(self, request: FetchRequest, wall: float, transfer: Transfer, code: int, message: str) -> Fetched:
+    def _fetched(
+        self, request: FetchRequest, wall: float, transfer: Transfer, code: int, message: str
+    ) -> Fetched:
         ended = self._clock.monotonic()
         reason, detail = _verdict(transfer, code, message)
         self._connections_made += transfer.curl.getinfo(pycurl.NUM_CONNECTS)
-        # Half a header block is no response, and what our own failure left of one is not the server's.
+        # Half a header block is no response, and what our own failure left of one is not the
+        # server's.
         has_two_targets = is_of_two_targets(code, message)
         is_whole = transfer.headers.is_complete or has_two_targets
         is_response = is_whole and reason not in _NO_RESPONSE and not transfer.headers.flaw()
-        block = transfer.headers.joined() + (b"\r\n" if has_two_targets else b"") if is_response else b""
+        block = (
+            transfer.headers.joined() + (b"\r\n" if has_two_targets else b"")
+            if is_response
+            else b""
+        )
         size = transfer.body.size if is_response else 0
         body, spool = transfer.body.take() if is_response else (b"", "")
         return Fetched(
@@ -235,7 +282,11 @@ class CurlFetcher:
         if fetched.status:
             self._connections.announced(origin, fetched.header("keep-alive"))
         elif fetched.reason is Reason.REQUEST_UNANSWERED:
-            learn = self._connections.wants_http1 if Sign.WANTS_HTTP1 in transfer.signs else self._connections.closed_unanswered
+            learn = (
+                self._connections.wants_http1
+                if Sign.WANTS_HTTP1 in transfer.signs
+                else self._connections.closed_unanswered
+            )
             learn(origin, self._clock.monotonic())
 
     def _tls_version(self, url: str, transfer: Transfer) -> str:
@@ -251,7 +302,9 @@ class CurlFetcher:
 
 
 class _Wait:
-    """One transfer in progress: ends by libcurl's result, by a limit in time, or by cancellation, whichever is first."""
+    """One transfer in progress: ends by libcurl's result, by a limit in time, or by
+    cancellation, whichever is first.
+    """
 
     def __init__(self, transfer: Transfer, multi: Any, now: Callable[[], float]) -> None:
         self._transfer, self._multi, self._now = transfer, multi, now
@@ -262,7 +315,9 @@ class _Wait:
         self._future.add_done_callback(self._on_done)
         limits = transfer.limits
         window = limits.min_speed_window_s if limits.min_bytes_per_s else limits.total_s
-        self._timer = self._loop.call_later(min(limits.first_byte_s, limits.total_s, window), self._tick)
+        self._timer = self._loop.call_later(
+            min(limits.first_byte_s, limits.total_s, window), self._tick
+        )
 
     async def done(self) -> tuple[int, str]:
         """libcurl's result code (0 = success, -1 = stopped by us) and its message."""
@@ -302,17 +357,24 @@ class _Wait:
 
 
 def _verdict(transfer: Transfer, code: int, message: str) -> tuple[Reason, str]:
-    """What ended the exchange: our own verdict, else libcurl's error, else what is missing in what it calls a success."""
+    """What ended the exchange: our own verdict, else libcurl's error, else what is missing in
+    what it calls a success.
+    """
     if transfer.verdict is not Reason.NONE:
         return transfer.verdict, transfer.detail
     if is_of_two_targets(code, message):
         is_redirect = _status(transfer.headers.joined()) in _REDIRECTS
-        return (Reason.BAD_REDIRECT if is_redirect else Reason.MALFORMED_RESPONSE), "two different Location fields; the rest is not read"
+        return (
+            Reason.BAD_REDIRECT if is_redirect else Reason.MALFORMED_RESPONSE
+        ), "two different Location fields; the rest is not read"
     if code:
         if Sign.REFUSED in transfer.signs and not transfer.first_byte:
             return reason_of_repeat(transfer.signs)
         os_error = transfer.curl.getinfo(pycurl.OS_ERRNO)
-        return reason_of(code, message, os_error, bool(transfer.sent), bool(transfer.first_byte)), message
+        return (
+            reason_of(code, message, os_error, bool(transfer.sent), bool(transfer.first_byte)),
+            message,
+        )
     if not transfer.headers.is_complete:
         return Reason.MALFORMED_RESPONSE, "the answer ends within the header lines"
     flaw = transfer.headers.flaw()
@@ -326,7 +388,8 @@ def _verdict(transfer: Transfer, code: int, message: str) -> tuple[Reason, str]:
 def _code_and_message(error: BaseException) -> tuple[int, str]:
     code, *message = error.args
     text = str(message[0]) if message else ""
-    text = text.encode("utf-8", "replace").decode("utf-8")  # a server's bytes may be in it, as surrogates that no file takes
+    # a server's bytes may be in it, as surrogates that no file takes
+    text = text.encode("utf-8", "replace").decode("utf-8")
     return (code, text) if isinstance(code, int) else (-1, str(error))
 
 

@@ -1,9 +1,12 @@
-"""What is remembered of an origin's connections: how long one may be idle and still be used, and whether HTTP/2 works on them.
+"""What is remembered of an origin's connections: how long one may be idle and still be used, and
+whether HTTP/2 works on them.
 
-A request on a connection that the server has closed is lost, and costs both sides. libcurl checks that a kept connection is open, but not
-when it did so within the last second, as it does for all of them once a second. So the socket is looked at here, before each use.
-That leaves the time that a packet takes, and servers that close when a request arrives: a connection is not used near the end of the
-time that ``Keep-Alive: timeout`` announces, and an origin that closed one instead of answering gets new connections for an hour.
+A request on a connection that the server has closed is lost, and costs both sides. libcurl checks
+that a kept connection is open, but not when it did so within the last second, as it does for all of
+them once a second. So the socket is looked at here, before each use. That leaves the time that a
+packet takes, and servers that close when a request arrives: a connection is not used near the end
+of the time that ``Keep-Alive: timeout`` announces, and an origin that closed one instead of
+answering gets new connections for an hour.
 """
 
 from __future__ import annotations
@@ -22,8 +25,9 @@ _MARGIN_S = 1  # a packet's way, and the rounding of both sides
 
 
 class Manner(msgspec.Struct, frozen=True, gc=False):
-    """How to connect: for how many seconds a connection may have been idle (0 = none is kept), whether HTTP/2 may be offered, and whether
-    the connection that is kept is not to be used."""
+    """How to connect: for how many seconds a connection may have been idle (0 = none is kept),
+    whether HTTP/2 may be offered, and whether the connection that is kept is not to be used.
+    """
 
     idle_s: int = MOST_IDLE_S
     http2: bool = True
@@ -41,7 +45,8 @@ class _Known(msgspec.Struct, gc=False):
 
 
 class Connections:
-    """One per fetcher; knows ``size`` origins at most and forgets the oldest first. Times are monotonic seconds.
+    """One per fetcher; knows ``size`` origins at most and forgets the oldest first. Times are
+    monotonic seconds.
 
     When ``keeps`` is false, no connection is used twice.
     """
@@ -60,7 +65,9 @@ class Connections:
         if known is None:
             return self._ordinary
         idle_s = 0 if now < known.fresh_until else min(known.idle_s, self._ordinary.idle_s)
-        return Manner(idle_s, now >= known.http1_until, idle_s > 0 and is_closed_by_peer(known.socket))
+        return Manner(
+            idle_s, now >= known.http1_until, idle_s > 0 and is_closed_by_peer(known.socket)
+        )
 
     def opened(self, origin: str, socket: int) -> None:
         """A connection was made, with this file descriptor."""
@@ -96,8 +103,10 @@ class Connections:
 
 
 def is_closed_by_peer(socket: int) -> bool:
-    """Whether the other side has closed the connection of this file descriptor. False where the system cannot tell, and for a number that
-    is no longer a socket; when it is another connection's by now, the answer is about that, and costs at worst a new connection."""
+    """Whether the other side has closed the connection of this file descriptor. False where the
+    system cannot tell, and for a number that is no longer a socket; when it is another connection's
+    by now, the answer is about that, and costs at worst a new connection.
+    """
     if socket < 0 or not _CLOSED:
         return False
     poll = select.poll()

@@ -1,11 +1,14 @@
-"""Cookies of sites, when the operator asks for them: one jar per site, bounded, in memory, and never read by another site.
+"""Cookies of sites, when the operator asks for them: one jar per site, bounded, in memory, and
+never read by another site.
 
-Parsing, matching and expiry are libcurl's (RFC 6265 section 5, with the public suffix list): its engine is lent the jar of one
-site for one exchange, and what it holds afterwards is what the site changed. So a site cannot be sent what another one set, whatever
-a domain attribute says, and no handle remembers anything. The border between sites is the crawl's own list, which is asked
-again: a cookie that the engine accepts for a domain beyond the site is dropped.
+Parsing, matching and expiry are libcurl's (RFC 6265 section 5, with the public suffix list): its
+engine is lent the jar of one site for one exchange, and what it holds afterwards is what the site
+changed. So a site cannot be sent what another one set, whatever a domain attribute says, and no
+handle remembers anything. The border between sites is the crawl's own list, which is asked again: a
+cookie that the engine accepts for a domain beyond the site is dropped.
 
-Two hosts of one site may be asked at once; each exchange therefore brings back its own changes and not a whole jar.
+Two hosts of one site may be asked at once; each exchange therefore brings back its own changes and
+not a whole jar.
 """
 
 from __future__ import annotations
@@ -18,9 +21,11 @@ from lycosa.fetch.libcurl import pycurl
 from lycosa.urls.identity import host_of
 
 SITE_COOKIES = 100  # of one site; RFC 6265 section 6.1 asks for at least 50 of a domain
-SITE_BYTES = 65_536  # of one site; libcurl itself takes no cookie over 4,096 bytes and sends no more than 8 KB
+# of one site; libcurl itself takes no cookie over 4,096 bytes and sends no more than 8 KB
+SITE_BYTES = 65_536
 _HTTP_ONLY = b"#HttpOnly_"
-_FIELDS = 7  # domain, whether its subdomains too, path, secure, expiry, name, value: Netscape's file format
+# domain, whether its subdomains too, path, secure, expiry, name, value: Netscape's file format
+_FIELDS = 7
 _Key = tuple[bytes, bytes, bytes]  # domain, path, name: RFC 6265 section 5.3
 Lent = dict[_Key, bytes]
 
@@ -34,7 +39,9 @@ class CookieSnapshot(NamedTuple):
 
 
 class _Jar:
-    """One site's cookies in the order of their creation, which is the order in which they are sent (RFC 6265 section 5.4)."""
+    """One site's cookies in the order of their creation, which is the order in which they are
+    sent (RFC 6265 section 5.4).
+    """
 
     __slots__ = ("lines", "size")
 
@@ -57,7 +64,8 @@ class _Jar:
 
 
 class CookieJars:
-    """The jars of one fetcher; together they hold at most ``max_bytes``, and the site that was asked longest ago is forgotten first.
+    """The jars of one fetcher; together they hold at most ``max_bytes``, and the site that was
+    asked longest ago is forgotten first.
 
     ``site_of`` gives the site of a host.
     """
@@ -68,7 +76,9 @@ class CookieJars:
         self._size = 0
 
     def lend(self, curl: Any, url: str) -> Lent:
-        """Gives the engine of ``curl`` the cookies of the URL's site and no others; the answer is for ``take_back``."""
+        """Gives the engine of ``curl`` the cookies of the URL's site and no others; the answer
+        is for ``take_back``.
+        """
         empty(curl)
         site = self._site_of(host_of(url))
         jar = self._jars.get(site)
@@ -80,11 +90,14 @@ class CookieJars:
         return dict(jar.lines)
 
     def take_back(self, curl: Any, url: str, lent: Lent) -> None:
-        """Keeps what the exchange changed: cookies that came, got another value, were deleted or have expired."""
+        """Keeps what the exchange changed: cookies that came, got another value, were deleted or
+        have expired.
+        """
         site = self._site_of(host_of(url))
         held = dict(self._of_site(site, curl.getinfo_raw(pycurl.INFO_COOKIELIST)))
         gone = [key for key in lent if key not in held]
-        changed = [(key, line) for key, line in reversed(held.items()) if lent.get(key) != line]  # the engine tells the newest first
+        # the engine tells the newest first
+        changed = [(key, line) for key, line in reversed(held.items()) if lent.get(key) != line]
         if not gone and not changed:
             return
         jar = self._jars.setdefault(site, _Jar())
@@ -102,7 +115,9 @@ class CookieJars:
 
     def snapshot(self) -> CookieSnapshot:
         """How they stand."""
-        return CookieSnapshot(len(self._jars), sum(len(jar.lines) for jar in self._jars.values()), self._size)
+        return CookieSnapshot(
+            len(self._jars), sum(len(jar.lines) for jar in self._jars.values()), self._size
+        )
 
     def __repr__(self) -> str:
         return f"CookieJars({self.snapshot()})"
@@ -111,12 +126,17 @@ class CookieJars:
         for line in lines:
             fields = line.split(b"\t")
             domain = fields[0].removeprefix(_HTTP_ONLY)
-            if len(fields) == _FIELDS and self._site_of(domain.removeprefix(b".").decode("latin-1")) == site:
+            if (
+                len(fields) == _FIELDS
+                and self._site_of(domain.removeprefix(b".").decode("latin-1")) == site
+            ):
                 yield (domain, fields[2], fields[5]), line
 
 
 def empty(curl: Any) -> None:
-    """Turns the engine of ``curl`` on, with nothing in it. Turns the trace off: pycurl cannot call back while an option is being set."""
+    """Turns the engine of ``curl`` on, with nothing in it. Turns the trace off: pycurl cannot
+    call back while an option is being set.
+    """
     curl.setopt(pycurl.VERBOSE, 0)
     curl.setopt(pycurl.COOKIEFILE, "")
     curl.setopt(pycurl.COOKIELIST, "ALL")

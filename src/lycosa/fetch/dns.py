@@ -1,10 +1,12 @@
-"""Names to addresses, asked seldom: a cache with the name servers' own TTL, which also remembers failures.
+"""Names to addresses, asked seldom: a cache with the name servers' own TTL, which also remembers
+failures.
 
-A crawl asks for the same few names again and again, and for many that do not exist. So an answer is kept for its TTL within bounds,
-that there is no such name for a while of its own, any other failure for a second (the next try should be one), identical questions in
-flight become one, and when the name servers fail an answer that has run out is served again for a bounded time (RFC 8767). Literal
-addresses, ``localhost`` (RFC 6761 section 6.3) and the operator's pins never reach a name server. What kind of address may be connected
-to is not judged here but by the guard, on the address itself.
+A crawl asks for the same few names again and again, and for many that do not exist. So an answer is
+kept for its TTL within bounds, that there is no such name for a while of its own, any other failure
+for a second (the next try should be one), identical questions in flight become one, and when the
+name servers fail an answer that has run out is served again for a bounded time (RFC 8767). Literal
+addresses, ``localhost`` (RFC 6761 section 6.3) and the operator's pins never reach a name server.
+What kind of address may be connected to is not judged here but by the guard, on the address itself.
 
 The cache has no timer of its own; the time limit belongs to the query.
 """
@@ -29,11 +31,15 @@ STALE_S = 86_400.0  # RFC 8767 section 5 suggests one to three days
 STALE_RETRY_S = 30.0  # and to ask again after 30 seconds
 FAILURE_S = 1.0  # the least that RFC 9520 section 3.2 allows
 _WITNESS_S = 10.0  # between two looks whether anybody answers
-_PREFETCH_BACKLOG = 4  # prefetches are dropped when this many times the concurrency is already in question
+_PREFETCH_BACKLOG = (
+    4  # prefetches are dropped when this many times the concurrency is already in question
+)
 
 
 class Query(Protocol):
-    """Asks name servers, without a cache. Raises ``ResolveError``, and always ends within a limit of its own."""
+    """Asks name servers, without a cache. Raises ``ResolveError``, and always ends within a
+    limit of its own.
+    """
 
     async def ask(self, name: str) -> Sequence[tuple[str, float]]:
         """Addresses, each with its time to live in seconds; at least one."""
@@ -44,7 +50,9 @@ class Query(Protocol):
 
 @dataclass(slots=True)
 class _Entry:
-    """What is remembered of a name: addresses or a reason, until when, and until when it may be served stale."""
+    """What is remembered of a name: addresses or a reason, until when, and until when it may be
+    served stale.
+    """
 
     addresses: tuple[str, ...]
     expires: float
@@ -56,7 +64,9 @@ class _Entry:
 
 @dataclass(frozen=True, slots=True)
 class ResolverSnapshot:
-    """Entries, names in question now, and since the start: hits, questions, failures, stale answers."""
+    """Entries, names in question now, and since the start: hits, questions, failures, stale
+    answers.
+    """
 
     entries: int
     in_question: int
@@ -67,7 +77,9 @@ class ResolverSnapshot:
 
 
 class CachingResolver:
-    """Resolves names through pins, a cache and ``query``. Raises ``ValueError``, naming the pin, when one cannot be read."""
+    """Resolves names through pins, a cache and ``query``. Raises ``ValueError``, naming the pin,
+    when one cannot be read.
+    """
 
     def __init__(self, section: DnsSection, clock: Clock, query: Query) -> None:
         self._section, self._clock, self._query = section, clock, query
@@ -80,7 +92,9 @@ class CachingResolver:
         self._hits = self._questions = self._failures = self._stale = 0
 
     async def resolve(self, name: str) -> Sequence[str]:
-        """Addresses of ``name``, IPv4 and IPv6 in turn; raises ``ResolveError``. Cancelling does not cancel the question."""
+        """Addresses of ``name``, IPv4 and IPv6 in turn; raises ``ResolveError``. Cancelling does
+        not cancel the question.
+        """
         name = _folded(name)
         known = self._without_asking(name)
         if known is not None:
@@ -95,7 +109,9 @@ class CachingResolver:
         return entry.addresses
 
     def prefetch(self, name: str) -> None:
-        """Starts to resolve ``name`` if that is needed and there is room; its outcome is remembered, nothing is raised."""
+        """Starts to resolve ``name`` if that is needed and there is room; its outcome is
+        remembered, nothing is raised.
+        """
         name = _folded(name)
         busy = len(self._asking) >= _PREFETCH_BACKLOG * self._section.concurrency
         if not busy and self._without_asking(name) is None and self._fresh(name) is None:
@@ -111,14 +127,22 @@ class CachingResolver:
 
     def snapshot(self) -> ResolverSnapshot:
         """How it stands now."""
-        return ResolverSnapshot(len(self._entries), len(self._asking), self._hits, self._questions, self._failures, self._stale)
+        return ResolverSnapshot(
+            len(self._entries),
+            len(self._asking),
+            self._hits,
+            self._questions,
+            self._failures,
+            self._stale,
+        )
 
     def __repr__(self) -> str:
         return f"CachingResolver({self.snapshot()})"
 
     async def _asked(self, name: str) -> _Entry:
         task = self._ask_once(name)
-        await asyncio.wait((task,))  # unlike awaiting the task itself, leaves it alone when the caller is cancelled
+        # unlike awaiting the task itself, leaves it alone when the caller is cancelled
+        await asyncio.wait((task,))
         if task.cancelled():
             raise ResolveError(name, Reason.DNS_FAILED, "the resolver was closed")
         return task.result()
@@ -190,7 +214,12 @@ class CachingResolver:
         now = self._clock.monotonic()
         old = self._entries.get(name)
         # "No such name" is an answer; only the lack of one may be bridged.
-        if old and old.addresses and error.reason is not Reason.DNS_NO_SUCH_NAME and now < old.stale_until:
+        if (
+            old
+            and old.addresses
+            and error.reason is not Reason.DNS_NO_SUCH_NAME
+            and now < old.stale_until
+        ):
             self._stale += 1
             return _Entry(old.addresses, min(now + STALE_RETRY_S, old.stale_until), old.stale_until)
         kept_s = self._section.negative_ttl_s
@@ -207,18 +236,27 @@ class CachingResolver:
 class Pins:
     """The operator's own answers: exact names first, then patterns in the order given."""
 
-    def __init__(self, exact: dict[str, tuple[str, ...]], patterns: list[tuple[re.Pattern[str], tuple[str, ...]]]) -> None:
+    def __init__(
+        self,
+        exact: dict[str, tuple[str, ...]],
+        patterns: list[tuple[re.Pattern[str], tuple[str, ...]]],
+    ) -> None:
         self._exact, self._patterns = exact, patterns
 
     def find(self, name: str) -> tuple[str, ...] | None:
         found = self._exact.get(name)
         if found is None and self._patterns:
-            found = next((addresses for pattern, addresses in self._patterns if pattern.fullmatch(name)), None)
+            found = next(
+                (addresses for pattern, addresses in self._patterns if pattern.fullmatch(name)),
+                None,
+            )
         return found
 
 
 def parse_pins(pins: Sequence[str]) -> Pins:
-    """Reads ``PATTERN=ADDRESS[,ADDRESS...]``; ``*`` in a pattern stands for any characters. Raises ``ValueError`` with the pin."""
+    """Reads ``PATTERN=ADDRESS[,ADDRESS...]``; ``*`` in a pattern stands for any characters.
+    Raises ``ValueError`` with the pin.
+    """
     exact: dict[str, tuple[str, ...]] = {}
     patterns: list[tuple[re.Pattern[str], tuple[str, ...]]] = []
     for pin in pins:
@@ -250,8 +288,12 @@ def _literal(text: str) -> IPv4Address | IPv6Address | None:
 
 
 def _in_turn(addresses: Sequence[str]) -> tuple[str, ...]:
-    """IPv4 and IPv6 alternating, IPv4 first: a broken IPv6 path is the commoner fault of a host, and costs a whole connect timeout."""
+    """IPv4 and IPv6 alternating, IPv4 first: a broken IPv6 path is the commoner fault of a host,
+    and costs a whole connect timeout.
+    """
     unique = dict.fromkeys(addresses)
     four = [address for address in unique if ":" not in address]
     six = [address for address in unique if ":" in address]
-    return tuple(address for address in chain.from_iterable(zip_longest(four, six)) if address is not None)
+    return tuple(
+        address for address in chain.from_iterable(zip_longest(four, six)) if address is not None
+    )

@@ -1,14 +1,18 @@
-"""Asks through c-ares: the hosts file and name servers in the order of nsswitch.conf, A and AAAA together, each answer with its TTL.
+"""Asks through c-ares: the hosts file and name servers in the order of nsswitch.conf, A and AAAA
+together, each answer with its TTL.
 
-There is one channel per process, made inside the running loop when the first name is asked: c-ares keeps a watch on the system's
-configuration for each channel, and the kernel gives few of those. Search domains are switched off, since a
-link to ``intranet.example`` must never become a question about the crawler's own network.
+There is one channel per process, made inside the running loop when the first name is asked: c-ares
+keeps a watch on the system's configuration for each channel, and the kernel gives few of those.
+Search domains are switched off, since a link to ``intranet.example`` must never become a question
+about the crawler's own network.
 
-c-ares fails all questions of a socket on which an answer comes that it cannot read, so that one hostile name could take down the
-others. Whoever is hit is asked for again on a channel of its own, where only its own answers count.
+c-ares fails all questions of a socket on which an answer comes that it cannot read, so that one
+hostile name could take down the others. Whoever is hit is asked for again on a channel of its own,
+where only its own answers count.
 
-The order is not set here (``lookups``): pycares 5 hands c-ares that string after freeing it, and a process where something else lay
-there by then asked nobody ("Could not contact DNS servers" for every name).
+The order is not set here (``lookups``): pycares 5 hands c-ares that string after freeing it, and a
+process where something else lay there by then asked nobody ("Could not contact DNS servers" for
+every name).
 """
 
 from __future__ import annotations
@@ -25,8 +29,11 @@ from lycosa.ports import ResolveError
 from lycosa.reasons import Reason
 
 _NO_SEARCH_WITH_EDNS = pycares.ARES_FLAG_NOSEARCH | pycares.ARES_FLAG_EDNS
-_NO_SORT = 1 << 7  # ARES_AI_NOSORT of ares.h: the order is ours, and sorting opens a socket for each address
-_NO_SUCH_NAME = frozenset({pycares.errno.ARES_ENOTFOUND, pycares.errno.ARES_ENODATA, pycares.errno.ARES_EBADNAME})
+# ARES_AI_NOSORT of ares.h: the order is ours, and sorting opens a socket for each address
+_NO_SORT = 1 << 7
+_NO_SUCH_NAME = frozenset(
+    {pycares.errno.ARES_ENOTFOUND, pycares.errno.ARES_ENODATA, pycares.errno.ARES_EBADNAME}
+)
 _GRACE_S = 0.5
 _ALONE = 4  # channels beside the one, each with a watch and a socket or two
 
@@ -60,7 +67,9 @@ class AiodnsQuery:
         family = socket.AF_UNSPEC if self._section.ipv6 else socket.AF_INET
         try:
             async with asyncio.timeout(self._section.timeout_s + _GRACE_S):
-                result = await channel.getaddrinfo(name, family=family, type=socket.SOCK_STREAM, flags=_NO_SORT)
+                result = await channel.getaddrinfo(
+                    name, family=family, type=socket.SOCK_STREAM, flags=_NO_SORT
+                )
         except TimeoutError:
             raise ResolveError(name, Reason.DNS_TIMEOUT, "no answer within the limit") from None
         except aiodns.error.DNSError as error:
@@ -89,7 +98,9 @@ class AiodnsQuery:
         section = self._section
         return aiodns.DNSResolver(
             nameservers=list(section.servers) or None,
-            timeout=section.timeout_s / (2**section.tries - 1),  # c-ares doubles the wait at each try, so the waits add up to the limit
+            timeout=section.timeout_s
+            # c-ares doubles the wait at each try, so the waits add up to the limit
+            / (2**section.tries - 1),
             tries=section.tries,
             flags=_NO_SEARCH_WITH_EDNS,
         )

@@ -1,10 +1,12 @@
-"""Vetoes addresses that are not the public internet, so that no page can point the crawler at its own network.
+"""Vetoes addresses that are not the public internet, so that no page can point the crawler at its
+own network.
 
-Judges text addresses, never names: a name can resolve to something else a moment later, so the fetcher asks once before
-it connects and once more with the address it is really connected to. The ranges are those of the IANA IPv4 and IPv6
-Special-Purpose Address Registries (RFC 6890 and successors), multicast, what is not allocated for global unicast, and two
-metadata services of clouds that answer on other addresses. Addresses that carry an IPv4 address (mapped, NAT64, 6to4, Teredo)
-are judged by the address they carry: that is where the packets end.
+Judges text addresses, never names: a name can resolve to something else a moment later, so the
+fetcher asks once before it connects and once more with the address it is really connected to. The
+ranges are those of the IANA IPv4 and IPv6 Special-Purpose Address Registries (RFC 6890 and
+successors), multicast, what is not allocated for global unicast, and two metadata services of
+clouds that answer on other addresses. Addresses that carry an IPv4 address (mapped, NAT64, 6to4,
+Teredo) are judged by the address they carry: that is where the packets end.
 """
 
 from __future__ import annotations
@@ -74,8 +76,8 @@ _GLOBAL_UNICAST = IPv6Network("2000::/3")
 class Guard:
     """Says which addresses may not be connected to.
 
-    ``allowed`` are the operator's CIDRs (or single addresses) that may be, although they are special. Raises
-    ``ValueError``, naming the entry, when one cannot be read.
+    ``allowed`` are the operator's CIDRs (or single addresses) that may be, although they are
+    special. Raises ``ValueError``, naming the entry, when one cannot be read.
     """
 
     def __init__(self, allowed: Sequence[str]) -> None:
@@ -83,7 +85,9 @@ class Guard:
         self._verdicts: dict[str, str | None] = {}
 
     def refusal(self, address: str) -> str | None:
-        """The name of the special-purpose range that ``address`` lies in, or ``None`` when it may be connected to."""
+        """The name of the special-purpose range that ``address`` lies in, or ``None`` when it
+        may be connected to.
+        """
         try:
             return self._verdicts[address]
         except KeyError:
@@ -117,7 +121,9 @@ class Guard:
         return f"{special} ({kind})" if special else None
 
     def _is_allowed(self, address: IPv4Address | IPv6Address) -> bool:
-        return any(address.version == network.version and address in network for network in self._allowed)
+        return any(
+            address.version == network.version and address in network for network in self._allowed
+        )
 
 
 def _network(text: str) -> _Network:

@@ -1,8 +1,9 @@
 """Header lines: what we send, and the bounded collection of what we receive.
 
-A WARC record needs the header block as the server sent it, so lines are kept as bytes in the order they came: no parsing, no
-joining, no trimming. Interim responses (1xx) come in the same stream before the final one and trailers after it; neither
-belongs to the block, but both count against the limits, so that an endless stream of either ends.
+A WARC record needs the header block as the server sent it, so lines are kept as bytes in the order
+they came: no parsing, no joining, no trimming. Interim responses (1xx) come in the same stream
+before the final one and trailers after it; neither belongs to the block, but both count against the
+limits, so that an endless stream of either ends.
 """
 
 from __future__ import annotations
@@ -26,16 +27,21 @@ _PROTOCOLS = {b"HTTP/1.1": "http/1.1", b"HTTP/1.0": "http/1.0", b"HTTP/2 ": "h2"
 def build_user_agent(product: str, version: str, contact: str) -> str:
     """``lycosa/0.1 (+https://example.org/bot)``; without a contact only product and version.
 
-    Raises ``ValueError`` when ``contact`` cannot stand in a header's comment (RFC 9110 section 5.6.5).
+    Raises ``ValueError`` when ``contact`` cannot stand in a header's comment (RFC 9110 section
+    5.6.5).
     """
     contact = contact.strip()
     if not _VISIBLE.fullmatch(contact) or set(contact) & set("()\\"):
-        raise ValueError(f"contact must be visible ASCII without brackets and backslashes: {contact!r}")
+        raise ValueError(
+            f"contact must be visible ASCII without brackets and backslashes: {contact!r}"
+        )
     return f"{product}/{version} (+{contact})" if contact else f"{product}/{version}"
 
 
 def email_of(contact: str) -> str:
-    """The e-mail address for the From header (RFC 9110 section 10.1.2), or empty when ``contact`` is something else."""
+    """The e-mail address for the From header (RFC 9110 section 10.1.2), or empty when
+    ``contact`` is something else.
+    """
     match = _EMAIL.fullmatch(contact.strip())
     return match[1] if match else ""
 
@@ -53,22 +59,39 @@ def common_lines(section: FetchSection, user_agent: str, contact: str) -> list[b
 
 
 def conditional_lines(request: FetchRequest) -> list[bytes]:
-    """The validators of the last capture as conditions (RFC 9110 section 13.1); a value that is not a field value is left out.
+    """The validators of the last capture as conditions (RFC 9110 section 13.1); a value that is not
+    a field value is left out.
 
     They come from a server, so one with a line break in it would add lines of the server's choice.
     """
     pairs = (("If-None-Match", request.etag), ("If-Modified-Since", request.last_modified))
-    return [f"{name}: {value}".encode("latin-1") for name, value in pairs if _FIELD_VALUE.fullmatch(value)]
+    return [
+        f"{name}: {value}".encode("latin-1")
+        for name, value in pairs
+        if _FIELD_VALUE.fullmatch(value)
+    ]
 
 
 def plain_block(url: str, header_lines: list[bytes]) -> bytes:
-    """The request as libcurl sends it in HTTP/1.1: the target as it is, Host, then our lines in their order."""
+    """The request as libcurl sends it in HTTP/1.1: the target as it is, Host, then our lines in
+    their order.
+    """
     host = url.partition("://")[2].partition("/")[0].rpartition("@")[2].encode()
-    return b"\r\n".join((b"GET " + target_of(url).encode() + b" HTTP/1.1", b"Host: " + host, *header_lines, b"", b""))
+    return b"\r\n".join(
+        (
+            b"GET " + target_of(url).encode() + b" HTTP/1.1",
+            b"Host: " + host,
+            *header_lines,
+            b"",
+            b"",
+        )
+    )
 
 
 def target_of(url: str) -> str:
-    """The request target in origin form (RFC 9112 section 3.2.1), characters unchanged: libcurl would rewrite ``%3a`` to ``%3A``."""
+    """The request target in origin form (RFC 9112 section 3.2.1), characters unchanged: libcurl
+    would rewrite ``%3a`` to ``%3A``.
+    """
     match = _TARGET.match(url)
     target = match[1] if match else ""
     return target if target.startswith("/") else f"/{target}"
@@ -80,7 +103,9 @@ def protocol_of(block: bytes) -> str:
 
 
 class HeaderBlock:
-    """Collects the header lines of one exchange, as libcurl hands them over, one complete line at a time."""
+    """Collects the header lines of one exchange, as libcurl hands them over, one complete line
+    at a time.
+    """
 
     __slots__ = ("_bytes_left", "_lines", "_lines_left", "is_complete")
 
@@ -91,7 +116,9 @@ class HeaderBlock:
         self.is_complete = False
 
     def add(self, line: bytes) -> Reason:
-        """Takes one line; gives ``HEADERS_TOO_LARGE`` when it is beyond the limits, else ``NONE``."""
+        """Takes one line; gives ``HEADERS_TOO_LARGE`` when it is beyond the limits, else
+        ``NONE``.
+        """
         self._bytes_left -= len(line)
         self._lines_left -= 1
         if self._bytes_left < 0 or self._lines_left < 0:
@@ -99,7 +126,8 @@ class HeaderBlock:
         if self.is_complete:
             return Reason.NONE  # a trailer
         self._lines.append(line)
-        # To libcurl any line that begins so is the empty one; inside of others it refuses a CR. A CR alone is what a cut left of one.
+        # To libcurl any line that begins so is the empty one; inside of others it refuses a CR. A
+        # CR alone is what a cut left of one.
         if line[:1] in (b"\r", b"\n") and line != b"\r":
             if self._is_interim():
                 self._lines.clear()
@@ -112,8 +140,9 @@ class HeaderBlock:
         return b"".join(self._lines)
 
     def flaw(self) -> str:
-        """What libcurl overlooks and other clients do not, or the empty string: a status line that is none (RFC 9112 section 4), an empty
-        line that has something in it (section 2.2)."""
+        """What libcurl overlooks and other clients do not, or the empty string: a status line that
+        is none (RFC 9112 section 4), an empty line that has something in it (section 2.2).
+        """
         if not _STATUS_LINE.match(self._lines[0]):
             return f"the status line is {self._lines[0][:40].decode('latin-1')!r}"
         if self.is_complete and self._lines[-1] not in (b"\r\n", b"\n"):
@@ -121,9 +150,13 @@ class HeaderBlock:
         return ""
 
     def is_length_beyond_counting(self) -> bool:
-        """Whether Content-Length is so great that libcurl takes it for none: then the body that came is not what was announced."""
+        """Whether Content-Length is so great that libcurl takes it for none: then the body that
+        came is not what was announced.
+        """
         fields = (_GREAT_LENGTH.match(line) for line in self._lines)
-        return any(fields) and not any(line[:18].lower() == b"transfer-encoding:" for line in self._lines)
+        return any(fields) and not any(
+            line[:18].lower() == b"transfer-encoding:" for line in self._lines
+        )
 
     def _is_interim(self) -> bool:
         words = self._lines[0].split(None, 2)

@@ -1,8 +1,9 @@
 """libcurl, loaded so that the machine's OpenSSL configuration cannot break it.
 
-The wheel of pycurl brings its own OpenSSL, which at load time reads the *system's* ``openssl.cnf``; one written for another
-release (provider sections, for example) makes every TLS connection fail. So the configuration is hidden while the library
-loads, unless the operator named one, and put back for child processes. Import ``pycurl`` from here only.
+The wheel of pycurl brings its own OpenSSL, which at load time reads the *system's* ``openssl.cnf``;
+one written for another release (provider sections, for example) makes every TLS connection fail. So
+the configuration is hidden while the library loads, unless the operator named one, and put back for
+child processes. Import ``pycurl`` from here only.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ _CA_FILES = (
 
 
 def default_ca_file() -> str:
-    """The system's bundle of certificates: ``SSL_CERT_FILE``, else where systems keep it, else empty (libcurl's own idea)."""
+    """The system's bundle of certificates: ``SSL_CERT_FILE``, else where systems keep it, else
+    empty (libcurl's own idea).
+    """
     candidates = (os.environ.get("SSL_CERT_FILE", ""), *_CA_FILES)
     return next((name for name in candidates if name and Path(name).is_file()), "")

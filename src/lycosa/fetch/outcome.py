@@ -1,7 +1,8 @@
 """What libcurl's result codes mean to a crawler.
 
-libcurl names the operation that failed; a crawler needs to know who is to blame and whether another try makes sense, and that
-also depends on how far the exchange had come. One table for the codes that say enough, one function for the rest.
+libcurl names the operation that failed; a crawler needs to know who is to blame and whether another
+try makes sense, and that also depends on how far the exchange had come. One table for the codes
+that say enough, one function for the rest.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ _TLS = (
     "SSL_ENGINE_INITFAILED",
     "USE_SSL_FAILED",
 )
-_BY_CODE: dict[int, Reason] = {getattr(pycurl, f"E_{name}"): Reason.TLS_FAILED for name in _TLS if hasattr(pycurl, f"E_{name}")} | {
+_BY_CODE: dict[int, Reason] = {
+    getattr(pycurl, f"E_{name}"): Reason.TLS_FAILED for name in _TLS if hasattr(pycurl, f"E_{name}")
+} | {
     pycurl.E_URL_MALFORMAT: Reason.UNPARSABLE,
     pycurl.E_LOGIN_DENIED: Reason.UNPARSABLE,  # a user name in the URL, which we never send
     pycurl.E_GOT_NOTHING: Reason.EMPTY_RESPONSE,
@@ -33,7 +36,8 @@ _BY_CODE: dict[int, Reason] = {getattr(pycurl, f"E_{name}"): Reason.TLS_FAILED f
     pycurl.E_SEND_ERROR: Reason.CONNECTION_LOST,
     pycurl.E_HTTP2: Reason.CONNECTION_LOST,
     pycurl.E_BAD_CONTENT_ENCODING: Reason.MALFORMED_RESPONSE,
-    pycurl.E_COULDNT_RESOLVE_HOST: Reason.NETWORK_UNREACHABLE,  # the address is pinned: only .onion names end here
+    # the address is pinned: only .onion names end here
+    pycurl.E_COULDNT_RESOLVE_HOST: Reason.NETWORK_UNREACHABLE,
     getattr(pycurl, "E_WEIRD_SERVER_REPLY", 8): Reason.MALFORMED_RESPONSE,
     getattr(pycurl, "E_HTTP2_STREAM", 92): Reason.CONNECTION_LOST,
     getattr(pycurl, "E_TOO_LARGE", 100): Reason.HEADERS_TOO_LARGE,
@@ -48,14 +52,17 @@ _CONNECT_ERRORS = {
 }
 # Complaints about the chunked framing come with the same code as a broken connection.
 _TWO_TARGETS = "Multiple Location headers"
-_REPEATED = "Connection died, tried"  # libcurl's last word after repeating a request, whose count it may keep from one request to the next
+# libcurl's last word after repeating a request, whose count it may keep from one request to the
+# next
+_REPEATED = "Connection died, tried"
 _FRAMING_WORDS = ("chunk", "encoding", "too large", "header", "malformed", "illegal")
 
 
 def reason_of(code: int, message: str, os_error: int, is_sent: bool, has_answer: bool) -> Reason:
     """The reason for libcurl's result ``code``.
 
-    ``is_sent`` says that a connection was ready and the request went out; ``has_answer`` that an answer had begun.
+    ``is_sent`` says that a connection was ready and the request went out; ``has_answer`` that an
+    answer had begun.
     """
     known = _BY_CODE.get(code)
     if known is not None:
@@ -70,7 +77,8 @@ def reason_of(code: int, message: str, os_error: int, is_sent: bool, has_answer:
         return Reason.REQUEST_UNANSWERED
     if code == pycurl.E_RECV_ERROR:
         return _receive_error(message.lower())
-    if code == pycurl.E_UNSUPPORTED_PROTOCOL:  # also libcurl's word for HTTP/0.9 and for HTTP versions it does not know
+    # also libcurl's word for HTTP/0.9 and for HTTP versions it does not know
+    if code == pycurl.E_UNSUPPORTED_PROTOCOL:
         return Reason.MALFORMED_RESPONSE if is_sent else Reason.SCHEME
     if code == pycurl.E_BAD_FUNCTION_ARGUMENT:  # also libcurl's word for a zero byte in a header
         return Reason.MALFORMED_RESPONSE if is_sent else Reason.INTERNAL
@@ -78,11 +86,17 @@ def reason_of(code: int, message: str, os_error: int, is_sent: bool, has_answer:
 
 
 def is_of_two_targets(code: int, message: str) -> bool:
-    """Whether libcurl ended the exchange at a second ``Location`` that differs from the first, which it and nothing after it gives away."""
+    """Whether libcurl ended the exchange at a second ``Location`` that differs from the first,
+    which it and nothing after it gives away.
+    """
     return code == getattr(pycurl, "E_WEIRD_SERVER_REPLY", 8) and message.startswith(_TWO_TARGETS)
 
 
 def _receive_error(message: str) -> Reason:
     if "too large" in message and "header" in message:
         return Reason.HEADERS_TOO_LARGE
-    return Reason.MALFORMED_RESPONSE if any(word in message for word in _FRAMING_WORDS) else Reason.CONNECTION_LOST
+    return (
+        Reason.MALFORMED_RESPONSE
+        if any(word in message for word in _FRAMING_WORDS)
+        else Reason.CONNECTION_LOST
+    )

@@ -1,9 +1,11 @@
 """Requests that libcurl would send again by itself, and what that says of the server.
 
-libcurl repeats a request, up to five times and at once, when a kept connection ends without an answer, when an HTTP/2 server refuses the
-stream (REFUSED_STREAM, or GOAWAY with an earlier last stream), and over HTTP/1.1 when the server wants that. None of this can be
-turned off. A crawler that promises one request at a time, with a pause after it, cannot let that happen: the second one is stopped
-before it is sent, and what the first one came to is told apart here by libcurl's trace, which is the one place that says so.
+libcurl repeats a request, up to five times and at once, when a kept connection ends without an
+answer, when an HTTP/2 server refuses the stream (REFUSED_STREAM, or GOAWAY with an earlier last
+stream), and over HTTP/1.1 when the server wants that. None of this can be turned off. A crawler
+that promises one request at a time, with a pause after it, cannot let that happen: the second one
+is stopped before it is sent, and what the first one came to is told apart here by libcurl's trace,
+which is the one place that says so.
 """
 
 from __future__ import annotations
@@ -38,13 +40,19 @@ def sign_in(text: bytes) -> Sign:
 
 
 def reason_of_repeat(signs: Sign) -> tuple[Reason, str]:
-    """Why libcurl would send the request again: the reason with which this one has failed, and words for it.
+    """Why libcurl would send the request again: the reason with which this one has failed, and
+    words for it.
 
-    A server that retires a kept connection (GOAWAY without an error) did not refuse the request; one that refuses a stream, or does
-    so on a new connection, did.
+    A server that retires a kept connection (GOAWAY without an error) did not refuse the request;
+    one that refuses a stream, or does so on a new connection, did.
     """
     if Sign.WANTS_HTTP1 in signs:
         return Reason.REQUEST_UNANSWERED, "the server wants HTTP/1.1"
-    if Sign.REFUSED in signs and not (Sign.GOAWAY in signs and Sign.KEPT in signs and Sign.TROUBLED not in signs):
-        return Reason.REQUEST_REFUSED, "GOAWAY" if Sign.GOAWAY in signs or Sign.TROUBLED in signs else "REFUSED_STREAM"
+    if Sign.REFUSED in signs and not (
+        Sign.GOAWAY in signs and Sign.KEPT in signs and Sign.TROUBLED not in signs
+    ):
+        return (
+            Reason.REQUEST_REFUSED,
+            "GOAWAY" if Sign.GOAWAY in signs or Sign.TROUBLED in signs else "REFUSED_STREAM",
+        )
     return Reason.REQUEST_UNANSWERED, "the server closed the kept connection"

@@ -1,10 +1,12 @@
 """Tells name servers that answer nobody from a name that nobody answers for.
 
-A host whose name does not resolve has a few tries and is given up. When our own line or our own name servers are down, that would be every
-host the crawl turns to, within a minute. So a failure is held against its name only while others are answered: it is not when many
-different names in a row were not answered, for a while, and names that once were are not answered now either. Those are asked for whose
-time to live is over, for a cache on the way goes on answering for the others. A crawl whose last hosts are dead ones must end all the
-same: after some minutes the others are asked for too, and where no name was ever answered there was no outage.
+A host whose name does not resolve has a few tries and is given up. When our own line or our own
+name servers are down, that would be every host the crawl turns to, within a minute. So a failure is
+held against its name only while others are answered: it is not when many different names in a row
+were not answered, for a while, and names that once were are not answered now either. Those are
+asked for whose time to live is over, for a cache on the way goes on answering for the others. A
+crawl whose last hosts are dead ones must end all the same: after some minutes the others are asked
+for too, and where no name was ever answered there was no outage.
 """
 
 from __future__ import annotations
@@ -20,17 +22,22 @@ _WITNESSES = 3
 
 
 class Silence:
-    """What is known of whether the name servers answer at all. ``most_s`` bounds for how long it is taken for our own trouble."""
+    """What is known of whether the name servers answer at all. ``most_s`` bounds for how long it
+    is taken for our own trouble.
+    """
 
     def __init__(self, most_s: float) -> None:
         self._most_s = most_s
         self._since = 0.0  # the first failure since the last answer
         self._is_late = False  # any witness will do
         self._unanswered: set[str] = set()
-        self._known: OrderedDict[str, float] = OrderedDict()  # names, and when the answer runs out; the oldest first
+        # names, and when the answer runs out; the oldest first
+        self._known: OrderedDict[str, float] = OrderedDict()
 
     def answered(self, name: str = "", expires: float = 0.0) -> None:
-        """Some name was answered, be it that there is none such; with ``name``, by an address that is good until ``expires``."""
+        """Some name was answered, be it that there is none such; with ``name``, by an address
+        that is good until ``expires``.
+        """
         self._unanswered.clear()
         if name:
             self._is_late = False

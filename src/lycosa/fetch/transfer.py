@@ -1,11 +1,13 @@
 """One exchange on the wire: a reusable libcurl handle, its callbacks, and what they have seen.
 
-A callback must never raise: an exception inside some of them leaves the transfer waiting for ever. So each is wrapped and turns an
-exception into a verdict and an abort. The verdict is set once, by whoever ends the exchange first (guard, limits, timers);
-libcurl's own error only counts when there is none.
+A callback must never raise: an exception inside some of them leaves the transfer waiting for ever.
+So each is wrapped and turns an exception into a verdict and an abort. The verdict is set once, by
+whoever ends the exchange first (guard, limits, timers); libcurl's own error only counts when there
+is none.
 
-One exchange is one request on the wire. libcurl would send some again by itself (``repeats``): it then asks for a connection, a new
-socket or a kept one, for the second time, and either question ends the exchange.
+One exchange is one request on the wire. libcurl would send some again by itself (``repeats``): it
+then asks for a connection, a new socket or a kept one, for the second time, and either question
+ends the exchange.
 """
 
 from __future__ import annotations
@@ -37,7 +39,13 @@ class Transfer:
     """
 
     def __init__(
-        self, curl: Any, guard: Guard, clock: Clock, budget: MemoryBudget, spool_folder: Path, may_send: Callable[[], bool] = lambda: True
+        self,
+        curl: Any,
+        guard: Guard,
+        clock: Clock,
+        budget: MemoryBudget,
+        spool_folder: Path,
+        may_send: Callable[[], bool] = lambda: True,
     ) -> None:
         self.curl = curl
         self._guard, self._clock, self._budget, self._folder = guard, clock, budget, spool_folder
@@ -78,8 +86,11 @@ class Transfer:
         self.headers = HeaderBlock(0, 0)
         self.request_block = b""
 
-    def point(self, request: FetchRequest, header_lines: list[bytes], *, is_plain: bool = True) -> None:
-        """Sets what differs from one request to the next. Raises ``pycurl.error`` or ``UnicodeError`` for a URL that cannot be sent.
+    def point(
+        self, request: FetchRequest, header_lines: list[bytes], *, is_plain: bool = True
+    ) -> None:
+        """Sets what differs from one request to the next. Raises ``pycurl.error`` or
+        ``UnicodeError`` for a URL that cannot be sent.
 
         ``is_plain`` says that libcurl adds nothing to ``header_lines``, no cookies that is.
         """
@@ -87,24 +98,31 @@ class Transfer:
         curl = self.curl
         curl.setopt(pycurl.URL, request.url)
         curl.setopt(pycurl.REQUEST_TARGET, target_of(request.url))
-        curl.setopt(pycurl.CONNECT_TO, [f"::{address}:"])  # any host, any port of this handle, to this address, same port
+        # any host, any port of this handle, to this address, same port
+        curl.setopt(pycurl.CONNECT_TO, [f"::{address}:"])
         curl.setopt(pycurl.HTTPHEADER, header_lines)
         curl.setopt(pycurl.CONNECTTIMEOUT_MS, max(1, int(request.limits.connect_s * 1000)))
-        # The trace costs thirty calls an exchange. Without TLS it could only tell what is known: one HTTP/1.1 request, these lines.
+        # The trace costs thirty calls an exchange. Without TLS it could only tell what is known:
+        # one HTTP/1.1 request, these lines.
         is_plain = is_plain and request.url.startswith("http:")
         self._plain_block = plain_block(request.url, header_lines) if is_plain else b""
         curl.setopt(pycurl.VERBOSE, 0 if is_plain else 1)
 
     def connect_as(self, manner: Manner, http_version: int) -> None:
-        """Sets how the next exchange gets its connection; ``http_version`` is libcurl's constant for an origin that takes HTTP/2."""
+        """Sets how the next exchange gets its connection; ``http_version`` is libcurl's constant
+        for an origin that takes HTTP/2.
+        """
         if (manner, http_version) == (self._manner, self._http_version):
             return
         self._manner, self._http_version = manner, http_version
         curl = self.curl
-        curl.setopt(pycurl.HTTP_VERSION, http_version if manner.http2 else pycurl.CURL_HTTP_VERSION_1_1)
+        curl.setopt(
+            pycurl.HTTP_VERSION, http_version if manner.http2 else pycurl.CURL_HTTP_VERSION_1_1
+        )
         curl.setopt(pycurl.FRESH_CONNECT, int(manner.is_new or manner.idle_s == 0))
         curl.setopt(pycurl.FORBID_REUSE, int(manner.idle_s == 0))
-        curl.setopt(pycurl.MAXAGE_CONN, manner.idle_s or ORDINARY.idle_s)  # to libcurl 0 is no limit
+        # to libcurl 0 is no limit
+        curl.setopt(pycurl.MAXAGE_CONN, manner.idle_s or ORDINARY.idle_s)
 
     def decide(self, reason: Reason, detail: str) -> None:
         """Ends the exchange with ``reason``, unless it has ended already."""
@@ -114,14 +132,16 @@ class Transfer:
     def overdue(self, now: float) -> tuple[Reason, float]:
         """The limit in time that is exceeded, or ``NONE`` and the seconds until one could be.
 
-        libcurl has no time limit for the first byte of an HTTP answer, and counts its minimum speed from before it.
+        libcurl has no time limit for the first byte of an HTTP answer, and counts its minimum speed
+        from before it.
         """
         limits = self.limits
         if now >= self.started + limits.total_s:
             return (Reason.TOTAL_TIMEOUT if self.sent else Reason.CONNECT_TIMEOUT), 0.0
         deadlines = [self.started + limits.total_s]
         if not self.sent:
-            deadlines.append(self.started + limits.connect_s + 1.0)  # libcurl's own limit comes first
+            # libcurl's own limit comes first
+            deadlines.append(self.started + limits.connect_s + 1.0)
             if now >= deadlines[-1]:
                 return Reason.CONNECT_TIMEOUT, 0.0
         elif not self.first_byte:
@@ -162,7 +182,9 @@ class Transfer:
         return int(pycurl.PREREQFUNC_OK)
 
     def _on_socket(self, socket: int, _purpose: int) -> int:
-        """Before a connection is made. After the request was sent, that can only be for sending it again."""
+        """Before a connection is made. After the request was sent, that can only be for sending
+        it again.
+        """
         return self._safely(self._judge_socket, socket, failed=_SOCKET_REFUSED)
 
     def _judge_socket(self, socket: int) -> int:
@@ -182,7 +204,9 @@ class Transfer:
             if reason is Reason.NONE:
                 return size
             limits = self.limits
-            self.decide(reason, f"more than {limits.header_bytes} bytes or {limits.header_count} lines")
+            self.decide(
+                reason, f"more than {limits.header_bytes} bytes or {limits.header_count} lines"
+            )
         except Exception as error:
             self._fail(error)
         return _ABORT
@@ -196,7 +220,10 @@ class Transfer:
         if not self.body.is_cut:
             return len(chunk)
         full = self.body.size >= self.limits.body_bytes
-        self.decide(Reason.BODY_TRUNCATED, f"more than {self.limits.body_bytes} bytes" if full else "a few bytes at a time")
+        self.decide(
+            Reason.BODY_TRUNCATED,
+            f"more than {self.limits.body_bytes} bytes" if full else "a few bytes at a time",
+        )
         return _ABORT
 
     def _count(self, size: int) -> None:
@@ -206,7 +233,9 @@ class Transfer:
         self.received += size
 
     def _on_debug(self, kind: int, data: bytes) -> None:
-        """libcurl's trace is the one place that shows the request as sent over TLS, the TLS version, and why a request was not answered."""
+        """libcurl's trace is the one place that shows the request as sent over TLS, the TLS
+        version, and why a request was not answered.
+        """
         if kind == pycurl.INFOTYPE_HEADER_OUT:
             self.request_block += data
         elif kind != pycurl.INFOTYPE_TEXT:

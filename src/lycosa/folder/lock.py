@@ -1,9 +1,11 @@
 """One crawl folder, one crawl: a lock that the kernel gives back when its holders die.
 
-``flock`` on the folder itself and on the file ``lock`` in it. The folder cannot be replaced while its content is in use; the file can be
-deleted by somebody who takes it for a leftover, but holds where a file system has no locks on folders (NFS), and says for people who
-has the lock (process, machine, since when). A lock lives as long as any process has its descriptor open, so the supervisor hands both
-to its workers: after a ``kill -9`` of the supervisor the folder stays taken until the last worker, which may still be writing, is gone.
+``flock`` on the folder itself and on the file ``lock`` in it. The folder cannot be replaced while
+its content is in use; the file can be deleted by somebody who takes it for a leftover, but holds
+where a file system has no locks on folders (NFS), and says for people who has the lock (process,
+machine, since when). A lock lives as long as any process has its descriptor open, so the supervisor
+hands both to its workers: after a ``kill -9`` of the supervisor the folder stays taken until the
+last worker, which may still be writing, is gone.
 """
 
 from __future__ import annotations
@@ -22,11 +24,18 @@ from lycosa.system.durable import named
 from lycosa.system.wire import UNREADABLE
 
 _UNSUPPORTED = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
-_NOT_ON_FOLDERS = _UNSUPPORTED | {errno.EBADF, errno.EINVAL, errno.EISDIR}  # NFS makes them of locks that need a file open for writing
+# NFS makes them of locks that need a file open for writing
+_NOT_ON_FOLDERS = _UNSUPPORTED | {
+    errno.EBADF,
+    errno.EINVAL,
+    errno.EISDIR,
+}
 
 
 class LockHolder(msgspec.Struct, frozen=True):
-    """Who holds the lock, or held it last. ``started`` is seconds since 1970; ``released`` tells that it was given back in order."""
+    """Who holds the lock, or held it last. ``started`` is seconds since 1970; ``released`` tells
+    that it was given back in order.
+    """
 
     pid: int
     host: str
@@ -35,14 +44,18 @@ class LockHolder(msgspec.Struct, frozen=True):
 
 
 class CrawlInUse(Exception):
-    """Another process works on the folder. ``holder`` is ``None`` when the file does not say who."""
+    """Another process works on the folder. ``holder`` is ``None`` when the file does not say
+    who.
+    """
 
     def __init__(self, folder: Path, holder: LockHolder | None) -> None:
         who = "another process"
         if holder is not None:
             where = "" if holder.host == socket.gethostname() else f" on {holder.host}"
             who = f"process {holder.pid}{where}, since {_when(holder.started)}"
-        super().__init__(f"{folder} is in use by {who}; stop that crawl first, or give another folder")
+        super().__init__(
+            f"{folder} is in use by {who}; stop that crawl first, or give another folder"
+        )
         self.folder, self.holder = folder, holder
 
 
@@ -51,7 +64,9 @@ class LockUnsupported(Exception):
 
 
 class CrawlLock:
-    """The lock of one folder, which must exist. ``take``, ``sign`` and ``release``, or a ``with`` block after ``acquire``."""
+    """The lock of one folder, which must exist. ``take``, ``sign`` and ``release``, or a
+    ``with`` block after ``acquire``.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._path = folder, folder / "lock"
@@ -72,7 +87,9 @@ class CrawlLock:
         return self
 
     def take(self) -> None:
-        """Takes the lock, and changes no file. Raises ``CrawlInUse``, ``LockUnsupported`` or ``OSError``. Does not wait."""
+        """Takes the lock, and changes no file. Raises ``CrawlInUse``, ``LockUnsupported`` or
+        ``OSError``. Does not wait.
+        """
         assert not self._fds, "taken already"
         try:
             self._take(os.O_RDONLY | os.O_DIRECTORY, self._folder, _NOT_ON_FOLDERS)
@@ -83,7 +100,9 @@ class CrawlLock:
             raise
 
     def sign(self, wall: float) -> None:
-        """Writes into the file who has the lock. ``wall`` is seconds since 1970. Raises like ``take``."""
+        """Writes into the file who has the lock. ``wall`` is seconds since 1970. Raises like
+        ``take``.
+        """
         if self._file < 0:
             self._file = self._take(os.O_RDWR | os.O_CREAT, self._path)
         before = _read(self._file)
@@ -92,8 +111,9 @@ class CrawlLock:
         self._holder = holder
         if before is not None and not before.released and before.host != holder.host:
             self.note = (
-                f"{self._folder} was last used on {before.host} (process {before.pid}, since {_when(before.started)}), which did not give "
-                "it back; on a network file system make sure that no crawl runs there any more"
+                f"{self._folder} was last used on {before.host} (process {before.pid}, since"
+                f" {_when(before.started)}), which did not give it back; on a network file system"
+                " make sure that no crawl runs there any more"
             )
 
     def filenos(self) -> tuple[int, ...]:
@@ -113,7 +133,12 @@ class CrawlLock:
     def __enter__(self) -> CrawlLock:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.release()
 
     def __repr__(self) -> str:
@@ -144,7 +169,8 @@ class CrawlLock:
         if error.errno not in _UNSUPPORTED:
             return named(error, self._path)
         return LockUnsupported(
-            f"{self._path}: this file system has no file locks ({error.strerror}); put the folder on a local disk, or mount with locks"
+            f"{self._path}: this file system has no file locks ({error.strerror}); put the folder"
+            " on a local disk, or mount with locks"
         )
 
     def _write(self, fd: int, holder: LockHolder) -> None:

@@ -1,8 +1,9 @@
 """``crawl.json``: what a crawl folder is, and the settings that what is stored in it depends on.
 
-Some settings decide which partition owns a URL or what its canonical form is. Changing one of them would make every stored key
-wrong without anything looking broken, so they are frozen here when the crawl is created and compared at each start. The file
-is replaced whole and synced, and it is the first file written: a folder without it is not a crawl.
+Some settings decide which partition owns a URL or what its canonical form is. Changing one of them
+would make every stored key wrong without anything looking broken, so they are frozen here when the
+crawl is created and compared at each start. The file is replaced whole and synced, and it is the
+first file written: a folder without it is not a crawl.
 """
 
 from __future__ import annotations
@@ -25,16 +26,25 @@ from lycosa.urls.identity import CANONICAL_VERSION, Sites
 NAME = "crawl.json"
 FORMAT = 1
 _KIND = "lycosa-crawl"
+# all that a start may leave before the manifest is written
 _BEFORE_MANIFEST = frozenset(
-    {"lock", f".{NAME}.tmp", "public_suffix_list.dat", ".public_suffix_list.dat.tmp", "seeds.json", ".seeds.json.tmp"}
-)  # all that a start may leave before the manifest is written
+    {
+        "lock",
+        f".{NAME}.tmp",
+        "public_suffix_list.dat",
+        ".public_suffix_list.dat.tmp",
+        "seeds.json",
+        ".seeds.json.tmp",
+    }
+)
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
     """What the identity and the place of a URL depend on.
 
-    ``canonical`` holds every option of the canonical form by name, ``canonical_version`` the version of the rules, ``suffixes`` names the
-    public-suffix list, ``seen_urls`` the implementation of URL-seen. ``split_sites`` are sites that are divided by host among partitions.
+    ``canonical`` holds every option of the canonical form by name, ``canonical_version`` the
+    version of the rules, ``suffixes`` names the public-suffix list, ``seen_urls`` the
+    implementation of URL-seen. ``split_sites`` are sites that are divided by host among partitions.
     """
 
     partitions: int
@@ -48,7 +58,9 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
 
 def identity_of(config: Config, sites: Sites) -> Identity:
     """What a crawl is frozen to."""
-    canonical = {name: getattr(config.canonical, name) for name in config.canonical.__struct_fields__}
+    canonical = {
+        name: getattr(config.canonical, name) for name in config.canonical.__struct_fields__
+    }
     return Identity(
         partitions=config.frontier.partitions,
         bands=config.frontier.bands,
@@ -62,11 +74,12 @@ def identity_of(config: Config, sites: Sites) -> Identity:
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """The content of ``crawl.json``.
 
-    ``created`` and ``started`` (the last start) are ISO 8601 in UTC; ``software`` is the version that wrote the file last; ``runs``
-    counts starts and is the term of the commits of the run; ``seeds`` counts the seeds taken until the last start. ``workers`` is the
-    largest number of workers that a run had: each of them has a commit log. It is 0 before the first run, and when an earlier version
-    made the last one. ``identity_digest`` tells a damaged ``identity`` from settings that were asked to change; empty in folders that
-    were written before there was one.
+    ``created`` and ``started`` (the last start) are ISO 8601 in UTC; ``software`` is the version
+    that wrote the file last; ``runs`` counts starts and is the term of the commits of the run;
+    ``seeds`` counts the seeds taken until the last start. ``workers`` is the largest number of
+    workers that a run had: each of them has a commit log. It is 0 before the first run, and when an
+    earlier version made the last one. ``identity_digest`` tells a damaged ``identity`` from
+    settings that were asked to change; empty in folders that were written before there was one.
     """
 
     kind: str = _KIND
@@ -108,7 +121,9 @@ class DamagedManifest(ManifestError):
 
 
 class DamagedFile(ManifestError):
-    """Another file that the crawl was frozen with is missing or is not what it was; the message names it and says what to do."""
+    """Another file that the crawl was frozen with is missing or is not what it was; the message
+    names it and says what to do.
+    """
 
 
 class FolderUnusable(ManifestError):
@@ -119,25 +134,36 @@ class IdentityChanged(ManifestError):
     """Settings that stored state depends on were asked to change."""
 
     def __init__(self, changes: list[Change]) -> None:
-        listed = "; ".join(f"{change.setting} is {change.old!r} and was asked to be {change.new!r}: {change.why}" for change in changes)
+        listed = "; ".join(
+            f"{change.setting} is {change.old!r} and was asked to be {change.new!r}: {change.why}"
+            for change in changes
+        )
         super().__init__(
-            f"settings that are frozen with the crawl cannot change: {listed}. Take the old values, or start a new crawl in another folder"
+            f"settings that are frozen with the crawl cannot change: {listed}. Take the old values,"
+            " or start a new crawl in another folder"
         )
         self.changes = changes
 
 
-def create(folder: Path, identity: Identity, software: str, wall: float, crawl: str = "") -> Manifest:
-    """Makes the folder a crawl, called ``crawl`` or by a new UUID. The folder may be absent, or empty but for a lock.
+def create(
+    folder: Path, identity: Identity, software: str, wall: float, crawl: str = ""
+) -> Manifest:
+    """Makes the folder a crawl, called ``crawl`` or by a new UUID. The folder may be absent, or
+    empty but for a lock.
 
-    Raises ``NotACrawl`` when other files are in it, ``FolderUnusable``, ``DiskFull`` or ``OSError``.
+    Raises ``NotACrawl`` when other files are in it, ``FolderUnusable``, ``DiskFull`` or
+    ``OSError``.
     """
     prepare(folder)
-    manifest = Manifest(crawl=crawl or str(uuid.uuid4()), created=_iso(wall), software=software, identity=identity)
+    manifest = Manifest(
+        crawl=crawl or str(uuid.uuid4()), created=_iso(wall), software=software, identity=identity
+    )
     return save(folder, manifest)
 
 
 def prepare(folder: Path) -> None:
-    """After this the folder exists, can be written, and is a crawl or empty: nothing was put into anyone else's folder.
+    """After this the folder exists, can be written, and is a crawl or empty: nothing was put into
+    anyone else's folder.
 
     Call it before taking the lock. Raises ``NotACrawl`` and ``FolderUnusable``.
     """
@@ -146,22 +172,34 @@ def prepare(folder: Path) -> None:
     except (FileExistsError, NotADirectoryError):
         raise FolderUnusable(f"{folder} is a file, or lies below one; give a folder") from None
     except OSError as error:
-        raise FolderUnusable(f"{folder} cannot be created ({error.strerror}); give a folder that you may write to") from error
+        raise FolderUnusable(
+            f"{folder} cannot be created ({error.strerror}); give a folder that you may write to"
+        ) from error
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise FolderUnusable(f"{folder} may not be written to; give another folder, or change its permissions")
+        raise FolderUnusable(
+            f"{folder} may not be written to; give another folder, or change its permissions"
+        )
     names = {path.name for path in folder.iterdir()}
     if NAME not in names and (foreign := sorted(names - _BEFORE_MANIFEST)):
-        raise NotACrawl(f"{folder} is not empty and not a crawl (it has {foreign[0]}, but no {NAME}); give an empty or a new folder")
+        raise NotACrawl(
+            f"{folder} is not empty and not a crawl (it has {foreign[0]}, but no {NAME}); give an"
+            " empty or a new folder"
+        )
 
 
 def load(folder: Path) -> Manifest:
-    """Reads the manifest. Raises ``NotACrawl``, ``NewerFormat``, ``DamagedManifest`` or ``FolderUnusable``."""
+    """Reads the manifest. Raises ``NotACrawl``, ``NewerFormat``, ``DamagedManifest`` or
+    ``FolderUnusable``.
+    """
     path = folder / NAME
     try:
         data = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         what = f"there is no {NAME} in it" if folder.is_dir() else "there is no such folder"
-        raise NotACrawl(f"{folder} is not a crawl: {what}; `lycosa crawl --dir {shlex.quote(str(folder))} SEED` starts one") from None
+        raise NotACrawl(
+            f"{folder} is not a crawl: {what}; `lycosa crawl --dir {shlex.quote(str(folder))} SEED`"
+            " starts one"
+        ) from None
     except OSError as error:
         raise FolderUnusable(f"{path} cannot be read ({error.strerror})") from error
     return _decode(path, data)
@@ -173,23 +211,30 @@ def exists(folder: Path) -> bool:
 
 
 def save(folder: Path, manifest: Manifest) -> Manifest:
-    """Replaces the manifest, whole and synced; gives it with its digest. Raises ``FolderUnusable``, ``DiskFull`` or ``OSError``; the old
-    one then stays."""
-    manifest = msgspec.structs.replace(manifest, identity_digest=_digest(msgspec.json.encode(manifest.identity)))
+    """Replaces the manifest, whole and synced; gives it with its digest. Raises ``FolderUnusable``,
+    ``DiskFull`` or ``OSError``; the old one then stays.
+    """
+    manifest = msgspec.structs.replace(
+        manifest, identity_digest=_digest(msgspec.json.encode(manifest.identity))
+    )
     text = msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
     try:
         replace_file(folder / NAME, text)
     except PermissionError as error:
         raise FolderUnusable(
-            f"{folder} may not be written to ({error.strerror}); give another folder, or change its permissions"
+            f"{folder} may not be written to ({error.strerror}); give another folder, or change its"
+            " permissions"
         ) from error
     return manifest
 
 
-def begin_run(folder: Path, manifest: Manifest, software: str, wall: float, seeds: int = 0, workers: int = 0) -> Manifest:
+def begin_run(
+    folder: Path, manifest: Manifest, software: str, wall: float, seeds: int = 0, workers: int = 0
+) -> Manifest:
     """Counts a start and writes it: ``runs`` is then the term of this run's commits.
 
-    Call it under the lock, before the first commit, when each of ``workers`` workers has its commit log.
+    Call it under the lock, before the first commit, when each of ``workers`` workers has its commit
+    log.
     """
     begun = msgspec.structs.replace(
         manifest,
@@ -212,7 +257,11 @@ def check_identity(manifest: Manifest, wanted: Identity) -> None:
     for name in sorted(old.canonical.keys() | wanted.canonical.keys()):
         before, after = old.canonical.get(name), wanted.canonical.get(name)
         if before != after:
-            changes.append(Change(f"canonical.{name}", before, after, "stored URLs would no longer be recognised"))
+            changes.append(
+                Change(
+                    f"canonical.{name}", before, after, "stored URLs would no longer be recognised"
+                )
+            )
     if changes:
         raise IdentityChanged(changes)
 
@@ -261,16 +310,23 @@ def _decode(path: Path, data: bytes) -> Manifest:
         if version.kind != _KIND:
             raise NotACrawl(f"{path} belongs to something else ({version.kind})")
         if version.format > FORMAT:
-            raise NewerFormat(f"{path} has format {version.format}, this program reads up to {FORMAT}; use the newer program that wrote it")
+            raise NewerFormat(
+                f"{path} has format {version.format}, this program reads up to {FORMAT}; use the"
+                " newer program that wrote it"
+            )
         sealed = msgspec.json.decode(data, type=_Sealed)
         if sealed.identity_digest and sealed.identity_digest != _digest(sealed.identity):
             raise DamagedManifest(
-                f"{path} is damaged: its identity is not the one that was written (digest {sealed.identity_digest}); "
-                "restore it from a copy, the rest of the crawl is not touched"
+                f"{path} is damaged: its identity is not the one that was written (digest"
+                f" {sealed.identity_digest}); restore it from a copy, the rest of the crawl is not"
+                " touched"
             )
         return msgspec.json.decode(data, type=Manifest)
     except UNREADABLE as error:
-        raise DamagedManifest(f"{path} cannot be read ({error}); restore it from a copy, the rest of the crawl is not touched") from error
+        raise DamagedManifest(
+            f"{path} cannot be read ({error}); restore it from a copy, the rest of the crawl is not"
+            " touched"
+        ) from error
 
 
 def _iso(wall: float) -> str:

@@ -18,7 +18,9 @@ def log_folder(folder: Path) -> Path:
 
 
 def last_commit_path(folder: Path, worker: int) -> Path:
-    """What a worker's commit log ends with, said apart from the log: whoever loses ``log/`` still has it."""
+    """What a worker's commit log ends with, said apart from the log: whoever loses ``log/``
+    still has it.
+    """
     return folder / "state" / f"last-commit-w{worker:03d}"
 
 
@@ -43,21 +45,27 @@ def addresses_path(folder: Path) -> Path:
 
 
 def suffix_list(folder: Path) -> Path:
-    """The crawl's own copy of the public suffix list: a newer release of the library must not move sites to other partitions."""
+    """The crawl's own copy of the public suffix list: a newer release of the library must not
+    move sites to other partitions.
+    """
     return folder / "public_suffix_list.dat"
 
 
 def crawl_sites(folder: Path, version: str) -> Sites:
-    """Sites by the crawl's own list, which must be the ``version`` that its manifest names (empty: any, or the program's own).
+    """Sites by the crawl's own list, which must be the ``version`` that its manifest names (empty:
+    any, or the program's own).
 
-    Nobody can ask for another list, so one that differs is damage. Raises ``DamagedFile`` and ``OSError``.
+    Nobody can ask for another list, so one that differs is damage. Raises ``DamagedFile`` and
+    ``OSError``.
     """
     path = suffix_list(folder)
     try:
         sites = Sites(path)
         if version in ("", sites.version):
             return sites
-        what = f"is not the list that the crawl began with (it was {version}, this is {sites.version})"
+        what = (
+            f"is not the list that the crawl began with (it was {version}, this is {sites.version})"
+        )
     except FileNotFoundError:
         if not version:
             return Sites()
@@ -66,8 +74,13 @@ def crawl_sites(folder: Path, version: str) -> Sites:
         what = f"is damaged ({error.reason} at byte {error.start})"
     advice = "restore it from a copy"
     if Sites().version == version:
-        advice = f"the list that came with this program is the same: cp {shlex.quote(str(BUNDLED_LIST))} {shlex.quote(str(path))}"
-    raise DamagedFile(f"{path} {what}, and stored URLs would be looked for in other partitions; {advice}")
+        advice = (
+            f"the list that came with this program is the same: cp {shlex.quote(str(BUNDLED_LIST))}"
+            f" {shlex.quote(str(path))}"
+        )
+    raise DamagedFile(
+        f"{path} {what}, and stored URLs would be looked for in other partitions; {advice}"
+    )
 
 
 def spool_folder(folder: Path) -> Path:

@@ -1,7 +1,8 @@
-"""Judges seeds before a crawl begins, so that one whose seeds are all unusable leaves no folder, and a refusal is told at once.
+"""Judges seeds before a crawl begins, so that one whose seeds are all unusable leaves no folder,
+and a refusal is told at once.
 
-The rules are those that a worker asks again when it takes the seed, without those of the program and without the places of the scope:
-a seed is always in its own place.
+The rules are those that a worker asks again when it takes the seed, without those of the program
+and without the places of the scope: a seed is always in its own place.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ class SeedCheck:
 
     def __init__(self, config: Config, wall: float) -> None:
         self._canonicalizer = Canonicalizer(config.canonical)
-        self._scope = Scope(msgspec.structs.replace(config.scope, rule=ScopeRule.ANY), lambda host: host)
+        self._scope = Scope(
+            msgspec.structs.replace(config.scope, rule=ScopeRule.ANY), lambda host: host
+        )
         self._traps = Traps(config.traps, 1970 + int(wall // _YEAR_S))
 
     def refusal(self, seed: str) -> str:

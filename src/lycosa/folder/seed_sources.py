@@ -1,8 +1,9 @@
 """``seeds.json``: where the seeds of a crawl came from, and how far each source was read.
 
-A run can end before its seeds are read to their end: Ctrl-C, a limit, a crash. The file says so, and where the next run reads on. A
-source is recorded before its first seed is given to a worker, and a place in it only when all seeds before it are committed. So what the
-file says may lag behind the crawl and is never ahead of it. Reading a seed twice changes nothing.
+A run can end before its seeds are read to their end: Ctrl-C, a limit, a crash. The file says so,
+and where the next run reads on. A source is recorded before its first seed is given to a worker,
+and a place in it only when all seeds before it are committed. So what the file says may lag behind
+the crawl and is never ahead of it. Reading a seed twice changes nothing.
 """
 
 from __future__ import annotations
@@ -34,9 +35,10 @@ class SourceKind(Enum):
 class SeedSource(msgspec.Struct, frozen=True, kw_only=True):
     """One source and how far it was read.
 
-    ``name`` is the absolute path of a file, empty for the others; ``bytes`` and ``modified_ns`` tell whether it is still the same file.
-    ``lines`` are read and their seeds committed (arguments, and seeds of a program, count as lines), ``seeds`` how many of them were
-    given to the crawl. ``rest`` are arguments that were not taken yet.
+    ``name`` is the absolute path of a file, empty for the others; ``bytes`` and ``modified_ns``
+    tell whether it is still the same file. ``lines`` are read and their seeds committed (arguments,
+    and seeds of a program, count as lines), ``seeds`` how many of them were given to the crawl.
+    ``rest`` are arguments that were not taken yet.
     """
 
     kind: SourceKind
@@ -80,19 +82,26 @@ def sources_path(folder: Path) -> Path:
 
 
 def load_sources(folder: Path) -> list[SeedSource]:
-    """All sources of a crawl, the first given first; none when a program that did not record them made it. Raises ``SeedsDamaged``."""
+    """All sources of a crawl, the first given first; none when a program that did not record
+    them made it. Raises ``SeedsDamaged``.
+    """
     path = sources_path(folder)
     try:
         return msgspec.json.decode(path.read_bytes(), type=_Stored).sources
     except FileNotFoundError:
         return []
     except UNREADABLE as error:
-        what = f"{path} cannot be read ({error}); delete it and give the seeds again: those that are known are passed over"
+        what = (
+            f"{path} cannot be read ({error}); delete it and give the seeds again: those that are"
+            " known are passed over"
+        )
         raise SeedsDamaged(what) from error
 
 
 def save_sources(folder: Path, sources: Sequence[SeedSource]) -> None:
-    """Replaces the file, whole and synced. Raises ``DiskFull`` or ``OSError``; the old one then stays."""
+    """Replaces the file, whole and synced. Raises ``DiskFull`` or ``OSError``; the old one then
+    stays.
+    """
     complete = sum(source.is_complete for source in sources)
     kept = []
     for source in sources:
@@ -100,12 +109,19 @@ def save_sources(folder: Path, sources: Sequence[SeedSource]) -> None:
             complete -= 1
             continue
         kept.append(source)
-    replace_file(sources_path(folder), msgspec.json.format(msgspec.json.encode(_Stored(sources=kept)), indent=2) + b"\n")
+    replace_file(
+        sources_path(folder),
+        msgspec.json.format(msgspec.json.encode(_Stored(sources=kept)), indent=2) + b"\n",
+    )
 
 
 def merged_sources(before: Iterable[SeedSource], now: Iterable[SeedSource]) -> list[SeedSource]:
     """What was recorded, with what is known now in its place."""
-    return list(({source.key: source for source in before} | {source.key: source for source in now}).values())
+    return list(
+        (
+            {source.key: source for source in before} | {source.key: source for source in now}
+        ).values()
+    )
 
 
 def unread(sources: Iterable[SeedSource]) -> list[SeedSource]:
@@ -119,7 +135,9 @@ def file_source(path: Path) -> SeedSource:
     found = path.stat()
     if not path.is_file():
         return SeedSource(kind=SourceKind.INPUT, name=str(path))
-    return SeedSource(kind=SourceKind.FILE, name=str(path), bytes=found.st_size, modified_ns=found.st_mtime_ns)
+    return SeedSource(
+        kind=SourceKind.FILE, name=str(path), bytes=found.st_size, modified_ns=found.st_mtime_ns
+    )
 
 
 def is_same_file(one: SeedSource, other: SeedSource) -> bool:

@@ -1,20 +1,27 @@
-"""The first phase of a start: reads everything, judges whether committed data is missing, and changes no file.
+"""The first phase of a start: reads everything, judges whether committed data is missing, and
+changes no file.
 
-    nobody has a table open -> logs -> tables -> what each says of the other -> output files -> parcels between partitions
+    nobody has a table open -> logs -> tables -> what each says of the other -> output files ->
+    parcels between partitions
 
-Only when this finds nothing does the second phase (``recovery``) cut, delete and write. What a crash leaves passes: an unfinished record
-at the end of a log, output files longer than committed, tables behind the log, a log without a record before the first commit. What no
-crash leaves is refused, because recovery would take the missing commits for commits that never were, and cut away what they stored.
+Only when this finds nothing does the second phase (``recovery``) cut, delete and write. What a
+crash leaves passes: an unfinished record at the end of a log, output files longer than committed,
+tables behind the log, a log without a record before the first commit. What no crash leaves is
+refused, because recovery would take the missing commits for commits that never were, and cut away
+what they stored.
 
-=====================================  =============================================================================================
+=====================================  =============================================================
 what is missing                        shows by
-=====================================  =============================================================================================
-a whole log, or all its content        the manifest counts the workers; each has a log, with a head, from its first start on
-the end of a log                       ``last-commit``, or a table or a URL-seen file that holds a later commit
+=====================================  =============================================================
+a whole log, or all its content        the manifest counts the workers; each has a log, with a head,
+                                       from its first start on
+the end of a log                       ``last-commit``, or a table or a URL-seen file that holds a
+                                       later commit
 a file in front, a table               the records say which commit each partition held before them
 bytes of outputs                       the committed lengths, and those of closed files
-commits of one worker, whatever else   the numbers of the parcels between its partitions and those of others
-=====================================  =============================================================================================
+commits of one worker, whatever else   the numbers of the parcels between its partitions and those
+                                       of others
+=====================================  =============================================================
 """
 
 from __future__ import annotations
@@ -25,11 +32,28 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.commit import MARK_KEY, Commit, Mark, SavedLog, is_begun, last_said, maker_of, merged_by_worker, saved_logs
+from lycosa.commit import (
+    MARK_KEY,
+    Commit,
+    Mark,
+    SavedLog,
+    is_begun,
+    last_said,
+    maker_of,
+    merged_by_worker,
+    saved_logs,
+)
 from lycosa.config.sections import SeenUrls
 from lycosa.exchange import ParcelNumbers, disagreements
 from lycosa.folder.manifest import Manifest
-from lycosa.folder.names import last_commit_path, log_folder, mark_at, seen_file, stamp_of, table_folder
+from lycosa.folder.names import (
+    last_commit_path,
+    log_folder,
+    mark_at,
+    seen_file,
+    stamp_of,
+    table_folder,
+)
 from lycosa.kv.port import Reader, pairs_of
 from lycosa.kv.records import prefix_end
 from lycosa.kv.rocks import refuse_open
@@ -43,23 +67,28 @@ _MOST_TOLD = 5
 
 
 class CommittedDataMissing(Exception):
-    """Committed data is missing from a crawl folder, and nothing was changed. ``findings`` say what, one line each."""
+    """Committed data is missing from a crawl folder, and nothing was changed. ``findings`` say
+    what, one line each.
+    """
 
     def __init__(self, folder: Path, findings: list[str]) -> None:
         told = "\n".join(f"- {finding}" for finding in findings[:_MOST_TOLD])
         more = f"\n- and {len(findings) - _MOST_TOLD} more" if len(findings) > _MOST_TOLD else ""
         export = f"lycosa export {shlex.quote(str(folder))} urls"
         super().__init__(
-            f"{folder}: committed data is missing. The crawl was not started, and no file was changed:\n{told}{more}\n"
-            "Restore what is missing from a copy of the same moment and give the same command; an older copy of the whole folder will do "
-            f"as well. Without a copy the crawl cannot go on: `{export}` lists the URLs that are still known, as seeds for a new one"
+            f"{folder}: committed data is missing. The crawl was not started, and no file was"
+            f" changed:\n{told}{more}\nRestore what is missing from a copy of the same moment and"
+            " give the same command; an older copy of the whole folder will do as well. Without a"
+            f" copy the crawl cannot go on: `{export}` lists the URLs that are still known, as"
+            " seeds for a new one"
         )
         self.folder, self.findings = folder, findings
 
 
 class _State(msgspec.Struct):
-    """What one partition holds: its table alone, and with the logs applied to it. A maker is the worker that made the last commit
-    (``None`` = unknown)."""
+    """What one partition holds: its table alone, and with the logs applied to it. A maker is the
+    worker that made the last commit (``None`` = unknown).
+    """
 
     table_mark: Mark
     table_maker: int | None
@@ -79,8 +108,8 @@ class _Found(msgspec.Struct):
 def check_crawl(folder: Path, manifest: Manifest, seen: SeenUrls, read_table: Reader) -> None:
     """Judges a whole folder, of which the lock is held. Blocks.
 
-    Raises ``CommittedDataMissing``, ``StoreLocked`` when another process has a table open whatever the lock file says, ``LogDamaged``,
-    ``StoreDamaged`` or ``OSError``.
+    Raises ``CommittedDataMissing``, ``StoreLocked`` when another process has a table open whatever
+    the lock file says, ``LogDamaged``, ``StoreDamaged`` or ``OSError``.
     """
     partitions = range(manifest.identity.partitions)
     for number in partitions:
@@ -88,22 +117,37 @@ def check_crawl(folder: Path, manifest: Manifest, seen: SeenUrls, read_table: Re
     logs = saved_logs(log_folder(folder))
     found = _read(folder, logs, partitions, read_table)
     lacking = _lacking_logs(folder, manifest, logs, found.ends)
-    ends = _short_ends(folder, logs, found, range(max([manifest.workers, *(worker + 1 for worker in logs)])))
+    ends = _short_ends(
+        folder, logs, found, range(max([manifest.workers, *(worker + 1 for worker in logs)]))
+    )
     findings = [*(lacking | ends).values(), *found.gaps.values(), *_later_seen(folder, found, seen)]
     parcels = disagreements({number: state.parcels for number, state in found.states.items()})
     # What follows from a log that is known to be short needs no lines of its own.
-    findings += [f"{each}{_log_of(found.states[each.loser])}" for each in parcels if found.states[each.loser].maker not in ends]
+    findings += [
+        f"{each}{_log_of(found.states[each.loser])}"
+        for each in parcels
+        if found.states[each.loser].maker not in ends
+    ]
     _conclude(folder, findings)
-    check(folder, {name: length for end in found.ends.values() for name, length in end.lengths.items()})
+    check(
+        folder,
+        {name: length for end in found.ends.values() for name, length in end.lengths.items()},
+    )
 
 
-def check_worker(folder: Path, worker: int, owned: Collection[int], term: int, read_table: Reader) -> None:
-    """Judges the part of one worker that died in the run ``term``, while the others go on: parcels are not compared, since the tables of
-    others change. Raises like ``check_crawl``."""
-    logs = {number: log for number, log in saved_logs(log_folder(folder)).items() if number == worker}
+def check_worker(
+    folder: Path, worker: int, owned: Collection[int], term: int, read_table: Reader
+) -> None:
+    """Judges the part of one worker that died in the run ``term``, while the others go on: parcels
+    are not compared, since the tables of others change. Raises like ``check_crawl``.
+    """
+    logs = {
+        number: log for number, log in saved_logs(log_folder(folder)).items() if number == worker
+    }
     found = _read(folder, logs, owned, read_table)
     for state in found.states.values():
-        if state.table_mark.term < term:  # of an earlier run, maybe in another worker's log; it was judged when this run began
+        # of an earlier run, maybe in another worker's log; it was judged when this run began
+        if state.table_mark.term < term:
             state.table_mark, state.table_maker = _NONE, None
     _conclude(folder, [*_short_ends(folder, logs, found, [worker]).values(), *found.gaps.values()])
     check(folder, found.ends[worker].lengths if worker in found.ends else {}, worker)
@@ -114,16 +158,22 @@ def _conclude(folder: Path, findings: list[str]) -> None:
         raise CommittedDataMissing(folder, findings)
 
 
-# -- reading --------------------------------------------------------------------------------------------------------
+# -- reading
 
 
-def _read(folder: Path, logs: Mapping[int, SavedLog], partitions: Collection[int], read_table: Reader) -> _Found:
+def _read(
+    folder: Path, logs: Mapping[int, SavedLog], partitions: Collection[int], read_table: Reader
+) -> _Found:
     """The tables, with what the logs hold beyond them; only rows of the exchange are kept."""
     found = _Found({number: _state_of(folder, number, read_table) for number in partitions}, {}, {})
     for worker, record in merged_by_worker(logs.values()):
         found.ends[worker] = record
         for number, before in record.before.items():
-            if number in found.states and number not in found.gaps and before > found.states[number].mark:
+            if (
+                number in found.states
+                and number not in found.gaps
+                and before > found.states[number].mark
+            ):
                 found.gaps[number] = _gap(folder, number, found.states[number].mark, before)
         for batch in record.batches:
             state = found.states.get(batch.partition)
@@ -151,10 +201,12 @@ def _state_of(folder: Path, number: int, read_table: Reader) -> _State:
     return _State(mark, maker, mark, maker, parcels)
 
 
-# -- judging --------------------------------------------------------------------------------------------------------
+# -- judging
 
 
-def _lacking_logs(folder: Path, manifest: Manifest, logs: Mapping[int, SavedLog], ends: Mapping[int, Commit]) -> dict[int, str]:
+def _lacking_logs(
+    folder: Path, manifest: Manifest, logs: Mapping[int, SavedLog], ends: Mapping[int, Commit]
+) -> dict[int, str]:
     """Workers whose log must be there, or must hold a record, and does not."""
     found = {}
     stored = _workers_with_outputs(folder, manifest)
@@ -165,27 +217,49 @@ def _lacking_logs(folder: Path, manifest: Manifest, logs: Mapping[int, SavedLog]
         if log is None:
             found[worker] = f"{_name(worker, None)} is missing: {_why(worker, manifest, stored)}"
         elif worker in stored or log.first > 1 or not is_begun(log.files[-1]):
-            found[worker] = f"{_name(worker, log)} holds no commit: {_why(worker, manifest, stored)}"
+            found[worker] = (
+                f"{_name(worker, log)} holds no commit: {_why(worker, manifest, stored)}"
+            )
     return found
 
 
 def _workers_with_outputs(folder: Path, manifest: Manifest) -> dict[int, Path]:
-    """Workers that stored something that a commit must name, with a file of each. Closing a segment follows a commit. An open one need not,
-    since its first bytes come before the first commit; but crawls of earlier versions have no other trace of that commit."""
+    """Workers that stored something that a commit must name, with a file of each. Closing a segment
+    follows a commit. An open one need not, since its first bytes come before the first commit; but
+    crawls of earlier versions have no other trace of that commit.
+    """
     kinds = [layout.OPEN, ""] if not manifest.workers else [""]
-    paths = [path for ending in kinds for path in sorted((folder / layout.WARC).glob(f"*.warc.gz{ending}"))]
-    mine = [path for path in paths if path.stat().st_size and path.name.startswith(f"{manifest.crawl[:8]}-")]
-    return {worker: path for path in mine if (worker := layout.worker_of(layout.stem_of(path))) >= 0}
+    paths = [
+        path
+        for ending in kinds
+        for path in sorted((folder / layout.WARC).glob(f"*.warc.gz{ending}"))
+    ]
+    mine = [
+        path
+        for path in paths
+        if path.stat().st_size and path.name.startswith(f"{manifest.crawl[:8]}-")
+    ]
+    return {
+        worker: path for path in mine if (worker := layout.worker_of(layout.stem_of(path))) >= 0
+    }
 
 
 def _why(worker: int, manifest: Manifest, stored: Mapping[int, Path]) -> str:
     if worker in stored:
         path = stored[worker]
-        return f"without it nothing tells how much of {path.parent.name}/{path.name} ({path.stat().st_size:,} bytes) was committed"
-    return f"the crawl had {manifest.workers} worker{'s' if manifest.workers != 1 else ''}, and each one's log has at least its head"
+        return (
+            f"without it nothing tells how much of {path.parent.name}/{path.name}"
+            f" ({path.stat().st_size:,} bytes) was committed"
+        )
+    return (
+        f"the crawl had {manifest.workers} worker{'s' if manifest.workers != 1 else ''}, and each"
+        " one's log has at least its head"
+    )
 
 
-def _short_ends(folder: Path, logs: Mapping[int, SavedLog], found: _Found, workers: Collection[int]) -> dict[int, str]:
+def _short_ends(
+    folder: Path, logs: Mapping[int, SavedLog], found: _Found, workers: Collection[int]
+) -> dict[int, str]:
     """Workers whose log ends before a commit that something else holds."""
     later: dict[int, tuple[Mark, str]] = {}
     for worker in workers:
@@ -199,32 +273,50 @@ def _short_ends(folder: Path, logs: Mapping[int, SavedLog], found: _Found, worke
         if maker is not None and mark > later.get(maker, (_NONE, ""))[0]:
             later[maker] = mark, f"the table of partition {number} contains"
         elif maker is None and mark > newest:
-            unowned[-1 - number] = f"the table of partition {number} contains {_commit(mark)}, but the logs end with {_commit(newest)}"
+            unowned[-1 - number] = (
+                f"the table of partition {number} contains {_commit(mark)}, but the logs end with"
+                f" {_commit(newest)}"
+            )
     short = {}
     for worker, (mark, what) in later.items():
         end = found.ends[worker].mark if worker in found.ends else _NONE
         if mark > end:
-            ends = f"ends with {_commit(end)}" if end > _NONE else "holds no commit" if worker in logs else "is missing"
+            ends = (
+                f"ends with {_commit(end)}"
+                if end > _NONE
+                else "holds no commit"
+                if worker in logs
+                else "is missing"
+            )
             short[worker] = f"{_name(worker, logs.get(worker))} {ends}, but {what} {_commit(mark)}"
     return short | unowned
 
 
 def _later_seen(folder: Path, found: _Found, choice: SeenUrls) -> Iterator[str]:
-    """URL-seen files that hold commits which neither table nor logs have: their URLs would count as known and never be fetched."""
+    """URL-seen files that hold commits which neither table nor logs have: their URLs would count
+    as known and never be fetched.
+    """
     for number, state in found.states.items():
         stamp = stamp_in(seen_file(folder, number, choice))
         if stamp > stamp_of(state.mark):
             ends = f"table and logs of partition {number} end with {_commit(state.mark)}"
-            yield f"state/{seen_file(folder, number, choice).name} holds {_commit(mark_at(stamp))}, but {ends}"
+            yield (
+                f"state/{seen_file(folder, number, choice).name} holds {_commit(mark_at(stamp))},"
+                f" but {ends}"
+            )
 
 
 def _gap(folder: Path, number: int, mark: Mark, before: Mark) -> str:
     path = table_folder(folder, number)
     where = f"state/{path.name}"
     if not path.exists():
-        return f"{where} is missing: its table held {_commit(before)}, and the logs do not reach back to its beginning"
+        return (
+            f"{where} is missing: its table held {_commit(before)}, and the logs do not reach back"
+            " to its beginning"
+        )
     return (
-        f"{where} ends with {_commit(mark)}, and no log has what follows up to {_commit(before)}: a log or a file of the table is missing"
+        f"{where} ends with {_commit(mark)}, and no log has what follows up to {_commit(before)}: a"
+        " log or a file of the table is missing"
     )
 
 

@@ -22,9 +22,12 @@ from lycosa.seen.urls_sorted import SortedSeenUrls
 _REBUILD_BATCH = 100_000
 
 
-def open_seen(folder: Path, partition: int, section: SeenSection, table: KeyValue, most_delta: int = 1 << 18) -> SeenUrls:
-    """The chosen implementation of URL-seen; ``table`` confirms what a Bloom filter claims. ``most_delta`` is how many hashes are in
-    memory before they are written to its file."""
+def open_seen(
+    folder: Path, partition: int, section: SeenSection, table: KeyValue, most_delta: int = 1 << 18
+) -> SeenUrls:
+    """The chosen implementation of URL-seen; ``table`` confirms what a Bloom filter claims.
+    ``most_delta`` is how many hashes are in memory before they are written to its file.
+    """
     path = seen_file(folder, partition, section.urls)
     path.parent.mkdir(parents=True, exist_ok=True)
     if section.urls is SeenChoice.SORTED:
@@ -46,7 +49,9 @@ def known_hashes(table: KeyValue) -> Iterator[Hashes]:
 
 
 def _confirming(table: KeyValue) -> Callable[[Hashes], Mask]:
-    """Asks an index from URL hash to host in the table, because a record's key begins with its host."""
+    """Asks an index from URL hash to host in the table, because a record's key begins with its
+    host.
+    """
 
     def confirm(hashes: Hashes) -> Mask:
         keys = [known_key(url8.tobytes()) for url8 in hashes.astype(">u8")]

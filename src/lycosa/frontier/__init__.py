@@ -1,1 +1,3 @@
-"""Everything that decides what is fetched next: Mercator's two layers of queues with BUbiNG's workbench."""
+"""Everything that decides what is fetched next: Mercator's two layers of queues with BUbiNG's
+workbench.
+"""

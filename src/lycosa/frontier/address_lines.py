@@ -1,13 +1,18 @@
-"""Hosts that wait outside of the workbench because their address has enough hosts on it: a line for each such address.
+"""Hosts that wait outside of the workbench because their address has enough hosts on it: a line for
+each such address.
 
-Thousands of shops or blogs can stand behind one address, which is asked a few times a second whatever their number. So the workbench
-takes only as many hosts of an address as that can use (``Workbench.is_full``); the others wait here. A line is a front queue of its
-own, with the bands, the order, the bound and the rows of one (``front_queues``), in the table of the partition that owns its hosts.
+Thousands of shops or blogs can stand behind one address, which is asked a few times a second
+whatever their number. So the workbench takes only as many hosts of an address as that can use
+(``Workbench.is_full``); the others wait here. A line is a front queue of its own, with the bands,
+the order, the bound and the rows of one (``front_queues``), in the table of the partition that owns
+its hosts.
 
-``AddressLines`` are the lines of a partition, ``LineTurns`` those of a worker, where the partitions of an address take turns.
+``AddressLines`` are the lines of a partition, ``LineTurns`` those of a worker, where the partitions
+of an address take turns.
 
-**Memory.** Of a line the first hosts of each band are in memory, as of a front queue; a line without waiting hosts is forgotten when it
-is saved, unless hosts that came from it are on the workbench.
+**Memory.** Of a line the first hosts of each band are in memory, as of a front queue; a line
+without waiting hosts is forgotten when it is saved, unless hosts that came from it are on the
+workbench.
 """
 
 from __future__ import annotations
@@ -66,7 +71,9 @@ class AddressLines:
 
 
 class LineTurns:
-    """The lines of all partitions of a worker. ``pull`` takes from the partitions of an address in turn."""
+    """The lines of all partitions of a worker. ``pull`` takes from the partitions of an address
+    in turn.
+    """
 
     def __init__(self, lines: Iterable[tuple[int, AddressLines]]) -> None:
         self._lines = deque(lines)

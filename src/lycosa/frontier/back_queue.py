@@ -1,15 +1,18 @@
 """One host's waiting URLs, by priority band: the tail on disk, only the head in memory.
 
-A lane is a band's range of rows with dense sequence numbers: ``cursor`` is the first that is not finished, ``next`` the one to give
-out. New rows go to the end, so a refill is a range of keys that starts at a number we know, and never a seek past
-the tombstones of what was finished (measured: 25 to 120 us a pop that way and rising, 0.6 us from a cursor).
+A lane is a band's range of rows with dense sequence numbers: ``cursor`` is the first that is not
+finished, ``next`` the one to give out. New rows go to the end, so a refill is a range of keys that
+starts at a number we know, and never a seek past the tombstones of what was finished (measured: 25
+to 120 us a pop that way and rising, 0.6 us from a cursor).
 
-A row holds the URLs that came between two commits, up to sixteen, and is written by ``save`` with what is left of it: most of a page's new
-links are on one host, and most of what a host finishes between two commits is of one row, so a URL costs a quarter of a write where
-a row for each costs two.
+A row holds the URLs that came between two commits, up to sixteen, and is written by ``save`` with
+what is left of it: most of a page's new links are on one host, and most of what a host finishes
+between two commits is of one row, so a URL costs a quarter of a write where a row for each costs
+two.
 
-Invariant: an entry stays in its row until its lease has ended, and ``cursor`` passes neither a lease that is open nor an
-entry that waits, so a crash leaves every URL that was in flight still queued.
+Invariant: an entry stays in its row until its lease has ended, and ``cursor`` passes neither a
+lease that is open nor an entry that waits, so a crash leaves every URL that was in flight still
+queued.
 """
 
 from __future__ import annotations
@@ -44,22 +47,29 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Line:
-    """One band in memory: ``head`` waits; ``rows`` are those it comes from, with what is not finished, in order; ``tail`` are later ones
-    that are not in the table yet."""
+    """One band in memory: ``head`` waits; ``rows`` are those it comes from, with what is not
+    finished, in order; ``tail`` are later ones that are not in the table yet.
+    """
 
     __slots__ = ("changed", "head", "lane", "loaded", "rows", "tail")
 
     def __init__(self, lane: Lane) -> None:
         self.lane = lane
         self.loaded = lane.cursor  # rows before it are in ``rows`` or finished
-        self.head: list[Entry] = []  # a list: it is short, and an empty deque takes 600 bytes, of each band of each host in memory
+        self.head: list[
+            Entry
+            # a list: it is short, and an empty deque takes 600 bytes, of each band of each host in
+            # memory
+        ] = []
         self.rows: dict[int, list[bytes]] = {}
         self.tail: dict[int, list[bytes]] = {}
         self.changed: dict[int, None] = {}  # rows that ``save`` has to write
 
 
 class BackQueue:
-    """Push at the end of a band, pop from the best band; popped entries are open until finished. After a change ``save`` is due."""
+    """Push at the end of a band, pop from the best band; popped entries are open until finished.
+    After a change ``save`` is due.
+    """
 
     __slots__ = ("_head", "_host8", "_lines", "_places", "_supplied", "lanes", "open_leases")
 
@@ -68,12 +78,16 @@ class BackQueue:
         self._host8 = host8
         self._head = head  # entries in memory, about
         self._places = 0
-        self._supplied: dict[bytes, bytes | None] = {}  # rows that were read ahead of the next refill, by key
+        self._supplied: dict[
+            bytes, bytes | None
+        ] = {}  # rows that were read ahead of the next refill, by key
         self._lines = {band: _Line(lanes[band]) for band in sorted(lanes)}
         self.open_leases = 0  # entries popped and not finished
 
     def __repr__(self) -> str:
-        lanes = " ".join(f"{band}:{lane.cursor}-{lane.next}" for band, lane in sorted(self.lanes.items()))
+        lanes = " ".join(
+            f"{band}:{lane.cursor}-{lane.next}" for band, lane in sorted(self.lanes.items())
+        )
         return f"<BackQueue {lanes} in_memory={self.in_memory} open={self.open_leases}>"
 
     @property
@@ -83,7 +97,9 @@ class BackQueue:
 
     @property
     def best_band(self) -> int:
-        """The best band with an entry that waits or is open, the parked one aside; 0 when there is none."""
+        """The best band with an entry that waits or is open, the parked one aside; 0 when there
+        is none.
+        """
         for band, line in self._lines.items():
             if line.lane.cursor < line.lane.next:
                 return band if band != PARKED_BAND else 0
@@ -110,21 +126,31 @@ class BackQueue:
             line.head.append(Entry(band, seq, url8, self._places))
 
     def wants(self) -> list[bytes]:
-        """Keys of the rows that the next ``pop`` would read, where there are so many that reading them should not hold up the loop."""
+        """Keys of the rows that the next ``pop`` would read, where there are so many that
+        reading them should not hold up the loop.
+        """
         for band, line in self._lines.items():
             if line.head or band == PARKED_BAND:
                 break
             if line.loaded < line.lane.next:
                 stored = [seq for seq in self._next_rows(line) if seq not in line.tail]
-                return [queue_key(self._host8, band, seq) for seq in stored] if len(stored) >= _WORTH_A_THREAD else []
+                return (
+                    [queue_key(self._host8, band, seq) for seq in stored]
+                    if len(stored) >= _WORTH_A_THREAD
+                    else []
+                )
         return []
 
     def supply(self, rows: Mapping[bytes, bytes | None]) -> None:
-        """Rows that ``wants`` asked for, for the next refill. A row in the table does not change before it is loaded."""
+        """Rows that ``wants`` asked for, for the next refill. A row in the table does not change
+        before it is loaded.
+        """
         self._supplied = dict(rows)
 
     def pop(self, table: Overlay, bands: int) -> Entry | None:
-        """Takes the first entry of the best band below ``bands``, or gives ``None``; it is open until ``finish`` or ``restore``."""
+        """Takes the first entry of the best band below ``bands``, or gives ``None``; it is open
+        until ``finish`` or ``restore``.
+        """
         for band, line in self._lines.items():
             if band >= bands:
                 break
@@ -197,7 +223,9 @@ class BackQueue:
                     line.rows[seq] = row
                     place = self._places
                     self._places = place + len(row)
-                    line.head.extend([Entry(band, seq, url8, place + at) for at, url8 in enumerate(row, 1)])
+                    line.head.extend(
+                        [Entry(band, seq, url8, place + at) for at, url8 in enumerate(row, 1)]
+                    )
             line.loaded = numbers.stop
             if is_read and line.head:
                 break  # the next ones would be read on the loop

@@ -1,6 +1,7 @@
 """A partition's counters: every distinct URL in exactly one state, and what was captured.
 
-They are written in the same batch as the changes they count, so they are never ahead of the records nor behind.
+They are written in the same batch as the changes they count, so they are never ahead of the records
+nor behind.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ class Readable(Protocol):
 
 
 class Counters(msgspec.Struct):
-    """URLs by state, captures, pages (200 and HTML), body bytes, refusals by pure rules, failures and remarks by reason, hosts.
+    """URLs by state, captures, pages (200 and HTML), body bytes, refusals by pure rules, failures
+    and remarks by reason, hosts.
 
-    ``hosts`` counts those ever met; ``hosts_parked``, ``hosts_retired`` and ``hosts_asleep`` those that are so now. ``asked`` counts
-    errands that were asked of other hosts, and gives each its number; ``asking`` those whose answer is waited for now.
+    ``hosts`` counts those ever met; ``hosts_parked``, ``hosts_retired`` and ``hosts_asleep`` those
+    that are so now. ``asked`` counts errands that were asked of other hosts, and gives each its
+    number; ``asking`` those whose answer is waited for now.
     """
 
     discovered: int = 0

@@ -1,8 +1,9 @@
 """Links of many pages, held until they are looked up together.
 
-Looking a hash up in URL-seen costs 0.4 us in a batch of hundreds and 1.7 in the handful that one page has for one partition. So
-a partition lets the links of pages gather, and takes them in when there are enough, when the workbench has nothing ready, and at the
-cut of a commit: a page's links are always in the same commit as the end of its lease, so a crash never divides them.
+Looking a hash up in URL-seen costs 0.4 us in a batch of hundreds and 1.7 in the handful that one
+page has for one partition. So a partition lets the links of pages gather, and takes them in when
+there are enough, when the workbench has nothing ready, and at the cut of a commit: a page's links
+are always in the same commit as the end of its lease, so a crash never divides them.
 """
 
 from __future__ import annotations
@@ -33,17 +34,37 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
     depth: int
     importance: float
 
-    def found(self, link: Link, lastmod: int = 0, hint: float = NO_HINT, change_s: int = 0, vouching: tuple[str, ...] = ()) -> Discovered:
+    def found(
+        self,
+        link: Link,
+        lastmod: int = 0,
+        hint: float = NO_HINT,
+        change_s: int = 0,
+        vouching: tuple[str, ...] = (),
+    ) -> Discovered:
         """One of the links by itself, with what a sitemap says of it and who vouches for it."""
         by = self.importance
         return Discovered(
-            link.url, link.host8, link.url8, link.kind, self.depth, self.via, 0, by, lastmod, hint, change_s, vouching=vouching
+            link.url,
+            link.host8,
+            link.url8,
+            link.kind,
+            self.depth,
+            self.via,
+            0,
+            by,
+            lastmod,
+            hint,
+            change_s,
+            vouching=vouching,
         )
 
 
 class Gathered:
-    """Links that wait, in the order in which they were found, each with its page. A page has a handful for one partition, so nothing is
-    done page by page: ``depth`` and ``importance`` are the least and the greatest of all."""
+    """Links that wait, in the order in which they were found, each with its page. A page has a
+    handful for one partition, so nothing is done page by page: ``depth`` and ``importance`` are the
+    least and the greatest of all.
+    """
 
     __slots__ = ("depth", "importance", "links", "origins")
 
@@ -67,10 +88,12 @@ class Gathered:
 
 
 class Bounds:
-    """By host, what a known URL's find must be under (depth) or over (importance) to change anything: (deepest, importance).
+    """By host, what a known URL's find must be under (depth) or over (importance) to change
+    anything: (deepest, importance).
 
-    Most links are known, and most of their finds change nothing; this says so without the host's state, which may be on disk. Both
-    numbers of a host only rise, so an entry that is removed whenever they do is never wrong.
+    Most links are known, and most of their finds change nothing; this says so without the host's
+    state, which may be on disk. Both numbers of a host only rise, so an entry that is removed
+    whenever they do is never wrong.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -90,8 +113,9 @@ class Bounds:
 
 
 class Discovery:
-    """Tells new URLs from known ones for one partition: ``admit`` is called with the new, ``meet_again`` with the known whose find may
-    change something."""
+    """Tells new URLs from known ones for one partition: ``admit`` is called with the new,
+    ``meet_again`` with the known whose find may change something.
+    """
 
     def __init__(
         self,
@@ -138,8 +162,15 @@ class Discovery:
         return True
 
     def _meet_known(self, gathered: Gathered, is_new: Mask, now: float) -> None:
-        """The links that were known: nearly none changes anything, and for most hosts one look tells so for all of them."""
-        depth, importance, get, read = gathered.depth, gathered.importance, self._bounds.get, self._read_bounds
+        """The links that were known: nearly none changes anything, and for most hosts one look
+        tells so for all of them.
+        """
+        depth, importance, get, read = (
+            gathered.depth,
+            gathered.importance,
+            self._bounds.get,
+            self._read_bounds,
+        )
         open_hosts = set()
         for host8 in {link.host8 for link in gathered.links}:
             deepest, highest = get(host8) or read(host8)
@@ -147,7 +178,9 @@ class Discovery:
                 open_hosts.add(host8)
         if not open_hosts:
             return
-        for link, origin, new in zip(gathered.links, gathered.origins, is_new.tolist(), strict=True):
+        for link, origin, new in zip(
+            gathered.links, gathered.origins, is_new.tolist(), strict=True
+        ):
             if not new and link.host8 in open_hosts:
                 deepest, highest = get(link.host8) or read(link.host8)
                 if origin.depth < deepest or origin.importance > highest:
@@ -174,6 +207,16 @@ def record_of(found: Discovered, priority: float, now: float, is_parked: bool) -
     if via[: before + 1] == url[: before + 1]:
         via = via[before:]  # a page of the same origin is kept as its path and query
     return UrlRecord(
-        UrlState.PARKED if is_parked else UrlState.QUEUED, url[4] == "s", target, found.depth, round(priority * 255), found.kind, int(now),
-        via, found.hops, Reason.DISCOVERY_RATE if is_parked else Reason.NONE, importance=stored_importance(found), chain=found.chain,
-    )  # fmt: skip
+        UrlState.PARKED if is_parked else UrlState.QUEUED,
+        url[4] == "s",
+        target,
+        found.depth,
+        round(priority * 255),
+        found.kind,
+        int(now),
+        via,
+        found.hops,
+        Reason.DISCOVERY_RATE if is_parked else Reason.NONE,
+        importance=stored_importance(found),
+        chain=found.chain,
+    )

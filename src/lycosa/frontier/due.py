@@ -1,11 +1,12 @@
 """URLs and hosts that are due at a time: retries, refetches, parked hosts.
 
-Entries are table keys that begin with their time, so taking what is due reads exactly that. The earliest time is kept in memory so
-that nothing is read before it.
+Entries are table keys that begin with their time, so taking what is due reads exactly that. The
+earliest time is kept in memory so that nothing is read before it.
 
-URLs that become due in the same second share a row, written by ``save``: the first is the key, the others are its value. Nearly all pages
-are fetched for the first time and wait the same interval, so what is fetched in one second is due in one second, and
-the schedule costs a row for each commit instead of one for each page.
+URLs that become due in the same second share a row, written by ``save``: the first is the key, the
+others are its value. Nearly all pages are fetched for the first time and wait the same interval, so
+what is fetched in one second is due in one second, and the schedule costs a row for each commit
+instead of one for each page.
 """
 
 from __future__ import annotations
@@ -70,12 +71,15 @@ class DueQueue:
             for at in range(0, len(suffixes), self._row):
                 first, *others = suffixes[at : at + self._row]
                 key = self._key(due_at, first)
-                # A row that begins with the same URL may be there, of an earlier commit; its others are not to be lost.
+                # A row that begins with the same URL may be there, of an earlier commit; its others
+                # are not to be lost.
                 self._table.put(key, (self._table.get(key) or b"") + b"".join(others))
         self._added.clear()
 
     def take(self, now: float, limit: int) -> list[bytes]:
-        """Removes and gives up to ``limit`` suffixes that are due, in the order of their times; what shares a row is taken together."""
+        """Removes and gives up to ``limit`` suffixes that are due, in the order of their times;
+        what shares a row is taken together.
+        """
         if now < self.earliest:
             return []
         self.save()
@@ -95,7 +99,9 @@ class DueQueue:
         if latest >= NEVER:
             return []
         taken: list[bytes] = []
-        for key, row in list(self._table.scan(self._key(latest + 1, b""), self._prefix + b"\xff" * 21, limit)):
+        for key, row in list(
+            self._table.scan(self._key(latest + 1, b""), self._prefix + b"\xff" * 21, limit)
+        ):
             taken += due_urls(key, row)
             self._table.delete(key)
         return taken

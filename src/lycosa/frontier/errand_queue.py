@@ -1,4 +1,6 @@
-"""Errands that wait at a host, and the questions that a host has open: plain functions over the tuples in its visit record."""
+"""Errands that wait at a host, and the questions that a host has open: plain functions over the
+tuples in its visit record.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +9,35 @@ import msgspec
 from lycosa.model.errand import Asker, Errand, Question
 
 MOST_WAITING = 100
-"""Askers whose errands wait at one host. Thousands of hosts may redirect to one; what that costs its owner is bounded."""
+"""Askers whose errands wait at one host. Thousands of hosts may redirect to one; what that costs
+its owner is bounded.
+"""
 
 
 def with_asker(waiting: tuple[Errand, ...], url: str, asker: Asker) -> tuple[Errand, ...] | None:
-    """The queue with one more asker, or ``None`` when it is full. A newer question of an origin takes the place of its older one."""
+    """The queue with one more asker, or ``None`` when it is full. A newer question of an origin
+    takes the place of its older one.
+    """
     kept = without_origin(waiting, asker)
     if asker_count(kept) >= MOST_WAITING:
         return None
     for at, errand in enumerate(waiting):
-        if errand.url == url:  # also when only this origin asked for it so far: it keeps the place that it has
+        # also when only this origin asked for it so far: it keeps the place that it has
+        if errand.url == url:
             others = tuple(each for each in errand.askers if not _is_same_origin(each, asker))
             before = without_origin(waiting[:at], asker)
-            return (*before, Errand(url, (*others, asker)), *without_origin(waiting[at + 1 :], asker))
+            return (
+                *before,
+                Errand(url, (*others, asker)),
+                *without_origin(waiting[at + 1 :], asker),
+            )
     return (*kept, Errand(url, (asker,)))
 
 
 def without_origin(waiting: tuple[Errand, ...], asker: Asker) -> tuple[Errand, ...]:
-    """The queue without what an origin asked for; errands that nobody else asked for are dropped."""
+    """The queue without what an origin asked for; errands that nobody else asked for are
+    dropped.
+    """
     kept = []
     for errand in waiting:
         if any(_is_same_origin(each, asker) for each in errand.askers):

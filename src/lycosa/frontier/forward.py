@@ -1,11 +1,14 @@
 """A sitemap says that a known page changed after it was fetched: when the page is due then.
 
-The word of a sitemap is believed until it proves wrong. The first time, the page is due as soon as the minimum between two fetches allows.
-Each time that a page was brought forward and had not changed halves what is believed: the page then waits half of its own interval, three
-quarters of it, and so on, and the interval itself grows with each fetch in vain. A fetch that finds a change restores the trust. So a
-sitemap that names the present moment for everything gains a few fetches of each page and no more, whoever writes it.
+The word of a sitemap is believed until it proves wrong. The first time, the page is due as soon as
+the minimum between two fetches allows. Each time that a page was brought forward and had not
+changed halves what is believed: the page then waits half of its own interval, three quarters of it,
+and so on, and the interval itself grows with each fetch in vain. A fetch that finds a change
+restores the trust. So a sitemap that names the present moment for everything gains a few fetches of
+each page and no more, whoever writes it.
 
-One value of ``lastmod`` has an effect once: the page is fetched after it, and it is old from then on. A time to come has none.
+One value of ``lastmod`` has an effect once: the page is fetched after it, and it is old from then
+on. A time to come has none.
 """
 
 from __future__ import annotations
@@ -21,24 +24,33 @@ _MOST_HALVINGS = 30
 
 
 class Forward:
-    """The rule, for the settings of a crawl. ``ahead_s`` tells by how many seconds crawl time, in which pages are due, is ahead of the
-    wall clock, in which sitemaps and fetches have their dates."""
+    """The rule, for the settings of a crawl. ``ahead_s`` tells by how many seconds crawl time, in
+    which pages are due, is ahead of the wall clock, in which sitemaps and fetches have their dates.
+    """
 
     def __init__(self, section: RefetchSection, ahead_s: Callable[[], float] = lambda: 0.0) -> None:
         self._section = section
         self._ahead_s = ahead_s
 
     def is_news(self, lastmod: int, now: float) -> bool:
-        """Whether ``lastmod`` could be later than some page's last fetch: all are fetched again within the longest interval."""
-        return self._section.rule is not RefetchRule.OFF and now - self._section.max_s < lastmod <= now
+        """Whether ``lastmod`` could be later than some page's last fetch: all are fetched again
+        within the longest interval.
+        """
+        return (
+            self._section.rule is not RefetchRule.OFF and now - self._section.max_s < lastmod <= now
+        )
 
     def due_at(self, record: UrlRecord, lastmod: int, now: float) -> int:
-        """When a page that changed at ``lastmod`` is due, in whole seconds of crawl time; 0 when it was fetched since, when it is not to be
-        fetched again, and when it is due no later anyway."""
+        """When a page that changed at ``lastmod`` is due, in whole seconds of crawl time; 0 when it
+        was fetched since, when it is not to be fetched again, and when it is due no later anyway.
+        """
         history = record.history
         if history is None or not record.due_at or lastmod <= history.fetched_at:
             return 0
-        wait_s = max(self._section.min_s, history.interval_s * (1.0 - 0.5 ** min(history.forwards, _MOST_HALVINGS)))
+        wait_s = max(
+            self._section.min_s,
+            history.interval_s * (1.0 - 0.5 ** min(history.forwards, _MOST_HALVINGS)),
+        )
         due_at = int(max(history.fetched_at + wait_s, now) + self._ahead_s()) + 1
         return due_at if due_at < record.due_at else 0
 
@@ -47,4 +59,6 @@ class Forward:
         """The page is due at ``due_at``, by the word of a sitemap."""
         assert record.history is not None
         record.due_at = due_at
-        record.history = msgspec.structs.replace(record.history, forwards=record.history.forwards + 1)
+        record.history = msgspec.structs.replace(
+            record.history, forwards=record.history.forwards + 1
+        )

@@ -1,16 +1,21 @@
-"""Hosts with waiting URLs that are not on the workbench: one queue per priority band, first come first served.
+"""Hosts with waiting URLs that are not on the workbench: one queue per priority band, first come
+first served.
 
-**Bound.** Turns are dealt by the number of trailing zeros of a counter: band 0 has every second turn, band 1 every fourth, band ``b``
-one in any ``2 ** (b + 1)`` that follow each other; an empty band's turn goes to the best band that is not. So a host that takes the
-``n``-th place of band ``b``, counted from the band's head, is attended after at most ``n * 2 ** (b + 1)`` turns, however many hosts come
-into better bands meanwhile (``most_turns``). A host may move to a better band only where that promises no more turns than the place it
-leaves, so moving never breaks the bound. ``Frontier`` says what a turn is for a worker.
+**Bound.** Turns are dealt by the number of trailing zeros of a counter: band 0 has every second
+turn, band 1 every fourth, band ``b`` one in any ``2 ** (b + 1)`` that follow each other; an empty
+band's turn goes to the best band that is not. So a host that takes the ``n``-th place of band
+``b``, counted from the band's head, is attended after at most ``n * 2 ** (b + 1)`` turns, however
+many hosts come into better bands meanwhile (``most_turns``). A host may move to a better band only
+where that promises no more turns than the place it leaves, so moving never breaks the bound.
+``Frontier`` says what a turn is for a worker.
 
-**Memory.** A band is a range of dense sequence numbers in the table, as a lane of a back queue is, of which only the first few are in
-memory, beside the numbers of those that were pulled and are on the workbench. ``save`` writes where each band begins and how
-many rows it has, so that a start reads one row, not all hosts.
+**Memory.** A band is a range of dense sequence numbers in the table, as a lane of a back queue is,
+of which only the first few are in memory, beside the numbers of those that were pulled and are on
+the workbench. ``save`` writes where each band begins and how many rows it has, so that a start
+reads one row, not all hosts.
 
-Rows live in the table until their host is removed, so that after a crash those that were on the workbench are found again.
+Rows live in the table until their host is removed, so that after a crash those that were on the
+workbench are found again.
 """
 
 from __future__ import annotations
@@ -27,7 +32,9 @@ _HEAD = 64  # hosts of one band in memory
 
 
 class Range(msgspec.Struct, array_like=True):
-    """What is kept of one band: no row is before ``first`` nor from ``next`` on, and there are ``rows`` between."""
+    """What is kept of one band: no row is before ``first`` nor from ``next`` on, and there are
+    ``rows`` between.
+    """
 
     first: int = 0
     next: int = 0
@@ -40,7 +47,9 @@ def most_turns(places: int, band: int) -> int:
 
 
 class _Band:
-    """One band: ``head`` waits in memory, ``taken`` was pulled, everything before ``loaded`` is in one of both or gone."""
+    """One band: ``head`` waits in memory, ``taken`` was pulled, everything before ``loaded`` is
+    in one of both or gone.
+    """
 
     __slots__ = ("head", "loaded", "range", "taken")
 
@@ -60,12 +69,17 @@ class _Band:
 
 
 class FrontQueues:
-    """The front queues of one partition over its table; with an ``address``, the line of the hosts that wait for room there."""
+    """The front queues of one partition over its table; with an ``address``, the line of the
+    hosts that wait for room there.
+    """
 
     def __init__(self, table: Overlay, bands: int, address: str = "") -> None:
         self._table = table
         self._address = address
-        self._bands = [_Band(kept) for kept in (_line_ranges(table, bands, address) if address else _ranges(table, bands))]
+        self._bands = [
+            _Band(kept)
+            for kept in (_line_ranges(table, bands, address) if address else _ranges(table, bands))
+        ]
         self._count = sum(band.waiting for band in self._bands)
         self._turn = 0
         self._is_changed = False
@@ -74,7 +88,10 @@ class FrontQueues:
         return self._count
 
     def __repr__(self) -> str:
-        return f"<FrontQueues waiting={[band.waiting for band in self._bands]} in_memory={self.in_memory}>"
+        return (
+            f"<FrontQueues waiting={[band.waiting for band in self._bands]}"
+            f" in_memory={self.in_memory}>"
+        )
 
     @property
     def rows(self) -> int:
@@ -87,7 +104,9 @@ class FrontQueues:
         return sum(len(band.head) + len(band.taken) for band in self._bands)
 
     def push(self, host8: bytes, band: int) -> tuple[int, int]:
-        """Puts a host at the end of a band; gives its place, which the caller remembers for ``remove``."""
+        """Puts a host at the end of a band; gives its place, which the caller remembers for
+        ``remove``.
+        """
         line = self._bands[band]
         seq = line.range.next
         line.range.next = seq + 1
@@ -101,7 +120,9 @@ class FrontQueues:
         return band, seq
 
     def remove(self, place: tuple[int, int]) -> None:
-        """The host has nothing waiting any more, or moves to another place. Once for each ``push``."""
+        """The host has nothing waiting any more, or moves to another place. Once for each
+        ``push``.
+        """
         band, seq = place
         line = self._bands[band]
         line.range.rows -= 1
@@ -115,7 +136,9 @@ class FrontQueues:
             line.head = deque(entry for entry in line.head if entry[0] != seq)
 
     def is_better(self, band: int, place: tuple[int, int]) -> bool:
-        """Whether the end of ``band`` is above a place where a host waits, and promises no more turns than that place does."""
+        """Whether the end of ``band`` is above a place where a host waits, and promises no more
+        turns than that place does.
+        """
         if band >= place[0]:
             return False
         return self.turns_to(band, self._bands[band].range.next) <= self.turns_to(*place)
@@ -147,7 +170,9 @@ class FrontQueues:
             self._table.put(key, encode([line.range for line in self._bands]))
 
     def turns_to(self, band: int, seq: int) -> int:
-        """Turns until this place has been reached: to the band's next own one, and ``2 ** (band + 1)`` for each place before it."""
+        """Turns until this place has been reached: to the band's next own one, and ``2 ** (band
+        + 1)`` for each place before it.
+        """
         period = 2 << band
         own = (period // 2 - self._turn) % period or period
         return own + (seq - self._bands[band].first_waiting) * period
@@ -178,22 +203,37 @@ class FrontQueues:
         end = line.range.next
         while not line.head and line.loaded < end:
             numbers = range(line.loaded, min(line.loaded + _HEAD, end))
-            values = self._table.get_many([waiting_key(self._address, band, seq) for seq in numbers])
-            line.head.extend((seq, host8) for seq, host8 in zip(numbers, values, strict=True) if host8 is not None)
+            values = self._table.get_many(
+                [waiting_key(self._address, band, seq) for seq in numbers]
+            )
+            line.head.extend(
+                (seq, host8)
+                for seq, host8 in zip(numbers, values, strict=True)
+                if host8 is not None
+            )
             line.loaded = numbers.stop
             if not line.head and line.loaded < end:
-                # After a restart there is a hole for everybody who left the workbench behind somebody who stayed.
+                # After a restart there is a hole for everybody who left the workbench behind
+                # somebody who stayed.
                 first, last = (waiting_key(self._address, band, seq) for seq in (line.loaded, end))
-                line.loaded = next((place_of(key)[2] for key, _ in self._table.scan(first, last, 1)), end)
+                line.loaded = next(
+                    (place_of(key)[2] for key, _ in self._table.scan(first, last, 1)), end
+                )
 
 
 def _line_ranges(table: Overlay, bands: int, address: str) -> list[Range]:
     value = table.get(LINE_PREFIX + address.encode())
-    return msgspec.msgpack.decode(value, type=list[Range]) if value is not None else [Range() for _ in range(bands)]
+    return (
+        msgspec.msgpack.decode(value, type=list[Range])
+        if value is not None
+        else [Range() for _ in range(bands)]
+    )
 
 
 def _ranges(table: Overlay, bands: int) -> list[Range]:
-    """Where the bands of a table begin and end. In one from before that was kept, the rows are counted, once."""
+    """Where the bands of a table begin and end. In one from before that was kept, the rows are
+    counted, once.
+    """
     value = table.get(FRONT_KEY)
     if value is not None:
         return msgspec.msgpack.decode(value, type=list[Range])

@@ -9,7 +9,9 @@ from lycosa.urls.identity import join_url
 
 
 class Lease:
-    """One URL of a host in process. It lives in the owner's memory: after a crash the URL is simply still queued."""
+    """One URL of a host in process. It lives in the owner's memory: after a crash the URL is
+    simply still queued.
+    """
 
     __slots__ = ("entry", "record", "visit")
 
@@ -23,7 +25,9 @@ class Lease:
 
     @property
     def url(self) -> str:
-        return join_url("https" if self.record.secure else "http", self.visit.host, self.record.target)
+        return join_url(
+            "https" if self.record.secure else "http", self.visit.host, self.record.target
+        )
 
     @property
     def number(self) -> int:

@@ -1,9 +1,11 @@
 """A partition: all URLs of a set of sites, what is known of them and what is to be fetched next.
 
-It decides once what an input means and writes the decision; nothing is decided again on recovery. Everything is
-synchronous and in memory or in the table, ``now`` is a parameter, and one owner calls it, so nothing here needs a lock.
+It decides once what an input means and writes the decision; nothing is decided again on recovery.
+Everything is synchronous and in memory or in the table, ``now`` is a parameter, and one owner calls
+it, so nothing here needs a lock.
 
-Invariant: ``discovered`` = queued + parked + fetched + redirected + failed + refused + retired, at every commit.
+Invariant: ``discovered`` = queued + parked + fetched + redirected + failed + refused + retired, at
+every commit.
 """
 
 from __future__ import annotations
@@ -21,7 +23,15 @@ from lycosa.frontier.rules import Rules
 from lycosa.frontier.unparsed import UnparsedBodies
 from lycosa.frontier.visit_state import HostState, VisitState, VisitStates, counted_as
 from lycosa.kv.overlay import Overlay
-from lycosa.kv.records import PARKED_BAND, UrlRecord, decode_url, encode, encode_url, known_key, url_key
+from lycosa.kv.records import (
+    PARKED_BAND,
+    UrlRecord,
+    decode_url,
+    encode,
+    encode_url,
+    known_key,
+    url_key,
+)
 from lycosa.model.completed import Completed, UrlState
 from lycosa.model.discovered import Discovered, LinkKind
 from lycosa.model.parsed import Link
@@ -33,7 +43,8 @@ from lycosa.urls.identity import host_of
 _DUE_BATCH = 128  # URLs, or hosts, that are put back in one step of the loop: 10 ms
 _DUE_ROW = 64  # URLs that share a row of the schedule, 1 kB
 _PROMOTED = 200  # in one step of the loop: 10 ms
-_LEAST_STATES = 100  # of hosts that nobody holds; beyond it twice the workbench for the whole crawl, some 2 kB each
+# of hosts that nobody holds; beyond it twice the workbench for the whole crawl, some 2 kB each
+_LEAST_STATES = 100
 _BOUNDS = 200_000  # hosts of the whole crawl whose bounds are in memory, 250 bytes each
 _ALWAYS_PROMOTED = 50
 
@@ -55,9 +66,17 @@ class Partition:
         self.table = table
         self.seen = seen
         self._bands = section.bands
-        self.visits = VisitStates(table, number, section.head, max(2 * section.workbench // section.partitions, _LEAST_STATES))
+        self.visits = VisitStates(
+            table,
+            number,
+            section.head,
+            max(2 * section.workbench // section.partitions, _LEAST_STATES),
+        )
         self.leased: dict[bytes, Lease] = {}  # the open ones, by host8 url8
-        self.alarms = self._due, self._parked = DueQueue(table, b"D", _DUE_ROW), DueQueue(table, b"P")
+        self.alarms = self._due, self._parked = (
+            DueQueue(table, b"D", _DUE_ROW),
+            DueQueue(table, b"P"),
+        )
         self.counters = counters_of(table)
         self.places = Places(table, section.bands, self.visits, self._parked, self.counters)
         self.front, self.lines = self.places.front, self.places.lines
@@ -68,17 +87,20 @@ class Partition:
     def __repr__(self) -> str:
         return f"<Partition {self.number} {self.counters.states} {self.front!r}>"
 
-    # -- discovered ---------------------------------------------------------------------------------------------
+    # -- discovered
 
     def discover(self, batch: Sequence[Discovered], now: float) -> list[bool]:
         """URLs were found. Tells which were new.
 
-        A host that brings URLs faster than the discovery budget has them parked, to be promoted when its others are done.
+        A host that brings URLs faster than the discovery budget has them parked, to be promoted
+        when its others are done.
         """
         return self._discovery.take(batch, now)
 
     def gather(self, origin: Origin, links: list[Link], now: float) -> None:
-        """The links of a page were found; they are looked up with those of others, at the latest by the next commit."""
+        """The links of a page were found; they are looked up with those of others, at the latest
+        by the next commit.
+        """
         self._discovery.gather(origin, links, now)
 
     def take_gathered(self) -> bool:
@@ -109,8 +131,9 @@ class Partition:
             self._enqueue(visit, found.url8, record)
 
     def _meet_again(self, found: Discovered, now: float) -> None:
-        """A known URL: importance is gathered per host; a queued one takes the smaller depth; a seed is asked for again; one that
-        changed by the word of a sitemap comes forward."""
+        """A known URL: importance is gathered per host; a queued one takes the smaller depth; a
+        seed is asked for again; one that changed by the word of a sitemap comes forward.
+        """
         visit = self.visits.find(found.host8)
         if visit is None:
             return
@@ -132,20 +155,33 @@ class Partition:
             self._put(found.host8, found.url8, record)
             lease = self.leased.get(found.host8 + found.url8)
             if lease is not None:
-                lease.record.depth = found.depth  # or the end of the lease would put the old one back
+                # or the end of the lease would put the old one back
+                lease.record.depth = found.depth
         elif is_seed and record.state in (UrlState.FAILED, UrlState.REFUSED, UrlState.RETIRED):
             self._change(record, UrlState.QUEUED)
-            record.reason, record.detail, record.tries, record.depth, record.due_at = Reason.NONE, "", 0, 0, 0
+            record.reason, record.detail, record.tries, record.depth, record.due_at = (
+                Reason.NONE,
+                "",
+                0,
+                0,
+                0,
+            )
             self._put(found.host8, found.url8, record)
             self._enqueue(visit, found.url8, record)
-        elif is_news and record.state is not UrlState.QUEUED and (due_at := self._rules.forward.due_at(record, found.lastmod, now)):
+        elif (
+            is_news
+            and record.state is not UrlState.QUEUED
+            and (due_at := self._rules.forward.due_at(record, found.lastmod, now))
+        ):
             self._due.remove(record.due_at, found.host8 + found.url8)
             self._rules.forward.apply(record, due_at)
             self._due.add(due_at, found.host8 + found.url8)
             self._put(found.host8, found.url8, record)
 
     def _enqueue(self, visit: VisitState, url8: bytes, record: UrlRecord) -> None:
-        """Puts a QUEUED URL into its host's back queue, and the host into a front queue when it is in none or in a worse one."""
+        """Puts a QUEUED URL into its host's back queue, and the host into a front queue when it
+        is in none or in a worse one.
+        """
         state = visit.record.state
         if state in (HostState.PARKED, HostState.RETIRED):
             self.counters.move(UrlState.QUEUED, counted_as(state))
@@ -160,7 +196,7 @@ class Partition:
     def _band(self, priority: int) -> int:
         return min((255 - priority) * self._bands // 256, self._bands - 1)
 
-    # -- leases -------------------------------------------------------------------------------------------------
+    # -- leases
 
     def lease(self, visit: VisitState) -> Lease | None:
         """The host's next URL, or ``None`` when nothing waits."""
@@ -181,7 +217,9 @@ class Partition:
         lease.visit.queue.restore(lease.entry)
 
     def complete(self, lease: Lease, done: Completed) -> bool:
-        """The lease ended. Gives ``False`` when ``done`` is of an earlier fetch and was ignored: the lease is open still."""
+        """The lease ended. Gives ``False`` when ``done`` is of an earlier fetch and was ignored:
+        the lease is open still.
+        """
         if done.number < lease.number:
             return False
         visit, record = lease.visit, lease.record
@@ -193,7 +231,11 @@ class Partition:
             self.settle_host(visit)
         before = counted_as(visit.record.state)
         record.reason, record.detail, record.due_at = done.reason, done.detail, done.due_at
-        record.tries = 0 if done.history is not None and done.state is not UrlState.QUEUED else record.tries + 1
+        record.tries = (
+            0
+            if done.history is not None and done.state is not UrlState.QUEUED
+            else record.tries + 1
+        )
         if done.history is not None:
             record.history = done.history
             self._rank(visit, record, done.history.fetched_at)
@@ -211,10 +253,25 @@ class Partition:
         self.unparsed.note(visit.host8 + lease.entry.url8, done)
         return True
 
-    def note_capture(self, visit: VisitState, *, body_bytes: int, duration_s: float, is_page: bool, is_capture: bool) -> None:
-        """Counts a request against the host. A capture shows that it was within its budgets: parking begins with its first wait again."""
+    def note_capture(
+        self,
+        visit: VisitState,
+        *,
+        body_bytes: int,
+        duration_s: float,
+        is_page: bool,
+        is_capture: bool,
+    ) -> None:
+        """Counts a request against the host. A capture shows that it was within its budgets:
+        parking begins with its first wait again.
+        """
         usage = visit.record.usage
-        visit.record.usage = Usage(usage.pages + is_capture, usage.bytes + body_bytes, usage.time_s + duration_s, usage.discovered)
+        visit.record.usage = Usage(
+            usage.pages + is_capture,
+            usage.bytes + body_bytes,
+            usage.time_s + duration_s,
+            usage.discovered,
+        )
         self.counters.requests += 1
         visit.record.parks = 0 if is_capture else visit.record.parks
         self.counters.captures += is_capture
@@ -222,7 +279,7 @@ class Partition:
         self.counters.body_bytes += body_bytes
         self.visits.touch(visit)
 
-    # -- hosts --------------------------------------------------------------------------------------------------
+    # -- hosts
 
     def meet(self, host8: bytes, url: str) -> VisitState:
         """The state of a URL's host, made when it is new."""
@@ -231,7 +288,9 @@ class Partition:
         return known or self.visits.meet(host8, host_of(url))
 
     def settle_host(self, visit: VisitState) -> bool:
-        """After a visit: whether the host has more to fetch. One that has not leaves its front queue."""
+        """After a visit: whether the host has more to fetch. One that has not leaves its front
+        queue.
+        """
         record = visit.record
         if record.waiting == 0 and record.parked and visit.may_wait:
             self._promote(visit)
@@ -248,7 +307,8 @@ class Partition:
     def _promote(self, visit: VisitState) -> None:
         """Moves parked URLs into the queue, as far as the discovery budget allows by now."""
         for number in range(_PROMOTED):
-            # Some always come: the queue ran dry, so without them nothing could change what the budget allows.
+            # Some always come: the queue ran dry, so without them nothing could change what the
+            # budget allows.
             if number >= _ALWAYS_PROMOTED and self._rules.over_discovery(visit.record.usage):
                 return
             entry = visit.queue.pop_band(self.table, PARKED_BAND)
@@ -267,14 +327,21 @@ class Partition:
 
     def snooze(self, visit: VisitState, until: float, reason: Reason, detail: str = "") -> None:
         """The host is asked to wait until wall time ``until``."""
-        visit.record.state, visit.record.next_at = HostState.SNOOZED, max(visit.record.next_at, until)
+        visit.record.state, visit.record.next_at = (
+            HostState.SNOOZED,
+            max(visit.record.next_at, until),
+        )
         visit.record.reason, visit.record.detail = reason, detail
         self.visits.touch(visit)
 
     def wake(self, visit: VisitState) -> None:
         """A snoozed host's time has come."""
         if visit.record.state is HostState.SNOOZED:
-            visit.record.state, visit.record.reason, visit.record.detail = HostState.READY, Reason.NONE, ""
+            visit.record.state, visit.record.reason, visit.record.detail = (
+                HostState.READY,
+                Reason.NONE,
+                "",
+            )
             self.visits.touch(visit)
 
     def park(self, visit: VisitState, until: int, reason: Reason, detail: str) -> None:
@@ -292,8 +359,12 @@ class Partition:
         record = visit.record
         held = record.waiting + record.retrying
         before = counted_as(record.state)
-        self.counters.hosts_parked += (state is HostState.PARKED) - (record.state is HostState.PARKED)
-        self.counters.hosts_retired += (state is HostState.RETIRED) - (record.state is HostState.RETIRED)
+        self.counters.hosts_parked += (state is HostState.PARKED) - (
+            record.state is HostState.PARKED
+        )
+        self.counters.hosts_retired += (state is HostState.RETIRED) - (
+            record.state is HostState.RETIRED
+        )
         record.state, record.reason, record.detail = state, reason, detail
         self.counters.move(before, counted_as(state), held)
         self.visits.touch(visit)
@@ -301,12 +372,14 @@ class Partition:
     def reopen(self, visit: VisitState, now: float) -> None:
         """A parked or retired host takes part again."""
         record = visit.record
-        self._set_aside(visit, HostState.READY if record.waiting else HostState.EXHAUSTED, Reason.NONE, "")
+        self._set_aside(
+            visit, HostState.READY if record.waiting else HostState.EXHAUSTED, Reason.NONE, ""
+        )
         record.failures = record.dns_failures = 0
         if record.waiting and visit.may_line_up:
             self.places.line_up(visit, visit.best_band)
 
-    # -- time ---------------------------------------------------------------------------------------------------
+    # -- time
 
     def wake_due(self, now: float) -> int:
         """Puts back what is due: retries, refetches, parked and sleeping hosts. Gives how many."""
@@ -318,7 +391,11 @@ class Partition:
             visit = self.visits.find(host8)
             if visit is not None and 0 < visit.record.asleep_until <= now:
                 self.places.rouse(visit)
-            if visit is not None and visit.record.state is HostState.PARKED and visit.record.parked_until <= now:
+            if (
+                visit is not None
+                and visit.record.state is HostState.PARKED
+                and visit.record.parked_until <= now
+            ):
                 self.reopen(visit, now)
         return len(suffixes) + len(hosts)
 
@@ -341,13 +418,15 @@ class Partition:
 
     def _rank(self, visit: VisitState, record: UrlRecord, now: float) -> None:
         """The priority by what is known by now: of the host, and of the URL's past."""
-        record.priority = round(255 * self._rules.prioritize(factors_of_known(record, visit.record.importance, now)))
+        record.priority = round(
+            255 * self._rules.prioritize(factors_of_known(record, visit.record.importance, now))
+        )
 
     def next_due(self) -> int:
         """The second of crawl time of the earliest retry, refetch, re-examination or awakening."""
         return min(self._due.earliest, self._parked.earliest)
 
-    # -- records and commits ------------------------------------------------------------------------------------
+    # -- records and commits
 
     def find(self, host8: bytes, url8: bytes) -> UrlRecord | None:
         """The URL's record."""

@@ -13,8 +13,10 @@ from lycosa.model.usage import Usage
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """``over_discovery``: whether a site has brought more new URLs than its budget allows. ``prioritize``: the priority of a URL.
-    ``forward``: when a page is due that a sitemap says has changed."""
+    """``over_discovery``: whether a site has brought more new URLs than its budget allows.
+    ``prioritize``: the priority of a URL. ``forward``: when a page is due that a sitemap says has
+    changed.
+    """
 
     over_discovery: Callable[[Usage], bool] = lambda _: False
     prioritize: Prioritize = by_importance

@@ -1,6 +1,8 @@
-"""Waits until a time that nothing can have set: stored while the wall clock was ahead, by a program that had no crawl time.
+"""Waits until a time that nothing can have set: stored while the wall clock was ahead, by a program
+that had no crawl time.
 
-They lie beyond the longest wait there is, at the end of the schedule, so looking for them costs one look where there are none.
+They lie beyond the longest wait there is, at the end of the schedule, so looking for them costs one
+look where there are none.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ _BATCH = 500
 
 
 def recall_strays(partition: Partition, now: float, latest_due: int, latest_parked: int) -> int:
-    """Makes some of what is due later than these seconds of crawl time due now; gives how much that was.
+    """Makes some of what is due later than these seconds of crawl time due now; gives how much that
+    was.
 
     ``latest_due`` is for URLs, ``latest_parked`` for hosts that are parked or asleep.
     """

@@ -1,8 +1,10 @@
-"""Stored bodies whose links are not known yet, because they were not parsed: where they stand, by URL.
+"""Stored bodies whose links are not known yet, because they were not parsed: where they stand, by
+URL.
 
-A body becomes one when its capture ends with ``INTERNAL`` (the crawler's own fault), ``PARSE_KILLED`` or ``PARSE_TIMEOUT``, and stops being
-one when it is parsed after all, or when a later fetch of its URL brings a body that is. Redirects, failures and 304 answers in between
-change nothing. There are few, so all are in memory.
+A body becomes one when its capture ends with ``INTERNAL`` (the crawler's own fault),
+``PARSE_KILLED`` or ``PARSE_TIMEOUT``, and stops being one when it is parsed after all, or when a
+later fetch of its URL brings a body that is. Redirects, failures and 304 answers in between change
+nothing. There are few, so all are in memory.
 """
 
 from __future__ import annotations
@@ -14,14 +16,25 @@ import msgspec
 from lycosa.frontier.counters import Counters, count
 from lycosa.frontier.due import DueQueue
 from lycosa.kv.overlay import Overlay
-from lycosa.kv.records import UrlRecord, decode_url, encode, encode_url, meta_key, prefix_end, unparsed_key, url_key
+from lycosa.kv.records import (
+    UrlRecord,
+    decode_url,
+    encode,
+    encode_url,
+    meta_key,
+    prefix_end,
+    unparsed_key,
+    url_key,
+)
 from lycosa.model.completed import Completed, UrlState
 from lycosa.reasons import Reason
 
 OURS = frozenset({Reason.INTERNAL})
 """Reasons that are no document's doing: such bodies are parsed again without being asked."""
 THEIRS = frozenset({Reason.PARSE_KILLED, Reason.PARSE_TIMEOUT})
-"""Reasons that two parse children in a row gave: such bodies are parsed again when the operator asks for it."""
+"""Reasons that two parse children in a row gave: such bodies are parsed again when the operator
+asks for it.
+"""
 
 _KEY = 16  # bytes of host8 and url8
 _LOOKED = meta_key("unparsed")
@@ -43,7 +56,9 @@ class UnparsedBodies:
 
     def __init__(self, table: Overlay, counters: Counters, due: DueQueue) -> None:
         self._table, self._counters, self._due = table, counters, due
-        self._bodies = {key[1:]: _decode(value) for key, value in table.scan(b"B", prefix_end(b"B"))}
+        self._bodies = {
+            key[1:]: _decode(value) for key, value in table.scan(b"B", prefix_end(b"B"))
+        }
 
     def __repr__(self) -> str:
         return f"<UnparsedBodies {len(self._bodies)}>"
@@ -115,9 +130,13 @@ class UnparsedBodies:
         return decode_url(value) if value is not None else None
 
     def adopt(self) -> None:
-        """Takes in what a crawl holds that was begun before these were kept. All records are read for it, once, and only when any URL
-        ever ended with one of the reasons."""
-        if not any(self._counters.reasons.get(reason) for reason in OURS | THEIRS) or self._table.get(_LOOKED) is not None:
+        """Takes in what a crawl holds that was begun before these were kept. All records are read
+        for it, once, and only when any URL ever ended with one of the reasons.
+        """
+        if (
+            not any(self._counters.reasons.get(reason) for reason in OURS | THEIRS)
+            or self._table.get(_LOOKED) is not None
+        ):
             return
         for url, body in _earlier(self._table):
             if url not in self._bodies:
@@ -130,5 +149,10 @@ def _earlier(table: Overlay) -> Iterator[tuple[bytes, UnparsedBody]]:
         record = decode_url(value)
         history = record.history
         is_one = record.reason in OURS or record.reason in THEIRS
-        if is_one and record.state is UrlState.FETCHED and history is not None and history.status == 200:
+        if (
+            is_one
+            and record.state is UrlState.FETCHED
+            and history is not None
+            and history.status == 200
+        ):
             yield key[1 : 1 + _KEY], UnparsedBody(history.segment, history.offset, record.reason)

@@ -1,8 +1,8 @@
 """All that is remembered of one host, and the cache of those in use.
 
-The record is what survives; the object around it adds the head of the back queue and where the host is at the moment. A host
-that is neither on the workbench nor recently touched costs no memory: it is read again from the table when
-somebody finds a URL on it.
+The record is what survives; the object around it adds the head of the back queue and where the host
+is at the moment. A host that is neither on the workbench nor recently touched costs no memory: it
+is read again from the table when somebody finds a URL on it.
 """
 
 from __future__ import annotations
@@ -47,14 +47,17 @@ def counted_as(state: HostState) -> UrlState:
 class VisitRecord(msgspec.Struct, array_like=True):
     """The persisted part. Times are crawl time (``crawl_clock``), in seconds.
 
-    ``waiting`` counts entries of the back queue outside the parked band, ``retrying`` those that wait for a retry time,
-    ``parked`` those of the parked band. ``next_at`` is the earliest start of the next request. ``deepest`` bounds the depth of
-    the queued URLs. ``refused`` counts links found on this host's pages and refused by a pure rule. ``asleep_until`` is the whole second
-    at which a host that waits for long lines up again, 0 when it does not sleep. ``has_place`` says that it counts towards the hosts
-    that its site may have. ``errors`` counts requests that failed. ``line`` is the address in whose line ``front`` is a
-    place; when it is empty, ``front`` is a place in the partition's front queues. ``rest_at`` is the earliest start of any request, an
-    errand's too, where ``next_at`` may be later because robots.txt or names are out of reach; -1 = it is ``next_at``. ``errands`` are
-    requests that it owes to other hosts, ``questions`` those that others owe to it.
+    ``waiting`` counts entries of the back queue outside the parked band, ``retrying`` those that
+    wait for a retry time, ``parked`` those of the parked band. ``next_at`` is the earliest start of
+    the next request. ``deepest`` bounds the depth of the queued URLs. ``refused`` counts links
+    found on this host's pages and refused by a pure rule. ``asleep_until`` is the whole second at
+    which a host that waits for long lines up again, 0 when it does not sleep. ``has_place`` says
+    that it counts towards the hosts that its site may have. ``errors`` counts requests that failed.
+    ``line`` is the address in whose line ``front`` is a place; when it is empty, ``front`` is a
+    place in the partition's front queues. ``rest_at`` is the earliest start of any request, an
+    errand's too, where ``next_at`` may be later because robots.txt or names are out of reach; -1 =
+    it is ``next_at``. ``errands`` are requests that it owes to other hosts, ``questions`` those
+    that others owe to it.
     """
 
     host: str
@@ -97,13 +100,24 @@ decode_visit = _DECODER.decode
 
 
 class VisitState:
-    """One host in memory. ``next_time`` (of its own URLs) and ``rest_time`` (of any request) are monotonic; ``benched`` says that the
-    workbench holds it or a visit goes on."""
+    """One host in memory. ``next_time`` (of its own URLs) and ``rest_time`` (of any request) are
+    monotonic; ``benched`` says that the workbench holds it or a visit goes on.
+    """
 
     __slots__ = (
-        "benched", "dirty", "group", "host8", "in_process", "next_time", "partition", "pulled", "queue", "ran_errand", "record",
+        "benched",
+        "dirty",
+        "group",
+        "host8",
+        "in_process",
+        "next_time",
+        "partition",
+        "pulled",
+        "queue",
+        "ran_errand",
+        "record",
         "rest_time",
-    )  # fmt: skip
+    )
 
     def __init__(self, partition: int, host8: bytes, record: VisitRecord, head: int) -> None:
         self.partition = partition
@@ -119,7 +133,10 @@ class VisitState:
         self.group = ""  # key of the workbench's group that holds it
 
     def __repr__(self) -> str:
-        return f"<VisitState {self.record.host} {self.state.label} waiting={self.record.waiting} {self.queue!r}>"
+        return (
+            f"<VisitState {self.record.host} {self.state.label} waiting={self.record.waiting}"
+            f" {self.queue!r}>"
+        )
 
     @property
     def host(self) -> str:
@@ -137,26 +154,35 @@ class VisitState:
 
     @property
     def may_line_up(self) -> bool:
-        """Whether it belongs into a front queue when URLs wait: nobody has it, and it does not sleep."""
+        """Whether it belongs into a front queue when URLs wait: nobody has it, and it does not
+        sleep.
+        """
         return not self.benched and not self.record.asleep_until and self.may_be_visited
 
     @property
     def may_be_visited(self) -> bool:
-        """Whether it has a turn: for its URLs, or for errands, which a host that is parked or was given up runs as well."""
+        """Whether it has a turn: for its URLs, or for errands, which a host that is parked or
+        was given up runs as well.
+        """
         return self.may_wait or bool(self.record.errands)
 
     @property
     def ready_time(self) -> float:
-        """When its next turn may begin (monotonic). An errand waits for the host's rest and for nothing else that its URLs wait for."""
+        """When its next turn may begin (monotonic). An errand waits for the host's rest and for
+        nothing else that its URLs wait for.
+        """
         return self.rest_time if self.record.errands else self.next_time
 
     def has_own_turn(self, now: float) -> bool:
         """Whether one of its own URLs could be fetched now."""
-        return self.may_wait and self.next_time <= now and self.record.waiting > self.queue.open_leases
+        return (
+            self.may_wait and self.next_time <= now and self.record.waiting > self.queue.open_leases
+        )
 
     def rest(self, until: float, time_until: float, now: float) -> None:
-        """An exchange ended: no request before ``until`` (monotonic; ``time_until`` in crawl time). What its own URLs wait for longer than
-        ``now`` stays."""
+        """An exchange ended: no request before ``until`` (monotonic; ``time_until`` in crawl time).
+        What its own URLs wait for longer than ``now`` stays.
+        """
         is_waiting, record = self.next_time > now, self.record
         self.rest_time, record.rest_at = until, time_until
         self.next_time = max(self.next_time, until) if is_waiting else until
@@ -174,14 +200,22 @@ class VisitState:
     def bound_wait(self, now: float, longest_s: float) -> None:
         """Its next request is ``longest_s`` away at most, whatever was stored."""
         record = self.record
-        record.next_at, record.rest_at = min(record.next_at, now + longest_s), min(record.rest_at, now + longest_s)
-        backoff_at, retry_at = min(record.pace.backoff_at, now), min(record.pace.retry_at, record.next_at)
+        record.next_at, record.rest_at = (
+            min(record.next_at, now + longest_s),
+            min(record.rest_at, now + longest_s),
+        )
+        backoff_at, retry_at = (
+            min(record.pace.backoff_at, now),
+            min(record.pace.retry_at, record.next_at),
+        )
         record.pace = msgspec.structs.replace(record.pace, backoff_at=backoff_at, retry_at=retry_at)
 
     def count_discovered(self) -> None:
         """One more URL was found on it."""
         usage = self.record.usage
-        self.record.usage = Usage(usage.pages, usage.bytes, usage.time_s, usage.discovered + 1, usage.hosts)
+        self.record.usage = Usage(
+            usage.pages, usage.bytes, usage.time_s, usage.discovered + 1, usage.hosts
+        )
 
 
 class VisitStates:
@@ -205,7 +239,9 @@ class VisitStates:
             value = self._table.get(host_key(host8))
             if value is None:
                 return None
-            visit = self._cache[host8] = VisitState(self._partition, host8, decode_visit(value), self._head)
+            visit = self._cache[host8] = VisitState(
+                self._partition, host8, decode_visit(value), self._head
+            )
         return visit
 
     def peek(self, host8: bytes) -> VisitRecord | None:
@@ -220,7 +256,9 @@ class VisitStates:
         """The host's state, made when it is new."""
         visit = self.find(host8)
         if visit is None:
-            visit = self._cache[host8] = VisitState(self._partition, host8, VisitRecord(host), self._head)
+            visit = self._cache[host8] = VisitState(
+                self._partition, host8, VisitRecord(host), self._head
+            )
             self.touch(visit)
         return visit
 
@@ -231,7 +269,9 @@ class VisitStates:
             self._dirty[visit.host8] = visit
 
     def write_back(self) -> None:
-        """Puts changed records into the open batch, and forgets hosts that nobody holds beyond the capacity."""
+        """Puts changed records into the open batch, and forgets hosts that nobody holds beyond
+        the capacity.
+        """
         for host8, visit in self._dirty.items():
             visit.queue.save(self._table)
             self._table.put(host_key(host8), encode(visit.record))
@@ -241,10 +281,16 @@ class VisitStates:
             self._forget_idle(len(self._cache) - self._capacity // 2)
 
     def shed(self) -> None:
-        """Forgets all hosts that nobody holds and that the table has as they are: they are read again when they are needed."""
+        """Forgets all hosts that nobody holds and that the table has as they are: they are read
+        again when they are needed.
+        """
         self._forget_idle(len(self._cache))
 
     def _forget_idle(self, most: int) -> None:
-        idle = [host8 for host8, v in self._cache.items() if not (v.benched or v.dirty or v.queue.open_leases)]
+        idle = [
+            host8
+            for host8, v in self._cache.items()
+            if not (v.benched or v.dirty or v.queue.open_leases)
+        ]
         for host8 in idle[:most]:
             del self._cache[host8]

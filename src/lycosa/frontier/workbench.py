@@ -1,12 +1,14 @@
 """Hosts in attention, by the time they may be fetched, grouped by address.
 
-After BUbiNG (Boldi, Marino, Santini, Vigna: BUbiNG, massive crawling for the masses, 2018): the heap holds groups, a group the
-hosts of one address, and a group's time is the later of its address's time and its earliest host's. So a thousand hosts
-behind one address cost one heap entry, and nobody ever holds a host that is not ready. Beyond ``most_of_address`` hosts an address is
-full: the frontier lets no more of its hosts in, because they would only keep others out.
+After BUbiNG (Boldi, Marino, Santini, Vigna: BUbiNG, massive crawling for the masses, 2018): the
+heap holds groups, a group the hosts of one address, and a group's time is the later of its
+address's time and its earliest host's. So a thousand hosts behind one address cost one heap entry,
+and nobody ever holds a host that is not ready. Beyond ``most_of_address`` hosts an address is full:
+the frontier lets no more of its hosts in, because they would only keep others out.
 
-Invariant: a host is in at most one group and never both in a group and in process; a group is in the heap exactly when it has hosts and a
-free slot. Heap entries that are out of date are recognised by the group's version and dropped.
+Invariant: a host is in at most one group and never both in a group and in process; a group is in
+the heap exactly when it has hosts and a free slot. Heap entries that are out of date are recognised
+by the group's version and dropped.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ class _Group:
 
 
 class Workbench:
-    """``put`` a host in, ``acquire`` the next one that is ready, ``put`` it back; ``postpone`` a whole address."""
+    """``put`` a host in, ``acquire`` the next one that is ready, ``put`` it back; ``postpone`` a
+    whole address.
+    """
 
     def __init__(self, address_slots: int) -> None:
         self.address_slots = address_slots
@@ -72,7 +76,9 @@ class Workbench:
         self.put(visit)
 
     def acquire(self, now: float) -> VisitState | None:
-        """A host that is ready, now in process; or ``None``. Its address's slot is taken until ``leave``."""
+        """A host that is ready, now in process; or ``None``. Its address's slot is taken until
+        ``leave``.
+        """
         self._drop_empty(now)
         while self._heap:
             time, _, key, version = self._heap[0]
@@ -116,7 +122,9 @@ class Workbench:
         self._schedule(group)
 
     def is_full(self, address: str) -> bool:
-        """Whether the address has as many hosts here, those in process among them, as it can use."""
+        """Whether the address has as many hosts here, those in process among them, as it can
+        use.
+        """
         group = self._groups.get(address)
         return group is not None and len(group.hosts) + group.in_use >= self.most_of_address
 
@@ -146,7 +154,8 @@ class Workbench:
         group.version += 1
         if not group.hosts:
             if group.in_use == 0:
-                # It stays until its address's time has come: a host that joins again must wait for that.
+                # It stays until its address's time has come: a host that joins again must wait for
+                # that.
                 heapq.heappush(self._empty, (group.next_time, group.key))
             return
         if group.in_use >= self.address_slots:
@@ -154,17 +163,31 @@ class Workbench:
         self._ticket += 1
         if len(self._heap) > 4 * len(self._groups) + 1000:
             self._drop_outdated()
-        heapq.heappush(self._heap, (max(group.next_time, group.hosts[0][0]), self._ticket, group.key, group.version))
+        heapq.heappush(
+            self._heap,
+            (max(group.next_time, group.hosts[0][0]), self._ticket, group.key, group.version),
+        )
 
     def _drop_empty(self, now: float) -> None:
         """Groups without hosts whose time has come are nobody's."""
         while self._empty and self._empty[0][0] <= now:
             _, key = heapq.heappop(self._empty)
             group = self._groups.get(key)
-            if group is not None and not group.hosts and group.in_use == 0 and group.next_time <= now:
+            if (
+                group is not None
+                and not group.hosts
+                and group.in_use == 0
+                and group.next_time <= now
+            ):
                 del self._groups[key]
 
     def _drop_outdated(self) -> None:
-        """Entries that are out of date leave by themselves only at the top; those of hosts with a far time would pile up."""
-        self._heap = [entry for entry in self._heap if (group := self._groups.get(entry[2])) and group.version == entry[3]]
+        """Entries that are out of date leave by themselves only at the top; those of hosts with
+        a far time would pile up.
+        """
+        self._heap = [
+            entry
+            for entry in self._heap
+            if (group := self._groups.get(entry[2])) and group.version == entry[3]
+        ]
         heapq.heapify(self._heap)

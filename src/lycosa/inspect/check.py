@@ -1,4 +1,6 @@
-"""What would happen to a URL, judged by the pure rules alone: canonical form, scope, traps, a robots.txt at hand. No crawl, no network."""
+"""What would happen to a URL, judged by the pure rules alone: canonical form, scope, traps, a
+robots.txt at hand. No crawl, no network.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,26 @@ from lycosa.config.sections import Config
 from lycosa.model.discovered import LinkKind
 from lycosa.politeness.robots_cache import RobotsRecord, RobotsState, robots_state
 from lycosa.politeness.robots_rules import Matcher
-from lycosa.urls.identity import Canonicalizer, InvalidUrl, Sites, hash8, host_of, origin_of, partition_of, scheme_of, surt, target_of
+from lycosa.urls.identity import (
+    Canonicalizer,
+    InvalidUrl,
+    Sites,
+    hash8,
+    host_of,
+    origin_of,
+    partition_of,
+    scheme_of,
+    surt,
+    target_of,
+)
 
 _YEAR_S = 31_556_952
 
 
 class Judgement(msgspec.Struct, frozen=True):
-    """What one group of rules says: ``verdict`` is ``in``, ``out`` or ``not judged``; the rest says why."""
+    """What one group of rules says: ``verdict`` is ``in``, ``out`` or ``not judged``; the rest
+    says why.
+    """
 
     verdict: str
     reason: str = ""
@@ -57,8 +72,9 @@ class UrlCheck(msgspec.Struct, frozen=True):
 class RobotsCheck(msgspec.Struct, frozen=True):
     """What a robots.txt says of one URL.
 
-    ``verdict`` is ``allowed``, ``disallowed`` or ``waits`` (the file cannot be had, so nothing is fetched). ``line`` 0 means that no
-    rule matched; ``group`` is empty when none applied; ``crawl_delay_s`` is -1 when there is none.
+    ``verdict`` is ``allowed``, ``disallowed`` or ``waits`` (the file cannot be had, so nothing is
+    fetched). ``line`` 0 means that no rule matched; ``group`` is empty when none applied;
+    ``crawl_delay_s`` is -1 when there is none.
     """
 
     url: str
@@ -97,7 +113,9 @@ class Checker:
         return self._canonicalizer.canonical(raw)
 
     def check(self, raw: str, depth: int = 1, base: str | None = None) -> UrlCheck:
-        """Everything about one URL, as a link found ``depth`` links away from a seed, on the page ``base`` if it is relative."""
+        """Everything about one URL, as a link found ``depth`` links away from a seed, on the
+        page ``base`` if it is relative.
+        """
         try:
             url = self._canonicalizer.canonical(raw, base)
         except InvalidUrl as error:
@@ -120,17 +138,27 @@ class Checker:
 
     def _judge_scope(self, url: str, depth: int) -> Judgement:
         if not self._has_seeds:
-            # Without seeds there is no place to judge by, but an exclude pattern refuses wherever it is.
+            # Without seeds there is no place to judge by, but an exclude pattern refuses wherever
+            # it is.
             refusal = self._scope.judge(url, LinkKind.SEED, 0)
-            return _judgement(refusal) if refusal else Judgement("not judged", meaning="no seed was given")
+            return (
+                _judgement(refusal)
+                if refusal
+                else Judgement("not judged", meaning="no seed was given")
+            )
         return _judgement(self._scope.judge(url, LinkKind.A, depth))
 
 
-def check_robots(url: str, agent: str, record: RobotsRecord, source: str, now: float) -> RobotsCheck:
+def check_robots(
+    url: str, agent: str, record: RobotsRecord, source: str, now: float
+) -> RobotsCheck:
     """What a robots.txt, as it is remembered, says of a canonical URL."""
     rules = record.rules
     verdict = Matcher(rules).judge(target_of(url))
-    word, why = "allowed" if verdict.allowed else "disallowed", verdict.bound or _why(record, verdict.line, rules.group)
+    word, why = (
+        "allowed" if verdict.allowed else "disallowed",
+        verdict.bound or _why(record, verdict.line, rules.group),
+    )
     if robots_state(record, now) is RobotsState.WAIT:
         word, why = (
             "waits",
@@ -165,12 +193,17 @@ def plain(value: Any) -> Any:
 def _judgement(refusal: Refusal | None) -> Judgement:
     if refusal is None:
         return Judgement("in")
-    return Judgement("out", refusal.reason.label, refusal.reason.meaning, refusal.rule, refusal.value)
+    return Judgement(
+        "out", refusal.reason.label, refusal.reason.meaning, refusal.rule, refusal.value
+    )
 
 
 def _why(record: RobotsRecord, line: int, group: str) -> str:
     if not record.has_file:
-        return f"there is no robots.txt (status {record.status}), so everything is allowed (RFC 9309 2.3.1.3)"
+        return (
+            f"there is no robots.txt (status {record.status}), so everything is allowed (RFC 9309"
+            " 2.3.1.3)"
+        )
     if line:
         return "the longest rule that matches decides (RFC 9309 2.2.2)"
     return "no rule matches" if group else "no group applies to this agent"

@@ -1,7 +1,8 @@
 """A crawl's tables as files for other programs: JSON lines, CSV or Parquet, streaming.
 
-Pages and links are taken from Parquet and, for what is not there yet, from the row journals; URLs and hosts from the committed state. A
-file appears whole or not at all: it is written beside its place and renamed.
+Pages and links are taken from Parquet and, for what is not there yet, from the row journals; URLs
+and hosts from the committed state. A file appears whole or not at all: it is written beside its
+place and renamed.
 """
 
 from __future__ import annotations
@@ -37,18 +38,25 @@ Rows = tuple[Sequence[str], Iterator[tuple[Any, ...]]]
 
 @contextmanager
 def rows_of(reader: CrawlReader, kind: str, where: str = "") -> Iterator[Rows]:
-    """The rows of one of ``KINDS``; ``where`` is a condition in SQL. Raises ``SqlError`` when it is wrong."""
+    """The rows of one of ``KINDS``; ``where`` is a condition in SQL. Raises ``SqlError`` when it
+    is wrong.
+    """
     if kind in STATE and not where:
         yield [column[0] for column in COLUMNS[kind]], state_rows(reader, kind)
         return
     with CrawlTables(reader, [kind]) as tables:
         tables.lock()
         cursor = _select(tables, kind, where)
-        yield [column[0] for column in cursor.description or ()], fetched(tables, cursor, f"{kind} {where}")
+        yield (
+            [column[0] for column in cursor.description or ()],
+            fetched(tables, cursor, f"{kind} {where}"),
+        )
 
 
 class CsvStyle(NamedTuple):
-    """How cells are written: ``is_raw`` leaves those that look like formulas, ``is_shown`` is for a terminal."""
+    """How cells are written: ``is_raw`` leaves those that look like formulas, ``is_shown`` is
+    for a terminal.
+    """
 
     is_raw: bool = False
     is_shown: bool = False
@@ -57,11 +65,17 @@ class CsvStyle(NamedTuple):
 def write_text(form: str, rows: Rows, out: TextIO, style: CsvStyle = CsvStyle()) -> int:  # noqa: B008 (immutable)
     """Writes JSON lines or CSV; gives the number of rows."""
     names, values = rows
-    return _write_csv(names, values, out, style) if form == "csv" else _write_jsonl(names, values, out)
+    return (
+        _write_csv(names, values, out, style) if form == "csv" else _write_jsonl(names, values, out)
+    )
 
 
-def write_file(reader: CrawlReader, kind: str, form: str, where: str, path: Path, is_raw: bool = False) -> int:
-    """Writes one file; gives the number of rows. Raises ``SqlError`` and ``OSError``; no half-written file remains."""
+def write_file(
+    reader: CrawlReader, kind: str, form: str, where: str, path: Path, is_raw: bool = False
+) -> int:
+    """Writes one file; gives the number of rows. Raises ``SqlError`` and ``OSError``; no
+    half-written file remains.
+    """
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, "is a folder", str(path))
     temporary = path.with_name(f".{path.name}.tmp")
@@ -70,7 +84,10 @@ def write_file(reader: CrawlReader, kind: str, form: str, where: str, path: Path
         if form == "parquet":
             count = _write_parquet(reader, kind, where, temporary)
         else:
-            with temporary.open("w", encoding="utf-8", newline="", errors="surrogatepass") as out, rows_of(reader, kind, where) as rows:
+            with (
+                temporary.open("w", encoding="utf-8", newline="", errors="surrogatepass") as out,
+                rows_of(reader, kind, where) as rows,
+            ):
                 count = write_text(form, rows, out, CsvStyle(is_raw))
         temporary.replace(path)
     except OSError as error:
@@ -103,7 +120,9 @@ def plain(value: object) -> Any:
 
 
 def cell(value: object) -> str:
-    """A value as one field of CSV: nothing for what is unknown, lists with blanks between (URLs have none)."""
+    """A value as one field of CSV: nothing for what is unknown, lists with blanks between (URLs
+    have none).
+    """
     value = plain(value)
     if value is None:
         return ""
@@ -123,7 +142,9 @@ def _csv_cell(value: object, style: CsvStyle) -> str:
 
 
 def _select(tables: CrawlTables, kind: str, where: str) -> duckdb.DuckDBPyConnection:
-    """Rows by a condition. The parentheses keep it one, and a statement with a second one in it is refused."""
+    """Rows by a condition. The parentheses keep it one, and a statement with a second one in it
+    is refused.
+    """
     statement = f"SELECT * FROM {kind}" + (f" WHERE ({where}\n)" if where else "")
     try:
         refuse_writes(statement)
@@ -133,14 +154,21 @@ def _select(tables: CrawlTables, kind: str, where: str) -> duckdb.DuckDBPyConnec
 
 
 def _write_parquet(reader: CrawlReader, kind: str, where: str, path: Path) -> int:
-    """DuckDB streams from Parquet to Parquet; the state needs no DuckDB unless there is a condition."""
+    """DuckDB streams from Parquet to Parquet; the state needs no DuckDB unless there is a
+    condition.
+    """
     if kind in STATE and not where:
         write_state(reader, kind, path)
-        counted = duckdb.connect(":memory:").execute("SELECT count(*) FROM read_parquet(?)", [str(path)]).fetchone()
+        counted = (
+            duckdb.connect(":memory:")
+            .execute("SELECT count(*) FROM read_parquet(?)", [str(path)])
+            .fetchone()
+        )
         return int(counted[0]) if counted else 0
     with CrawlTables(reader, [kind]) as tables:
         tables.lock(path)
-        _select(tables, kind, f"({where}\n) AND false" if where else "false")  # a wrong condition is told as it is, not as part of COPY
+        # a wrong condition is told as it is, not as part of COPY
+        _select(tables, kind, f"({where}\n) AND false" if where else "false")
         target = str(path).replace("'", "''")
         select = f"SELECT * FROM {kind}" + (f" WHERE ({where}\n)" if where else "")
         copied = tables.connection.execute(
@@ -152,12 +180,16 @@ def _write_parquet(reader: CrawlReader, kind: str, where: str, path: Path) -> in
 def _write_jsonl(names: Sequence[str], rows: Iterable[tuple[Any, ...]], out: TextIO) -> int:
     count = 0
     for row in rows:
-        out.write(json_text({name: plain(value) for name, value in zip(names, row, strict=True)}) + "\n")
+        out.write(
+            json_text({name: plain(value) for name, value in zip(names, row, strict=True)}) + "\n"
+        )
         count += 1
     return count
 
 
-def _write_csv(names: Sequence[str], rows: Iterable[tuple[Any, ...]], out: TextIO, style: CsvStyle) -> int:
+def _write_csv(
+    names: Sequence[str], rows: Iterable[tuple[Any, ...]], out: TextIO, style: CsvStyle
+) -> int:
     out.write(_csv_line(names))
     count = 0
     for row in rows:
@@ -167,8 +199,12 @@ def _write_csv(names: Sequence[str], rows: Iterable[tuple[Any, ...]], out: TextI
 
 
 def _csv_line(cells: Sequence[str]) -> str:
-    """A line by RFC 4180, with the line ends of Unix. Python's writer leaves a carriage return without quotes then."""
+    """A line by RFC 4180, with the line ends of Unix. Python's writer leaves a carriage return
+    without quotes then.
+    """
     if len(cells) == 1 and not cells[0]:
         return '""\n'  # an empty line would be no row
-    quoted = (f'"{each.replace(_QUOTE, _QUOTE * 2)}"' if _NEEDS_QUOTES(each) else each for each in cells)
+    quoted = (
+        f'"{each.replace(_QUOTE, _QUOTE * 2)}"' if _NEEDS_QUOTES(each) else each for each in cells
+    )
     return ",".join(quoted) + "\n"

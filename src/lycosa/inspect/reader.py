@@ -1,7 +1,9 @@
-"""A crawl's state as it is committed, read through a view: URLs, hosts and counters of its partitions.
+"""A crawl's state as it is committed, read through a view: URLs, hosts and counters of its
+partitions.
 
-Wherever the view looks (the files of a folder, a worker that runs, a snapshot), what is read here is the same. A view of a shard has
-only its own partitions, and what belongs to others is not known to it.
+Wherever the view looks (the files of a folder, a worker that runs, a snapshot), what is read here
+is the same. A view of a shard has only its own partitions, and what belongs to others is not known
+to it.
 """
 
 from __future__ import annotations
@@ -26,11 +28,15 @@ from lycosa.shard.view import View
 from lycosa.urls.identity import Sites, hash8, host_of, join_url, partition_of
 
 _COUNTERS = meta_key("counters")
-_NO_HOST = "unknown.invalid"  # of a URL whose host's record is lost, which only damage can bring about
+_NO_HOST = (  # of a URL whose host's record is lost, which only damage can bring about
+    "unknown.invalid"
+)
 
 
 class UrlEntry(NamedTuple):
-    """A known URL: where its record stands and what it says. ``state`` takes the host's into account (see ``UrlState``)."""
+    """A known URL: where its record stands and what it says. ``state`` takes the host's into
+    account (see ``UrlState``).
+    """
 
     partition: int
     url: str
@@ -87,7 +93,11 @@ class TableView:
                 last8 = key[1:9]
                 visit = self.visit(last8)
             record = decode_url(value)
-            url = join_url("https" if record.secure else "http", visit.host if visit else _NO_HOST, record.target)
+            url = join_url(
+                "https" if record.secure else "http",
+                visit.host if visit else _NO_HOST,
+                record.target,
+            )
             yield UrlEntry(self.number, url, last8, key[9:], record, _state_of(record, visit))
 
     def close(self) -> None:
@@ -96,7 +106,12 @@ class TableView:
     def __enter__(self) -> TableView:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -106,8 +121,8 @@ class TableView:
 class CrawlReader:
     """A crawl, or some of its partitions, read through a view.
 
-    ``last_commit`` is the wall time of the last commit (0 = never), ``last_time`` its crawl time; ``partitions`` is how many the whole
-    crawl has, ``here`` lists those of the view.
+    ``last_commit`` is the wall time of the last commit (0 = never), ``last_time`` its crawl time;
+    ``partitions`` is how many the whole crawl has, ``here`` lists those of the view.
     """
 
     def __init__(self, source: View) -> None:
@@ -175,4 +190,6 @@ def read_folder(folder: Path, keep_bytes: int = 16 << 20) -> CrawlReader:
 def _state_of(record: UrlRecord, visit: VisitRecord | None) -> UrlState:
     if record.state is not UrlState.QUEUED or visit is None:
         return record.state
-    return {HostState.RETIRED: UrlState.RETIRED, HostState.PARKED: UrlState.PARKED}.get(visit.state, UrlState.QUEUED)
+    return {HostState.RETIRED: UrlState.RETIRED, HostState.PARKED: UrlState.PARKED}.get(
+        visit.state, UrlState.QUEUED
+    )

@@ -1,4 +1,6 @@
-"""Where ``check robots`` takes a robots.txt from: a file, a crawl's own memory of it, or the server."""
+"""Where ``check robots`` takes a robots.txt from: a file, a crawl's own memory of it, or the
+server.
+"""
 
 from __future__ import annotations
 
@@ -45,28 +47,46 @@ def of_bytes(body: bytes, agent: str, now: float) -> RobotsRecord:
 def of_crawl(reader: CrawlReader, url: str, agent: str, own: str) -> tuple[RobotsRecord, str]:
     """What a crawl remembers of the file of a canonical URL, and a word about it.
 
-    Rules are remembered for the crawl's ``own`` product token; for another ``agent`` the stored file itself is read again.
+    Rules are remembered for the crawl's ``own`` product token; for another ``agent`` the stored
+    file itself is read again.
     """
     with reader.view(reader.partition_of(url)) as view:
         value = view.get(robots_key(hash8(host_of(url)), scheme_of(url) == "https"))
     if value is None:
-        raise NoRobots(f"the crawl in {reader.name} has not asked for {robots_url(url)} yet; --fetch asks the server")
+        raise NoRobots(
+            f"the crawl in {reader.name} has not asked for {robots_url(url)} yet; --fetch asks the"
+            " server"
+        )
     record = msgspec.msgpack.decode(value, type=RobotsRecord)
     when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.fetched))
     source = f"{robots_url(url)}, fetched {when} by the crawl in {reader.name}"
     if agent.lower() != own.lower() and record.has_file:
-        record = msgspec.structs.replace(record, rules=parse_robots(_stored_body(reader, url), agent))
+        record = msgspec.structs.replace(
+            record, rules=parse_robots(_stored_body(reader, url), agent)
+        )
     return record, source
 
 
 def of_server(url: str, agent: str, config: Config) -> tuple[RobotsRecord, str]:
-    """The file as the server sends it now, with up to five redirects (RFC 9309 2.3.1.2). Raises ``ResolveError``, ``NoRobots``."""
+    """The file as the server sends it now, with up to five redirects (RFC 9309 2.3.1.2). Raises
+    ``ResolveError``, ``NoRobots``.
+    """
     fetched = asyncio.run(_fetch(robots_url(url), agent, config))
-    if fetched.reason in (Reason.ADDRESS_FORBIDDEN, Reason.CONNECT_REFUSED, Reason.TLS_FAILED, Reason.NETWORK_UNREACHABLE):
-        raise NoRobots(f"{fetched.url}: {fetched.reason.meaning}" + (f" ({fetched.detail})" if fetched.detail else ""))
+    if fetched.reason in (
+        Reason.ADDRESS_FORBIDDEN,
+        Reason.CONNECT_REFUSED,
+        Reason.TLS_FAILED,
+        Reason.NETWORK_UNREACHABLE,
+    ):
+        raise NoRobots(
+            f"{fetched.url}: {fetched.reason.meaning}"
+            + (f" ({fetched.detail})" if fetched.detail else "")
+        )
     body = b""
     if 200 <= fetched.status < 300:
-        body = decode(fetched.body, fetched.header("content-encoding"), config.robots.max_bytes + 1, 1000).body
+        body = decode(
+            fetched.body, fetched.header("content-encoding"), config.robots.max_bytes + 1, 1000
+        ).body
     record = after_fetch(None, answer_of(fetched, body), agent, config.robots, time.time())
     return record, f"{fetched.url}, fetched now with status {fetched.status}"
 
@@ -75,18 +95,31 @@ def _stored_body(reader: CrawlReader, url: str) -> bytes:
     """The newest stored robots.txt of an origin, decoded. Raises ``NoRobots``."""
     wanted, newest = robots_url(url), None
     source = reader.source
-    for row in (row for segment in source.segments() if segment.journal_length is not None for row in source.rows(segment)):
+    for row in (
+        row
+        for segment in source.segments()
+        if segment.journal_length is not None
+        for row in source.rows(segment)
+    ):
         if _is_file(row, wanted) and (newest is None or row.date_us > newest.date_us):
             newest = row
     if newest is None:
-        raise NoRobots(f"the crawl in {reader.name} has no stored file for {wanted}; give one with --robots, or --fetch")
+        raise NoRobots(
+            f"the crawl in {reader.name} has no stored file for {wanted}; give one with --robots,"
+            " or --fetch"
+        )
     record = source.record(layout.warc_name(newest.segment), newest.offset)
     encoding = _header(record.header_block, b"content-encoding")
     return decode(record.body, encoding, 1_000_000, 1000).body
 
 
 def _is_file(row: Row, wanted: str) -> bool:
-    return row.kind is FetchKind.ROBOTS and row.url == wanted and 200 <= row.status < 300 and not row.revisit
+    return (
+        row.kind is FetchKind.ROBOTS
+        and row.url == wanted
+        and 200 <= row.status < 300
+        and not row.revisit
+    )
 
 
 def _header(block: bytes, name: bytes) -> str:
@@ -102,7 +135,9 @@ async def _fetch(url: str, agent: str, config: Config) -> Fetched:
     user_agent = build_user_agent(agent, version("lycosa"), config.agent.contact)
     with tempfile.TemporaryDirectory(prefix="lycosa-check-") as spool:
         guard = Guard(config.fetch.allow_addresses)
-        fetcher: Fetcher = CurlFetcher(config.fetch, user_agent, config.agent.contact, guard, clock, Path(spool))
+        fetcher: Fetcher = CurlFetcher(
+            config.fetch, user_agent, config.agent.contact, guard, clock, Path(spool)
+        )
         resolver: Resolver = CachingResolver(config.dns, clock, AiodnsQuery(config.dns))
         try:
             return await _follow(url, config, fetcher, resolver)

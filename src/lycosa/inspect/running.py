@@ -15,7 +15,8 @@ from lycosa.system.wire import UNREADABLE
 def is_running(folder: Path) -> bool:
     """Whether some process holds the crawl's lock.
 
-    The lock is tried shared and given back at once; a crawl that starts in that very moment is told that the folder is in use.
+    The lock is tried shared and given back at once; a crawl that starts in that very moment is told
+    that the folder is in use.
     """
     try:
         fd = os.open(folder / "lock", os.O_RDONLY | os.O_CLOEXEC)

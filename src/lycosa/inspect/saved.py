@@ -1,7 +1,9 @@
-"""What a crawl was last run with: settings, canonical form, and the pure rules to judge URLs by again.
+"""What a crawl was last run with: settings, canonical form, and the pure rules to judge URLs by
+again.
 
-``settings.json`` holds the effective settings of the last start, one object per section. What identity depends on comes from the manifest
-instead, which froze it when the crawl was created. The rules of a user's own program are not in the folder, so they are not judged again.
+``settings.json`` holds the effective settings of the last start, one object per section. What
+identity depends on comes from the manifest instead, which froze it when the crawl was created. The
+rules of a user's own program are not in the folder, so they are not judged again.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ class SettingsUnreadable(Exception):
 
 
 class Saved(msgspec.Struct, frozen=True):
-    """Settings of the last start; ``is_recorded`` says that the folder had them, else they are the defaults."""
+    """Settings of the last start; ``is_recorded`` says that the folder had them, else they are
+    the defaults.
+    """
 
     config: Config
     is_recorded: bool
@@ -43,11 +47,15 @@ def load_saved(reader: CrawlReader) -> Saved:
     except (OSError, *UNREADABLE) as error:
         folder = reader.origin.folder
         path = settings_path(folder) if folder else f"the settings of {reader.name}"
-        raise SettingsUnreadable(f"{path}: {error}; restore it, or remove it to look at the crawl with the defaults") from error
+        raise SettingsUnreadable(
+            f"{path}: {error}; restore it, or remove it to look at the crawl with the defaults"
+        ) from error
     config, is_recorded = recorded or Config(), recorded is not None
     identity = reader.manifest.identity
     canonical = msgspec.convert(identity.canonical, CanonicalSection)
-    frontier = msgspec.structs.replace(config.frontier, partitions=identity.partitions, bands=identity.bands)
+    frontier = msgspec.structs.replace(
+        config.frontier, partitions=identity.partitions, bands=identity.bands
+    )
     config = msgspec.structs.replace(config, canonical=canonical, frontier=frontier)
     return Saved(config, is_recorded, Canonicalizer(canonical))
 
@@ -73,7 +81,9 @@ class Places:
         return self._since.keys()
 
     def at(self, wall: float) -> tuple[str, ...]:
-        """Those that belonged to it before a time (whole seconds, so one of the same second is left out)."""
+        """Those that belonged to it before a time (whole seconds, so one of the same second is
+        left out).
+        """
         return tuple(url for url, since in self._since.items() if since < int(wall))
 
 
@@ -88,13 +98,19 @@ class PureRules:
         self._traps: dict[int, Traps] = {}
         self._scope = self._scope_of(tuple(self._places.all()))
 
-    def judge(self, url: str, kind: LinkKind, depth: int, wall: float, nofollow: bool = False) -> Refusal | None:
+    def judge(
+        self, url: str, kind: LinkKind, depth: int, wall: float, nofollow: bool = False
+    ) -> Refusal | None:
         """Why a URL found at a time is refused, or ``None``. The scope is that of all seeds."""
         return self._scope.judge(url, kind, depth, nofollow) or self._traps_at(wall).judge(url)
 
-    def judge_then(self, url: str, kind: LinkKind, depth: int, wall: float, nofollow: bool = False) -> Refusal | None:
+    def judge_then(
+        self, url: str, kind: LinkKind, depth: int, wall: float, nofollow: bool = False
+    ) -> Refusal | None:
         """The same with the seeds that were known at that time; slower."""
-        return self._scope_of(self._places.at(wall)).judge(url, kind, depth, nofollow) or self._traps_at(wall).judge(url)
+        return self._scope_of(self._places.at(wall)).judge(
+            url, kind, depth, nofollow
+        ) or self._traps_at(wall).judge(url)
 
     def in_words(self) -> list[str]:
         """The scope, one line per rule."""

@@ -1,4 +1,6 @@
-"""What the budgets of a site and its hosts say now, from the committed state of the partition that owns it."""
+"""What the budgets of a site and its hosts say now, from the committed state of the partition
+that owns it.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,11 @@ class SiteBudget(msgspec.Struct, frozen=True):
 def site_budget(view: TableView, site: str) -> SiteBudget:
     """Reads what is kept of a site."""
     value = view.get(site_key(site))
-    return SiteBudget(site, _USAGE.decode(value) if value is not None else Usage(), view.get(linking_key(site)) or b"")
+    return SiteBudget(
+        site,
+        _USAGE.decode(value) if value is not None else Usage(),
+        view.get(linking_key(site)) or b"",
+    )
 
 
 def site_facts(answer: Explanation, found: SiteBudget, section: BudgetSection) -> None:
@@ -40,21 +46,36 @@ def site_facts(answer: Explanation, found: SiteBudget, section: BudgetSection) -
     if section.site_pages:
         most = site_pages_of(section, found.linking)
         answer.add("site", found.site)
-        answer.add("site_pages", found.usage.pages, f"{found.usage.pages:,} of {most:,} that its site may have")
+        answer.add(
+            "site_pages",
+            found.usage.pages,
+            f"{found.usage.pages:,} of {most:,} that its site may have",
+        )
         answer.add("site_pages_most", most)
     if section.pages_per_linking_site:
         number = linking_sites(found.linking)
-        answer.add("linking_sites", number, f"{'' if is_exact(found.linking) else 'about '}{number:,} other sites link to its site")
+        answer.add(
+            "linking_sites",
+            number,
+            f"{'' if is_exact(found.linking) else 'about '}{number:,} other sites link to its site",
+        )
     if section.site_hosts:
         answer.add(
-            "site_hosts", found.usage.hosts, f"{found.usage.hosts:,} hosts of its site were visited, of {section.site_hosts:,} that may be"
+            "site_hosts",
+            found.usage.hosts,
+            f"{found.usage.hosts:,} hosts of its site were visited, of {section.site_hosts:,} that"
+            " may be",
         )
 
 
-def judged_now(answer: Explanation, found: SiteBudget, section: BudgetSection, visit: VisitRecord) -> None:
+def judged_now(
+    answer: Explanation, found: SiteBudget, section: BudgetSection, visit: VisitRecord
+) -> None:
     """What the budget would say to a parked host now: it may have grown meanwhile."""
     refusal = found.refusal(section, visit)
     if refusal is None:
-        answer.add("budget_now", "within", "within it by now, so it goes on when it is looked at again")
+        answer.add(
+            "budget_now", "within", "within it by now, so it goes on when it is looked at again"
+        )
     else:
         answer.add("budget_now", f"{refusal.rule} = {refusal.value}")

@@ -1,4 +1,6 @@
-"""One question in SQL to a crawl's tables. Questions only: a statement that would change or write anything is refused."""
+"""One question in SQL to a crawl's tables. Questions only: a statement that would change or
+write anything is refused.
+"""
 
 from __future__ import annotations
 
@@ -21,17 +23,23 @@ _NO_COLUMN = re.compile(r'(?:Referenced column|does not have a column named) "(.
 
 
 class SqlError(Exception):
-    """A question that cannot be answered; the first line says why, further ones list what there is."""
+    """A question that cannot be answered; the first line says why, further ones list what there
+    is.
+    """
 
 
 def wanted_tables(statement: str) -> list[str]:
-    """The tables that a statement reads: those that it names. Filling one may cost a pass over open segments or over the state."""
+    """The tables that a statement reads: those that it names. Filling one may cost a pass over
+    open segments or over the state.
+    """
     words = {word.lower() for word in re.findall(r"\w+", statement)}
     return [name for name in TABLES if name in words and not _COLUMNS_ONLY.match(statement)]
 
 
 def ask(tables: CrawlTables, statement: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
-    """The columns and the rows of an answer; rows stream. Raises ``SqlError``, later ones while rows are taken."""
+    """The columns and the rows of an answer; rows stream. Raises ``SqlError``, later ones while
+    rows are taken.
+    """
     refuse_writes(statement)
     tables.lock()
     try:
@@ -53,11 +61,14 @@ def refuse_writes(statement: str) -> None:
 
 
 def explained(tables: CrawlTables, error: duckdb.Error, statement: str) -> SqlError:
-    """DuckDB's error in one line; when a name is unknown, with the nearest, and with those there are."""
+    """DuckDB's error in one line; when a name is unknown, with the nearest, and with those there
+    are.
+    """
     text = _first_line(error)
     if found := _NO_TABLE.search(text):
         return SqlError(
-            f"there is no table {found[1]!r}{_near(found[1], TABLES)}; there are {', '.join(sorted(TABLES))}".replace("?;", "?")
+            f"there is no table {found[1]!r}{_near(found[1], TABLES)}; there are"
+            f" {', '.join(sorted(TABLES))}".replace("?;", "?")
         )
     if found := _NO_COLUMN.search(text):
         columns = tables.columns()
@@ -65,7 +76,9 @@ def explained(tables: CrawlTables, error: duckdb.Error, statement: str) -> SqlEr
         if named:
             known = [column for name in named for column in columns[name]]
             listed = [f"table {name}: {', '.join(columns[name])}" for name in named]
-            return SqlError("\n".join([f"there is no column {found[1]!r}{_near(found[1], known)}", *listed]))
+            return SqlError(
+                "\n".join([f"there is no column {found[1]!r}{_near(found[1], known)}", *listed])
+            )
     return SqlError(text)
 
 
@@ -76,11 +89,16 @@ def _first_line(error: duckdb.Error) -> str:
 def _near(name: str, known: Iterable[str]) -> str:
     """The name that was probably meant."""
     names = list(dict.fromkeys(known))
-    near = difflib.get_close_matches(name.lower(), names, 1, 0.6) or [each for each in names if name.lower() in each.split("_")][:1]
+    near = (
+        difflib.get_close_matches(name.lower(), names, 1, 0.6)
+        or [each for each in names if name.lower() in each.split("_")][:1]
+    )
     return f"; did you mean {near[0]}?" if near else ""
 
 
-def fetched(tables: CrawlTables, cursor: duckdb.DuckDBPyConnection, statement: str) -> Iterator[tuple[Any, ...]]:
+def fetched(
+    tables: CrawlTables, cursor: duckdb.DuckDBPyConnection, statement: str
+) -> Iterator[tuple[Any, ...]]:
     """Rows as they come. Raises ``SqlError``."""
     has_zones = any("TIME ZONE" in str(column[1]) for column in cursor.description or ())
     try:
@@ -94,14 +112,22 @@ def fetched(tables: CrawlTables, cursor: duckdb.DuckDBPyConnection, statement: s
 
 
 def _through_arrow(cursor: duckdb.DuckDBPyConnection) -> Iterator[tuple[Any, ...]]:
-    """DuckDB makes Python values of times with a zone by a package that nothing else here needs. The zone is UTC, so it can go."""
+    """DuckDB makes Python values of times with a zone by a package that nothing else here needs.
+    The zone is UTC, so it can go.
+    """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # that rows are copied once more: they are few here
-        name = "to_arrow_reader" if hasattr(cursor, "to_arrow_reader") else "fetch_record_batch"  # its name before DuckDB 2
+        # that rows are copied once more: they are few here
+        warnings.simplefilter("ignore", UserWarning)
+        # its name before DuckDB 2
+        name = "to_arrow_reader" if hasattr(cursor, "to_arrow_reader") else "fetch_record_batch"
         batches: pa.RecordBatchReader = getattr(cursor, name)(_ROWS)
     for batch in batches:
         columns = [
-            column.cast(pa.timestamp(column.type.unit)) if pa.types.is_timestamp(column.type) and column.type.tz else column
+            (
+                column.cast(pa.timestamp(column.type.unit))
+                if pa.types.is_timestamp(column.type) and column.type.tz
+                else column
+            )
             for column in batch.columns
         ]
         yield from zip(*(column.to_pylist() for column in columns), strict=True)

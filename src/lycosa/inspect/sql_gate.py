@@ -1,11 +1,13 @@
 """Which statements may be answered: those that only read, judged by DuckDB's own parser.
 
-The type of a statement is not enough. ``WITH x AS (COPY ... TO ...) SELECT ...`` is a SELECT to DuckDB and writes a file,
-``EXPLAIN ANALYZE`` runs what it explains, and some table functions (``enable_logging``, ``import_database``) change settings or write. So
-the parsed tree is walked, and what is not on a list of known reading parts is refused: kinds of query, and table functions. What a later
-DuckDB adds is refused until it is put on the list.
+The type of a statement is not enough. ``WITH x AS (COPY ... TO ...) SELECT ...`` is a SELECT to
+DuckDB and writes a file, ``EXPLAIN ANALYZE`` runs what it explains, and some table functions
+(``enable_logging``, ``import_database``) change settings or write. So the parsed tree is walked,
+and what is not on a list of known reading parts is refused: kinds of query, and table functions.
+What a later DuckDB adds is refused until it is put on the list.
 
-This is one of two lines. The other is the engine's lock (``CrawlTables.lock``): no files but those of the tables, no change of settings.
+This is one of two lines. The other is the engine's lock (``CrawlTables.lock``): no files but those
+of the tables, no change of settings.
 """
 
 from __future__ import annotations
@@ -17,7 +19,10 @@ from typing import Any
 
 import duckdb
 
-ALLOWED = "SELECT, WITH, FROM, VALUES, DESCRIBE, SHOW, SUMMARIZE, and EXPLAIN or EXPLAIN ANALYZE of one of these"
+ALLOWED = (
+    "SELECT, WITH, FROM, VALUES, DESCRIBE, SHOW, SUMMARIZE, and EXPLAIN or EXPLAIN ANALYZE of one"
+    " of these"
+)
 _EXPLAIN = re.compile(r"\s*EXPLAIN\s*(?:\([^()]*\)|ANALYZE\b)?", re.IGNORECASE)
 _COMMENT = re.compile(r"\s*(?:--[^\n]*(?:\n|$)|/\*.*?\*/)", re.DOTALL)
 _QUERIES = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"})
@@ -62,7 +67,10 @@ def check_reads_only(statement: str) -> None:
                 raise _refused(f"EXPLAIN of {_kind(inner[0]) if inner else 'nothing'}")
             statement = _explained(statement)
         elif kind == "MULTI":
-            raise _refused("a PIVOT without a list of values (write SELECT * FROM table PIVOT (... FOR column IN (...)))")
+            raise _refused(
+                "a PIVOT without a list of values (write SELECT * FROM table PIVOT (... FOR column"
+                " IN (...)))"
+            )
         elif kind != "SELECT":
             raise _refused(kind)
         row = parser.execute("SELECT json_serialize_sql(?::VARCHAR)", [statement]).fetchone()
@@ -71,7 +79,9 @@ def check_reads_only(statement: str) -> None:
     except RecursionError:
         raise _refused("a statement nested this deeply") from None
     if tree.get("error") or len(tree.get("statements", ())) != 1:
-        raise _refused(f"a statement that cannot be judged ({tree.get('error_message', 'no parsed form')})")
+        raise _refused(
+            f"a statement that cannot be judged ({tree.get('error_message', 'no parsed form')})"
+        )
     for part in _parts(tree["statements"]):
         _check(part)
 
@@ -80,11 +90,16 @@ def _check(part: dict[str, Any]) -> None:
     """One node of the parsed tree."""
     kind, name = str(part.get("type", "")), str(part.get("function_name", "")).lower()
     if (kind.endswith("_NODE") and kind not in _QUERIES) or "info_type" in part:
-        raise _refused(f"{kind.removesuffix('_NODE').removesuffix('_QUERY') or 'a command'} inside a query")
+        raise _refused(
+            f"{kind.removesuffix('_NODE').removesuffix('_QUERY') or 'a command'} inside a query"
+        )
     if kind == "TABLE_FUNCTION":
         called = str(part.get("function", {}).get("function_name", "")).lower()
         if called not in _TABLE_FUNCTIONS:
-            raise NotAQuestion(f"the table function {called} is not allowed here; the tables of the crawl are read by their names")
+            raise NotAQuestion(
+                f"the table function {called} is not allowed here; the tables of the crawl are read"
+                " by their names"
+            )
     if name in _FUNCTIONS_REFUSED:
         raise NotAQuestion(f"the function {name} is not allowed here")
 
@@ -114,4 +129,6 @@ def _kind(statement: duckdb.Statement) -> str:
 
 
 def _refused(what: str) -> NotAQuestion:
-    return NotAQuestion(f"{what} is not a question, and a crawl's tables can only be read; allowed are {ALLOWED}")
+    return NotAQuestion(
+        f"{what} is not a question, and a crawl's tables can only be read; allowed are {ALLOWED}"
+    )

@@ -1,4 +1,6 @@
-"""URL records and visit states as rows of a table: what ``export`` and ``sql`` call ``urls`` and ``hosts``."""
+"""URL records and visit states as rows of a table: what ``export`` and ``sql`` call ``urls`` and
+``hosts``.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def _digest(_: CrawlReader, entry: UrlEntry) -> str | None:
 
 
 def _via(_: CrawlReader, entry: UrlEntry) -> str | None:
-    """The page it was found on, whole: a record shortens it to its target when it is on the same host."""
+    """The page it was found on, whole: a record shortens it to its target when it is on the same
+    host.
+    """
     via = entry.record.via
     if via.startswith("/"):
         return entry.url[: entry.url.index("/", 8)] + via
@@ -138,5 +142,8 @@ def write_state(reader: CrawlReader, kind: str, path: Path, is_empty: bool = Fal
     rows = iter(()) if is_empty else state_rows(reader, kind)
     with TableWriter(path, schema) as writer:
         while batch := list(islice(rows, _BATCH)):
-            arrays = [pa.array(column, field.type) for column, field in zip(zip(*batch, strict=True), schema, strict=True)]
+            arrays = [
+                pa.array(column, field.type)
+                for column, field in zip(zip(*batch, strict=True), schema, strict=True)
+            ]
             writer.add(pa.record_batch(arrays, schema=schema))

@@ -1,7 +1,8 @@
-"""How far a crawl is, running or not: counts from its committed state, and what the running crawl says of itself.
+"""How far a crawl is, running or not: counts from its committed state, and what the running crawl
+says of itself.
 
-The estimates are lower bounds and say so: what waits at a host today, one request after another at the pace of the host, and nothing
-of what will still be found there.
+The estimates are lower bounds and say so: what waits at a host today, one request after another at
+the pace of the host, and nothing of what will still be found there.
 """
 
 from __future__ import annotations
@@ -57,9 +58,11 @@ class Output(msgspec.Struct, frozen=True):
 
 
 class CrawlStatus(msgspec.Struct, kw_only=True):
-    """The whole answer. ``folder`` is what the crawl is called where it has no folder; seeds, derived files and what a running crawl says
-    of itself are told of folders alone. ``live`` is what the running crawl wrote within the last seconds, or empty. ``clock_set_back_s``
-    is how far the wall clock is behind the one by which the crawl waits."""
+    """The whole answer. ``folder`` is what the crawl is called where it has no folder; seeds,
+    derived files and what a running crawl says of itself are told of folders alone. ``live`` is
+    what the running crawl wrote within the last seconds, or empty. ``clock_set_back_s`` is how far
+    the wall clock is behind the one by which the crawl waits.
+    """
 
     folder: str
     crawl: str
@@ -92,12 +95,18 @@ class CrawlStatus(msgspec.Struct, kw_only=True):
 
 
 def crawl_status(
-    reader: CrawlReader, saved: Saved, now: float, hosts: int = DEFAULT_HOSTS, by: Order = Order.QUEUE, sites: int = 0
+    reader: CrawlReader,
+    saved: Saved,
+    now: float,
+    hosts: int = DEFAULT_HOSTS,
+    by: Order = Order.QUEUE,
+    sites: int = 0,
 ) -> CrawlStatus:
-    """Reads counters and hosts of all partitions; about ten microseconds a host. ``now`` is wall time in seconds.
+    """Reads counters and hosts of all partitions; about ten microseconds a host. ``now`` is wall
+    time in seconds.
 
-    ``hosts`` and ``sites`` are how many of each are listed, ``by`` what makes them the first. Listing sites holds the sites of one
-    partition that have work left in memory.
+    ``hosts`` and ``sites`` are how many of each are listed, ``by`` what makes them the first.
+    Listing sites holds the sites of one partition that have work left in memory.
     """
     manifest, folder = reader.manifest, reader.origin.folder
     status = CrawlStatus(
@@ -121,17 +130,30 @@ def crawl_status(
         _add_counters(status, view.counters(), remarks, refusals)
         found = SiteLines(reader.sites.site_of, view, saved.config) if sites else None
         for entry in view.hosts():
-            _add_host(status, visit_in_wall_time(entry.record, status.clock_set_back_s), top, found, saved.config, now)
+            _add_host(
+                status,
+                visit_in_wall_time(entry.record, status.clock_set_back_s),
+                top,
+                found,
+                saved.config,
+                now,
+            )
         for line in found.lines() if found else ():
             top_sites.add(line, line.site)
-        due += [int.from_bytes(key[1:5], "big") for prefix in (b"D", b"P") for key, _ in islice(view.scan(prefix, prefix_end(prefix)), 1)]
+        due += [
+            int.from_bytes(key[1:5], "big")
+            for prefix in (b"D", b"P")
+            for key, _ in islice(view.scan(prefix, prefix_end(prefix)), 1)
+        ]
     status.next_due_s = max(min(due) - status.clock_set_back_s - now, 0.0) if due else -1.0
     status.remarks, status.refusals = _reasons(remarks), _reasons(refusals)
     status.hosts, status.sites = top.lines(), top_sites.lines()
     status.outputs = _outputs(folder) if folder else _stored(reader.source.segments())
     if folder:
         # A running crawl is about to build those of the segment that it just closed.
-        status.lacking = [each for each in lacking_files(folder) if each.reason or not status.is_running]
+        status.lacking = [
+            each for each in lacking_files(folder) if each.reason or not status.is_running
+        ]
     status.waits_for = _waits_for(status, folder)
     return status
 
@@ -139,13 +161,25 @@ def crawl_status(
 def estimate(status: CrawlStatus) -> str:
     """One honest sentence on how long it will take, or empty."""
     line = status.longest
-    if line is None or line.needs_s < _LONG_S or line.state in (HostState.RETIRED.label, HostState.PARKED.label):
+    if (
+        line is None
+        or line.needs_s < _LONG_S
+        or line.state in (HostState.RETIRED.label, HostState.PARKED.label)
+    ):
         return ""
-    what = f"for the {line.waiting:,} URLs that wait there now" if line.waiting != 1 else "for the one URL that waits there now"
-    return f"host {line.host} alone needs {span(line.needs_s)} at {line.delay_s:g} s a request, {what}"
+    what = (
+        f"for the {line.waiting:,} URLs that wait there now"
+        if line.waiting != 1
+        else "for the one URL that waits there now"
+    )
+    return (
+        f"host {line.host} alone needs {span(line.needs_s)} at {line.delay_s:g} s a request, {what}"
+    )
 
 
-def _add_counters(status: CrawlStatus, counters: Counters, remarks: dict[int, int], refusals: dict[int, int]) -> None:
+def _add_counters(
+    status: CrawlStatus, counters: Counters, remarks: dict[int, int], refusals: dict[int, int]
+) -> None:
     status.discovered += counters.discovered
     for state in UrlState:
         status.states[state.label] += counters.of(state)
@@ -161,10 +195,19 @@ def _add_counters(status: CrawlStatus, counters: Counters, remarks: dict[int, in
         count(refusals, reason, number)
 
 
-def _add_host(status: CrawlStatus, record: VisitRecord, top: Top[HostLine], sites: SiteLines | None, config: Config, now: float) -> None:
+def _add_host(
+    status: CrawlStatus,
+    record: VisitRecord,
+    top: Top[HostLine],
+    sites: SiteLines | None,
+    config: Config,
+    now: float,
+) -> None:
     label = record.state.label
     status.hosts_by_state[label] = status.hosts_by_state.get(label, 0) + 1
-    if not record.waiting + record.retrying + record.parked and not (top.by is Order.ERRORS and errors_of(record)):
+    if not record.waiting + record.retrying + record.parked and not (
+        top.by is Order.ERRORS and errors_of(record)
+    ):
         return
     line = host_line(record, config, now)
     top.add(line, record.host)
@@ -177,15 +220,27 @@ def _add_host(status: CrawlStatus, record: VisitRecord, top: Top[HostLine], site
 
 def _reasons(table: dict[int, int]) -> list[ReasonLine]:
     found = [(Reason(number), times) for number, times in table.items()]
-    lines = [ReasonLine(reason.label, times, reason.cause.value, reason.meaning) for reason, times in found]
+    lines = [
+        ReasonLine(reason.label, times, reason.cause.value, reason.meaning)
+        for reason, times in found
+    ]
     return sorted(lines, key=lambda line: (-line.count, line.reason))
 
 
 def _outputs(folder: Path) -> list[Output]:
     found = []
     for kind in (layout.WARC, layout.JOURNAL, *layout.DERIVED):
-        sizes = [(path.name.endswith(layout.OPEN), _size(path)) for path in (folder / kind).glob("[!.]*")]
-        found.append(Output(kind, len(sizes), sum(is_open for is_open, _ in sizes), sum(size for _, size in sizes)))
+        sizes = [
+            (path.name.endswith(layout.OPEN), _size(path)) for path in (folder / kind).glob("[!.]*")
+        ]
+        found.append(
+            Output(
+                kind,
+                len(sizes),
+                sum(is_open for is_open, _ in sizes),
+                sum(size for _, size in sizes),
+            )
+        )
     for kind, names in (("state", "state"), ("log", "log")):
         sizes = [(False, _size(path)) for path in (folder / names).rglob("*") if path.is_file()]
         found.append(Output(kind, len(sizes), 0, sum(size for _, size in sizes)))
@@ -195,7 +250,10 @@ def _outputs(folder: Path) -> list[Output]:
 def _stored(segments: list[StoredSegment]) -> list[Output]:
     """The same of what a view without files has."""
     opened = sum(not segment.is_closed for segment in segments)
-    sizes = {layout.WARC: sum(each.length for each in segments), layout.JOURNAL: sum(each.journal_length or 0 for each in segments)}
+    sizes = {
+        layout.WARC: sum(each.length for each in segments),
+        layout.JOURNAL: sum(each.journal_length or 0 for each in segments),
+    }
     return [Output(kind, len(segments), opened, size) for kind, size in sizes.items()]
 
 
@@ -224,7 +282,11 @@ def _waits_for(status: CrawlStatus, folder: Path | None) -> str:
         return "it has not said anything for a while; it may be starting, or hang"
     waiting = status.states[UrlState.QUEUED.label]
     if waiting:
-        due = f", the next is due in {span(status.next_due_s)}" if status.next_due_s > 0 and not _is_ready(status) else ""
+        due = (
+            f", the next is due in {span(status.next_due_s)}"
+            if status.next_due_s > 0 and not _is_ready(status)
+            else ""
+        )
         urls = "1 queued URL" if waiting == 1 else f"{waiting:,} queued URLs"
         who = f"`lycosa crawl --dir {shlex.quote(str(folder))}`" if folder else "its worker"
         return f"{who} to go on with {urls}{due}"

@@ -1,12 +1,15 @@
-"""The tables of a crawl in DuckDB: ``pages``, ``fetches``, ``links``, ``ccindex``, ``urls`` and ``hosts``.
+"""The tables of a crawl in DuckDB: ``pages``, ``fetches``, ``links``, ``ccindex``, ``urls`` and
+``hosts``.
 
-``fetches`` has a row for each stored fetch, ``pages`` those of pages alone: who counts pages does not want robots.txt and sitemaps
-among them. ``ccindex`` is ``fetches`` with Common Crawl's columns, where ``subset`` tells them apart.
+``fetches`` has a row for each stored fetch, ``pages`` those of pages alone: who counts pages does
+not want robots.txt and sitemaps among them. ``ccindex`` is ``fetches`` with Common Crawl's columns,
+where ``subset`` tells them apart.
 
-Closed segments are read from their Parquet files, where there is a folder with them. What is captured since (open segments up to the last
-commit, and closed ones whose Parquet is not built yet) comes from the row journals through temporary Parquet files, so that nothing is
-missing while the crawl runs and each capture is there once: the files are listed first, and a segment counts as theirs or as its journal's
-by that list alone.
+Closed segments are read from their Parquet files, where there is a folder with them. What is
+captured since (open segments up to the last commit, and closed ones whose Parquet is not built yet)
+comes from the row journals through temporary Parquet files, so that nothing is missing while the
+crawl runs and each capture is there once: the files are listed first, and a segment counts as
+theirs or as its journal's by that list alone.
 
 Memory is bounded: DuckDB gets a limit and spills to disk, the rest streams.
 """
@@ -37,24 +40,31 @@ _OF_FETCHES = {layout.PAGES, FETCHES, "ccindex"}
 
 
 class CrawlTables:
-    """DuckDB over a crawl; a context manager. ``wanted`` names the tables that are filled; the others have columns only.
+    """DuckDB over a crawl; a context manager. ``wanted`` names the tables that are filled; the
+    others have columns only.
 
     Raises what ``CrawlReader`` raises, ``JournalError`` and ``OSError``.
     """
 
-    def __init__(self, reader: CrawlReader, wanted: Sequence[str] = TABLES, memory_mb: int = MEMORY_MB) -> None:
+    def __init__(
+        self, reader: CrawlReader, wanted: Sequence[str] = TABLES, memory_mb: int = MEMORY_MB
+    ) -> None:
         self._reader = reader
         self._files: list[Path] = []
         self._stack = ExitStack()
         try:
-            self._folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="lycosa-tables-")))
+            self._folder = Path(
+                self._stack.enter_context(tempfile.TemporaryDirectory(prefix="lycosa-tables-"))
+            )
             self.connection = self._connect(memory_mb)
             self._stack.callback(self.connection.close)
             filled = {*wanted, layout.PAGES} if _OF_FETCHES & set(wanted) else set(wanted)
             self._add_captures([kind for kind in CAPTURES if kind in filled])
             names = ", ".join(column[0] for column in COMMON_CRAWL)
             self.connection.execute(f"CREATE VIEW ccindex AS SELECT {names} FROM {FETCHES}")
-            self.connection.execute(f"CREATE VIEW {layout.PAGES} AS SELECT * FROM {FETCHES} WHERE kind = 'page'")
+            self.connection.execute(
+                f"CREATE VIEW {layout.PAGES} AS SELECT * FROM {FETCHES} WHERE kind = 'page'"
+            )
             for kind in STATE:
                 path = self._folder / f"{kind}.parquet"
                 write_state(reader, kind, path, is_empty=kind not in filled)
@@ -64,11 +74,12 @@ class CrawlTables:
             raise
 
     def lock(self, *files: Path) -> None:
-        """From here on the connection reaches the files of its tables and ``files``, by their exact names, and no others (what it spills to
-        disk apart). No file can be made, and no setting changed.
+        """From here on the connection reaches the files of its tables and ``files``, by their exact
+        names, and no others (what it spills to disk apart). No file can be made, and no setting
+        changed.
 
-        DuckDB knows no permission to read alone, so this does not keep a statement from overwriting a table's file: only statements that
-        ``sql_gate`` lets pass may follow.
+        DuckDB knows no permission to read alone, so this does not keep a statement from overwriting
+        a table's file: only statements that ``sql_gate`` lets pass may follow.
         """
         listed = ", ".join(_quoted(path) for path in [*self._files, *files])
         self.connection.execute(f"SET allowed_paths = [{listed}]")
@@ -78,7 +89,10 @@ class CrawlTables:
     def columns(self) -> dict[str, list[str]]:
         """The columns of each table."""
         found: dict[str, list[str]] = {}
-        query = "SELECT table_name, column_name FROM duckdb_columns() WHERE NOT internal ORDER BY table_name, column_index"
+        query = (
+            "SELECT table_name, column_name FROM duckdb_columns() WHERE NOT internal ORDER BY"
+            " table_name, column_index"
+        )
         for table, column in self.connection.execute(query).fetchall():
             found.setdefault(table, []).append(column)
         return found
@@ -86,7 +100,12 @@ class CrawlTables:
     def __enter__(self) -> CrawlTables:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._stack.close()
 
     def __repr__(self) -> str:
@@ -98,7 +117,8 @@ class CrawlTables:
             config={
                 "memory_limit": f"{memory_mb}MB",
                 "temp_directory": str(self._folder / "spill"),
-                "autoinstall_known_extensions": "false",  # a question never loads code from the network
+                # a question never loads code from the network
+                "autoinstall_known_extensions": "false",
                 "python_enable_replacements": "false",  # nor sees variables of this program
             },
         )
@@ -107,11 +127,18 @@ class CrawlTables:
 
     def _add_captures(self, kinds: Sequence[str]) -> None:
         source, folder = self._reader.source, self._reader.origin.folder
-        files = {kind: sorted((folder / kind).glob("*.parquet")) if folder and kind in kinds else [] for kind in CAPTURES}
+        files = {
+            kind: sorted((folder / kind).glob("*.parquet")) if folder and kind in kinds else []
+            for kind in CAPTURES
+        }
         ready = {kind: {layout.stem_of(path) for path in paths} for kind, paths in files.items()}
-        for kind in CAPTURES:  # an empty file, so that a table has its columns before there is a capture
+        for (
+            kind
+        ) in CAPTURES:  # an empty file, so that a table has its columns before there is a capture
             files[kind].append(self._build(kind, "", ()))
-        for segment in [segment for segment in source.segments() if segment.journal_length is not None]:
+        for segment in [
+            segment for segment in source.segments() if segment.journal_length is not None
+        ]:
             for kind in [kind for kind in kinds if segment.name not in ready[kind]]:
                 files[kind].append(self._build(kind, segment.name, source.rows(segment)))
         for kind, paths in files.items():
@@ -135,7 +162,9 @@ class CrawlTables:
         self._files += paths
         files = ", ".join(map(_quoted, paths))
         # By name: files of an earlier version may lack the newest columns.
-        self.connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet([{files}], union_by_name = true)")
+        self.connection.execute(
+            f"CREATE VIEW {name} AS SELECT * FROM read_parquet([{files}], union_by_name = true)"
+        )
 
 
 def _quoted(path: Path) -> str:

@@ -30,8 +30,9 @@ class Order(Enum):
 
 
 class HostLine(msgspec.Struct, frozen=True):
-    """One host. ``wait_s`` until its next request, ``needs_s`` the least time in which its queue can be fetched; ``errors`` counts requests
-    that failed, tries of its name included."""
+    """One host. ``wait_s`` until its next request, ``needs_s`` the least time in which its queue
+    can be fetched; ``errors`` counts requests that failed, tries of its name included.
+    """
 
     host: str
     state: str
@@ -47,8 +48,10 @@ class HostLine(msgspec.Struct, frozen=True):
 
 
 class SiteLine(msgspec.Struct, frozen=True):
-    """One site: its listed hosts together. ``wait_s`` until the first of them may be fetched; ``pages`` of all its hosts and ``most_pages``
-    by its budget, 0 is no limit; ``linking_sites`` is counted while it earns pages."""
+    """One site: its listed hosts together. ``wait_s`` until the first of them may be fetched;
+    ``pages`` of all its hosts and ``most_pages`` by its budget, 0 is no limit; ``linking_sites`` is
+    counted while it earns pages.
+    """
 
     site: str
     hosts: int
@@ -82,7 +85,9 @@ class Top(Generic[Line]):
 
     def lines(self) -> list[Line]:
         """In order."""
-        return [line for _, _, line in sorted(self._heap, key=lambda entry: entry[:2], reverse=True)]
+        return [
+            line for _, _, line in sorted(self._heap, key=lambda entry: entry[:2], reverse=True)
+        ]
 
     def _rank(self, line: Line) -> float:
         if self.by is Order.ERRORS:

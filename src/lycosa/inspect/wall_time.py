@@ -1,4 +1,6 @@
-"""Stored waits as times of the wall clock, for people: they are stored in crawl time, which may be ahead of it (``crawl_clock``)."""
+"""Stored waits as times of the wall clock, for people: they are stored in crawl time, which may
+be ahead of it (``crawl_clock``).
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ def visit_in_wall_time(visit: VisitRecord, ahead_s: float) -> VisitRecord:
     if not ahead_s:
         return visit
     pace = msgspec.structs.replace(
-        visit.pace, backoff_at=wall_of(visit.pace.backoff_at, ahead_s), retry_at=wall_of(visit.pace.retry_at, ahead_s)
+        visit.pace,
+        backoff_at=wall_of(visit.pace.backoff_at, ahead_s),
+        retry_at=wall_of(visit.pace.retry_at, ahead_s),
     )
     return msgspec.structs.replace(
         visit,
@@ -26,7 +30,11 @@ def visit_in_wall_time(visit: VisitRecord, ahead_s: float) -> VisitRecord:
 
 def record_in_wall_time(record: UrlRecord, ahead_s: float) -> UrlRecord:
     """The same of a URL."""
-    return msgspec.structs.replace(record, due_at=int(wall_of(record.due_at, ahead_s))) if ahead_s else record
+    return (
+        msgspec.structs.replace(record, due_at=int(wall_of(record.due_at, ahead_s)))
+        if ahead_s
+        else record
+    )
 
 
 def wall_of(time: float, ahead_s: float) -> float:

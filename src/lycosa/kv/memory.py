@@ -1,7 +1,8 @@
 """The key-value port in memory: for tests and for crawls in virtual time.
 
-Behaves like the RocksDB one, crashes included: ``MemoryStores`` keeps what was written by folder, ``crash`` undoes everything
-since each store's last ``flush``, and a store that is open cannot be opened again.
+Behaves like the RocksDB one, crashes included: ``MemoryStores`` keeps what was written by folder,
+``crash`` undoes everything since each store's last ``flush``, and a store that is open cannot be
+opened again.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ _DEAD = 16  # deleted keys at the beginning of a scan that are worth moving all 
 
 
 class _Shelf:
-    """The keys that begin with one byte. ``keys`` are in order but for the ``fresh`` ones, and may still hold deleted ones."""
+    """The keys that begin with one byte. ``keys`` are in order but for the ``fresh`` ones, and
+    may still hold deleted ones.
+    """
 
     __slots__ = ("fresh", "keys")
 
@@ -26,7 +29,8 @@ class _Shelf:
         self.fresh: list[bytes] = []
 
     def put_in_order(self) -> None:
-        if len(self.fresh) * 200 < len(self.keys):  # a few into many: moving the tail is cheaper than looking at all of it
+        # a few into many: moving the tail is cheaper than looking at all of it
+        if len(self.fresh) * 200 < len(self.keys):
             for key in self.fresh:
                 insort(self.keys, key)
         else:
@@ -36,13 +40,19 @@ class _Shelf:
 
 
 class MemoryKeyValue:
-    """A dictionary whose keys are put in order when somebody scans. ``scan`` gives the pairs as they were when it was called."""
+    """A dictionary whose keys are put in order when somebody scans. ``scan`` gives the pairs as
+    they were when it was called.
+    """
 
     def __init__(self) -> None:
         self._pairs: dict[bytes, bytes] = {}
-        self._shelves: dict[bytes, _Shelf] = {}  # by first byte: what is never scanned is never put in order
+        self._shelves: dict[
+            bytes, _Shelf
+        ] = {}  # by first byte: what is never scanned is never put in order
         self._listed: set[bytes] = set()  # on a shelf, deleted ones too
-        self._undo: list[tuple[bytes, bytes | None]] = []  # what each write since the last flush replaced
+        self._undo: list[
+            tuple[bytes, bytes | None]
+        ] = []  # what each write since the last flush replaced
         self._is_open = True
 
     def get(self, key: bytes) -> bytes | None:
@@ -58,7 +68,9 @@ class MemoryKeyValue:
         found: list[tuple[bytes, bytes]] = []
         for first in sorted(self._shelves):
             if start[:1] <= first <= end[:1] and not (limit and len(found) >= limit):
-                found += self._scan_shelf(self._shelves[first], start, end, limit and limit - len(found))
+                found += self._scan_shelf(
+                    self._shelves[first], start, end, limit and limit - len(found)
+                )
         return iter(found)
 
     def write(self, writes: Writes) -> None:
@@ -88,7 +100,9 @@ class MemoryKeyValue:
         return len(self._pairs)
 
     def __repr__(self) -> str:
-        return f"MemoryKeyValue(keys={len(self)}, unflushed={len(self._undo)}, open={self._is_open})"
+        return (
+            f"MemoryKeyValue(keys={len(self)}, unflushed={len(self._undo)}, open={self._is_open})"
+        )
 
     def _shelf(self, key: bytes) -> _Shelf:
         shelf = self._shelves.get(key[:1])
@@ -96,19 +110,24 @@ class MemoryKeyValue:
             shelf = self._shelves[key[:1]] = _Shelf()
         return shelf
 
-    def _scan_shelf(self, shelf: _Shelf, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+    def _scan_shelf(
+        self, shelf: _Shelf, start: bytes, end: bytes, limit: int
+    ) -> list[tuple[bytes, bytes]]:
         shelf.put_in_order()
         keys, pairs = shelf.keys, self._pairs
         low = first = bisect_left(keys, start)
         high = bisect_left(keys, end)
         while first < high and keys[first] not in pairs:
             first += 1
-        if first - low > _DEAD:  # a queue is read from its beginning, where those are that were taken before
+        # a queue is read from its beginning, where those are that were taken before
+        if first - low > _DEAD:
             self._listed.difference_update(keys[low:first])
             del keys[low:first]
             high -= first - low
             first = low
-        found = ((key, pairs[key]) for key in map(keys.__getitem__, range(first, high)) if key in pairs)
+        found = (
+            (key, pairs[key]) for key in map(keys.__getitem__, range(first, high)) if key in pairs
+        )
         return list(islice(found, limit) if limit else found)
 
     def _drop_deleted(self) -> None:
@@ -145,7 +164,9 @@ class MemoryStores:
         return store
 
     def crash(self) -> None:
-        """The process dies: all stores close, and what was written after their last ``flush`` is gone."""
+        """The process dies: all stores close, and what was written after their last ``flush`` is
+        gone.
+        """
         for store in self._stores.values():
             if store._is_open:
                 store._lose_unflushed()

@@ -33,7 +33,9 @@ class MergedTable:
 
 
 def laid_over(below: Iterable[Pair], over: Iterable[tuple[bytes, bytes | None]]) -> Iterator[Pair]:
-    """Pairs in order, those of ``over`` in place of those below; both are in order, and ``None`` deletes."""
+    """Pairs in order, those of ``over`` in place of those below; both are in order, and ``None``
+    deletes.
+    """
     newer = iter(over)
     upper = next(newer, None)
     for key, value in below:

@@ -1,8 +1,9 @@
 """A partition's table as its owner sees it: what is committed, with what awaits commit on top.
 
-Writes gather in memory until ``freeze`` hands them over as one batch; that batch stays visible until ``settle`` says that the
-store below has it. One batch is in flight at a time, so a look-up asks at most three places and always sees the
-newest value. A crash forgets both upper layers at once, which is exactly what was not yet committed.
+Writes gather in memory until ``freeze`` hands them over as one batch; that batch stays visible
+until ``settle`` says that the store below has it. One batch is in flight at a time, so a look-up
+asks at most three places and always sees the newest value. A crash forgets both upper layers at
+once, which is exactly what was not yet committed.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ class Overlay:
         return self._store.get(key)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Newest values in the order of ``keys``; the store is asked once, for what the upper layers lack."""
+        """Newest values in the order of ``keys``; the store is asked once, for what the upper
+        layers lack.
+        """
         found: dict[bytes, bytes | None] = {}
         missing = []
         for key in keys:
@@ -70,12 +73,18 @@ class Overlay:
     def scan(self, start: bytes, end: bytes, limit: int = 0) -> Iterator[tuple[bytes, bytes]]:
         """Pairs with ``start <= key < end`` in order, at most ``limit`` (0 = all).
 
-        Reads every key of the two upper layers, so it is for refills of many entries, not for single look-ups.
+        Reads every key of the two upper layers, so it is for refills of many entries, not for
+        single look-ups.
         """
         if not self._open and not self._in_flight:
             yield from self._store.scan(start, end, limit)  # nothing to merge, so nothing to hold
             return
-        upper = {key: value for layer in (self._in_flight, self._open) for key, value in layer.items() if start <= key < end}
+        upper = {
+            key: value
+            for layer in (self._in_flight, self._open)
+            for key, value in layer.items()
+            if start <= key < end
+        }
         hidden = len(upper)
         lower = self._store.scan(start, end, limit + hidden if limit else 0)
         merged: dict[bytes, bytes | None] = dict(lower)

@@ -1,9 +1,11 @@
 """The key-value port: ordered bytes to bytes, as one partition's RocksDB gives it.
 
-Synchronous, and counts as memory for the stages that use it. The worker calls ``write`` and ``flush`` in a thread, and ``get_many`` where a
-host's back queue is refilled with more than a few rows (``leasing``). Look-ups of one key and short scans (one row, or the
-rows of a batch that is due) stay on the loop: they cost 3 to 5 us from memory, and RocksDB's Python binding keeps the interpreter's
-lock during them, so that a thread would not free the loop. One owner at a time, so there is no locking here.
+Synchronous, and counts as memory for the stages that use it. The worker calls ``write`` and
+``flush`` in a thread, and ``get_many`` where a host's back queue is refilled with more than a few
+rows (``leasing``). Look-ups of one key and short scans (one row, or the rows of a batch that is
+due) stay on the loop: they cost 3 to 5 us from memory, and RocksDB's Python binding keeps the
+interpreter's lock during them, so that a thread would not free the loop. One owner at a time, so
+there is no locking here.
 """
 
 from __future__ import annotations
@@ -13,8 +15,10 @@ from pathlib import Path
 from typing import Protocol
 
 Writes = Mapping[bytes, bytes | None] | Sequence[tuple[bytes, bytes | None]]
-"""Keys with their new value, ``None`` to delete; a later entry for the same key wins. A commit's are a dictionary: making a tuple for each
-of tens of thousands, at which the garbage collector then looks, costs a quarter of what writing them does."""
+"""Keys with their new value, ``None`` to delete; a later entry for the same key wins. A commit's
+are a dictionary: making a tuple for each of tens of thousands, at which the garbage collector then
+looks, costs a quarter of what writing them does.
+"""
 
 
 def pairs_of(writes: Writes) -> Iterable[tuple[bytes, bytes | None]]:
@@ -30,12 +34,16 @@ class KeyValue(Protocol):
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]: ...
 
     def scan(self, start: bytes, end: bytes, limit: int = 0) -> Iterator[tuple[bytes, bytes]]:
-        """Pairs with ``start <= key < end`` in order, at most ``limit`` (0 = all). The iterator must be exhausted or closed."""
+        """Pairs with ``start <= key < end`` in order, at most ``limit`` (0 = all). The iterator
+        must be exhausted or closed.
+        """
         ...
 
     def write(self, writes: Writes) -> None:
-        """Atomically, in one batch. Only ``flush`` makes it durable: after a crash the store holds the first n batches, n at least
-        those before the last flush, and the caller repeats the others from its commit log (each batch carries its number)."""
+        """Atomically, in one batch. Only ``flush`` makes it durable: after a crash the store holds
+        the first n batches, n at least those before the last flush, and the caller repeats the
+        others from its commit log (each batch carries its number).
+        """
         ...
 
     def flush(self) -> None:
@@ -62,7 +70,9 @@ class SavedTable(Protocol):
 
 
 class Reader(Protocol):
-    """Opens the table of one partition for reading, without changing a file; an absent one is empty."""
+    """Opens the table of one partition for reading, without changing a file; an absent one is
+    empty.
+    """
 
     def __call__(self, folder: Path) -> SavedTable: ...
 

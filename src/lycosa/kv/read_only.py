@@ -1,12 +1,14 @@
-"""A partition's table for reading only, beside the process that owns it, which is neither asked nor disturbed.
+"""A partition's table for reading only, beside the process that owns it, which is neither asked nor
+disturbed.
 
-RocksDB can be opened for reading without its lock. What is seen is what had reached the table files at that moment; what the
-owner still has in memory is in the commit log (module ``inspect.reader``).
+RocksDB can be opened for reading without its lock. What is seen is what had reached the table files
+at that moment; what the owner still has in memory is in the commit log (module ``inspect.reader``).
 
-Two things are kept from harm. The folder is never written to: rocksdict rewrites a small file of its own at every opening, which
-could hit an owner that starts just then, so the database is opened through a temporary folder of symbolic links. And the
-owner may delete table files at any time: all of them are opened at once and stay readable for as long as this holds
-them; when one vanishes in between, the opening is repeated.
+Two things are kept from harm. The folder is never written to: rocksdict rewrites a small file of
+its own at every opening, which could hit an owner that starts just then, so the database is opened
+through a temporary folder of symbolic links. And the owner may delete table files at any time: all
+of them are opened at once and stay readable for as long as this holds them; when one vanishes in
+between, the opening is repeated.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ _SKIPPED = frozenset({"LOCK", "rocksdict-config.json"})
 
 
 class ReadOnlyTable:
-    """The table files of one partition as they were at opening. ``cache`` is shared by the tables of a reader.
+    """The table files of one partition as they were at opening. ``cache`` is shared by the tables
+    of a reader.
 
     A folder that does not exist is an empty table. Raises ``StoreDamaged``.
     """
@@ -70,7 +73,9 @@ class ReadOnlyTable:
         return f"ReadOnlyTable({str(self._folder)!r}, open={self._db is not None})"
 
     def _refuse_orphans(self) -> None:
-        """Table files that nothing names are no empty table; one that is just being made has none."""
+        """Table files that nothing names are no empty table; one that is just being made has
+        none.
+        """
         if any(self._folder.glob("*.sst")) and not (self._folder / "CURRENT").exists():
             raise StoreDamaged(f"{self._folder} is damaged: it has table files but no CURRENT file")
 
@@ -102,14 +107,16 @@ def _open(folder: Path, cache: Cache) -> Rdict:
         except Exception as error:
             last = error
         finally:
-            shutil.rmtree(shadow, ignore_errors=True)  # all files are open by now, or the opening failed
+            # all files are open by now, or the opening failed
+            shutil.rmtree(shadow, ignore_errors=True)
     raise StoreDamaged(f"{folder} cannot be read: {last}") from last
 
 
 def _options(cache: Cache) -> Options:
     options = Options(raw_mode=True)
     options.create_if_missing(False)
-    options.set_max_open_files(-1)  # opens every table file now, so that later deletions do not matter
+    # opens every table file now, so that later deletions do not matter
+    options.set_max_open_files(-1)
     options.set_stats_dump_period_sec(0)
     options.set_stats_persist_period_sec(0)
     table = BlockBasedOptions()

@@ -1,19 +1,24 @@
 """Keys and record codecs of a partition's table.
 
-Keys are big-endian with one prefix byte, so that the keys of one host stand side by side and queues are in order:
+Keys are big-endian with one prefix byte, so that the keys of one host stand side by side and queues
+are in order:
 
 ==========================  =================================================
 ``U host8 url8``            the URL record
-``Q host8 band1 seq6``      waiting URLs (value: their url8); dense sequence numbers make a refill a range of keys
+``Q host8 band1 seq6``      waiting URLs (value: their url8); dense sequence numbers make a refill a
+                            range of keys
 ``H host8``                 the visit state of one host
 ``F band1 seq6``            host waiting in a front queue (value: host8)
-``W address NUL band1 seq6``  host waiting for room at its address (value: host8); ``w address`` says where that line begins and ends
-``D due4 host8 url8``       a URL due again, a retry or a refetch (value: host8 url8 of others of the same commit due in the same second)
+``W address NUL band1 seq6``  host waiting for room at its address (value: host8); ``w address``
+                              says where that line begins and ends
+``D due4 host8 url8``       a URL due again, a retry or a refetch (value: host8 url8 of others of
+                            the same commit due in the same second)
 ``P due4 host8``            a parked host, due for re-examination, or a sleeping one, due to line up
 ``R host8 scheme1``         robots.txt of one origin
 ``A site``                  usage of one site
 ``L site``                  which other sites link to it (module ``admit.linking``)
-``J url``                   a URL whose place belongs to the scope: a seed, or where a seed redirects
+``J url``                   a URL whose place belongs to the scope: a seed, or where a seed
+                            redirects
 ``V url8``                  a known URL, when URL-seen is a Bloom filter that the table confirms
 ``C digest`` ``S`` ``s``    content-seen (module ``seen``)
 ``T url8``                  the hosts whose robots.txt names this sitemap
@@ -24,8 +29,9 @@ Keys are big-endian with one prefix byte, so that the keys of one host stand sid
 ``M name``                  meta data and counters
 ==========================  =================================================
 
-Records are msgpack arrays: fields are only ever added at the end, with a default. Version 1 had record ids as text and whole dates in
-the history of a URL, versions 1 and 2 one URL in each ``Q`` and ``D`` row; both are read as well.
+Records are msgpack arrays: fields are only ever added at the end, with a default. Version 1 had
+record ids as text and whole dates in the history of a URL, versions 1 and 2 one URL in each ``Q``
+and ``D`` row; both are read as well.
 """
 
 from __future__ import annotations
@@ -55,12 +61,15 @@ else:
 
 
 class UrlRecord(msgspec.Struct, array_like=True, gc=False):
-    """All that is remembered of one URL. Times are whole seconds since 1970; ``priority`` is in 255ths.
+    """All that is remembered of one URL. Times are whole seconds since 1970; ``priority`` is in
+    255ths.
 
-    ``target`` is path and query; ``via`` the page it was found on, as that URL itself when it is on another host and as its
-    target when it is on the same one. ``tries`` counts failed requests since the last capture; ``segment`` and ``offset``
-    are where the last capture stands. ``importance`` is that of the find that made the record, in 255ths (-1 = a record from before it was
-    kept). ``chain`` has the redirects before ``via``, the first asked first; it is left out of a row where it is empty.
+    ``target`` is path and query; ``via`` the page it was found on, as that URL itself when it is on
+    another host and as its target when it is on the same one. ``tries`` counts failed requests
+    since the last capture; ``segment`` and ``offset`` are where the last capture stands.
+    ``importance`` is that of the find that made the record, in 255ths (-1 = a record from before it
+    was kept). ``chain`` has the redirects before ``via``, the first asked first; it is left out of
+    a row where it is empty.
     """
 
     state: UrlState
@@ -83,10 +92,16 @@ class UrlRecord(msgspec.Struct, array_like=True, gc=False):
 
 _ENCODER = msgspec.msgpack.Encoder()
 _URL_DECODER = msgspec.msgpack.Decoder(UrlRecord)
-_WHOLE_HEAD, _HEAD_WITHOUT_CHAIN = b"\xdc\x00\x10", b"\x9f"  # of MessagePack's arrays of 16 and of 15
+# of MessagePack's arrays of 16 and of 15
+_WHOLE_HEAD, _HEAD_WITHOUT_CHAIN = (
+    b"\xdc\x00\x10",
+    b"\x9f",
+)
 assert len(UrlRecord.__struct_fields__) == 16, "the heads are of so many fields"
 _URN = "urn:uuid:"
-_OWN_ID = re.compile(_URN + "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}").fullmatch
+_OWN_ID = re.compile(
+    _URN + "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+).fullmatch
 
 encode = _ENCODER.encode
 
@@ -108,7 +123,9 @@ def _trimmed(value: bytes, record: UrlRecord) -> bytes:
 
 
 def decode_url(value: bytes) -> UrlRecord:
-    """The record in a ``U`` row, of either version. Raises one of ``lycosa.system.wire.UNREADABLE``."""
+    """The record in a ``U`` row, of either version. Raises one of
+    ``lycosa.system.wire.UNREADABLE``.
+    """
     record = _URL_DECODER.decode(value)
     if record.history is not None:
         record.history = _unfolded(record.history)  # type: ignore[arg-type]  # an array so far
@@ -116,7 +133,8 @@ def decode_url(value: bytes) -> UrlRecord:
 
 
 def _folded(history: History) -> Any:
-    """A history as it is stored: the record's id as the 16 bytes of its UUID, ``date_us`` counted from ``fetched_at``.
+    """A history as it is stored: the record's id as the 16 bytes of its UUID, ``date_us`` counted
+    from ``fetched_at``.
 
     An id that is a string is in the form of version 1, and so is the date.
     """
@@ -160,11 +178,15 @@ def front_key(band: int, seq: int) -> bytes:
 
 
 def line_key(address: str, band: int, seq: int) -> bytes:
-    return b"W" + address.encode() + b"\0" + band.to_bytes(1, "big") + seq.to_bytes(SEQ_BYTES, "big")
+    return (
+        b"W" + address.encode() + b"\0" + band.to_bytes(1, "big") + seq.to_bytes(SEQ_BYTES, "big")
+    )
 
 
 def waiting_key(address: str, band: int, seq: int) -> bytes:
-    """The row of a host's place: in the line of an address, or in the partition's front queues when that is empty."""
+    """The row of a host's place: in the line of an address, or in the partition's front queues
+    when that is empty.
+    """
     return line_key(address, band, seq) if address else front_key(band, seq)
 
 
@@ -179,7 +201,9 @@ def due_key(due_at: int, host8: bytes, url8: bytes) -> bytes:
 
 
 def due_urls(key: bytes, row: bytes) -> list[bytes]:
-    """The ``host8 url8`` of all URLs in a row of the refetch schedule: one is in the key, the others are the value."""
+    """The ``host8 url8`` of all URLs in a row of the refetch schedule: one is in the key, the
+    others are the value.
+    """
     return [key[_DUE:], *(row[at : at + 2 * _URL8] for at in range(0, len(row), 2 * _URL8))]
 
 

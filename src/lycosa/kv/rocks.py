@@ -1,18 +1,22 @@
-"""RocksDB as the key-value port: one small database per partition, all of a process within one memory bound.
+"""RocksDB as the key-value port: one small database per partition, all of a process within one
+memory bound.
 
-**Durability.** RocksDB's own write-ahead log is off. The worker's commit log is written and fsynced before a batch comes
-here, and it keeps each batch until the next ``flush``, so a second log would only write everything twice. What that
-means, and what the crash test shows: after ``kill -9`` or power loss the store holds the first *n* batches, whole and in
-order, with n at least the number of batches before the last ``flush`` (a batch goes into one memtable, memtables reach the
-disk oldest first, and a table file is fsynced before the manifest names it). The batch itself carries the number of its
-commit, so the owner sees n and applies the rest again. A clean ``close`` flushes.
+**Durability.** RocksDB's own write-ahead log is off. The worker's commit log is written and fsynced
+before a batch comes here, and it keeps each batch until the next ``flush``, so a second log would
+only write everything twice. What that means, and what the crash test shows: after ``kill -9`` or
+power loss the store holds the first *n* batches, whole and in order, with n at least the number of
+batches before the last ``flush`` (a batch goes into one memtable, memtables reach the disk oldest
+first, and a table file is fsynced before the manifest names it). The batch itself carries the
+number of its commit, so the owner sees n and applies the rest again. A clean ``close`` flushes.
 
-**Memory.** Blocks, their indexes and filters, and memtables of all stores that share a ``SharedCache`` are charged to the one
-cache; beyond ``write_bytes`` of memtables the writing store flushes early. It does not wait for that, so for a moment
-the memtables on their way to disk come on top (at most 8 MB a store). Open files are capped per store.
+**Memory.** Blocks, their indexes and filters, and memtables of all stores that share a
+``SharedCache`` are charged to the one cache; beyond ``write_bytes`` of memtables the writing store
+flushes early. It does not wait for that, so for a moment the memtables on their way to disk come on
+top (at most 8 MB a store). Open files are capped per store.
 
-**Damage.** Every block is checked against its checksum when read. Iterators end with ``status()``, because an iterator that met a
-broken block is merely *not valid*, which reads like the end of the range.
+**Damage.** Every block is checked against its checksum when read. Iterators end with ``status()``,
+because an iterator that met a broken block is merely *not valid*, which reads like the end of the
+range.
 """
 
 from __future__ import annotations
@@ -43,30 +47,51 @@ from rocksdict import (
 from lycosa.kv.port import Opener, StoreDamaged, StoreError, StoreLocked, Writes, pairs_of
 from lycosa.system.durable import FULL, DiskFull, named
 
-# Longest scan that is read at once; nothing of it stays open. A refill asks for tens, a sweep for some hundreds.
+# Longest scan that is read at once; nothing of it stays open. A refill asks for tens, a sweep for
+# some hundreds.
 _EAGER = 4096
-# zstd, for the lowest level. A dictionary of more than 8 KB, or one learnt from more than this, makes files no smaller (0.3 %), and a
-# compaction a third dearer.
+# zstd, for the lowest level. A dictionary of more than 8 KB, or one learnt from more than this,
+# makes files no smaller (0.3 %), and a compaction a third dearer.
 _WINDOW_BITS, _LEVEL, _DICTIONARY_BYTES, _TRAINING_BYTES = -14, 3, 8 << 10, 160 << 10
-# Keys are spread by hash, so files of the highest level overlap all of the lowest one: each compaction writes that anew, and with three
-# times as many files at once it does so a third as often. A look-up asks the filters of up to twelve files, 0.1 us each.
+# Keys are spread by hash, so files of the highest level overlap all of the lowest one: each
+# compaction writes that anew, and with three times as many files at once it does so a third as
+# often. A look-up asks the filters of up to twelve files, 0.1 us each.
 _FILES_BEFORE_COMPACTION, _FILES_BEFORE_SLOWDOWN, _FILES_BEFORE_STOP = 12, 40, 60
-_LOCK_SIGNS = ("While lock file", "lock hold by current process", "LOCK: Resource temporarily unavailable")
+_LOCK_SIGNS = (
+    "While lock file",
+    "lock hold by current process",
+    "LOCK: Resource temporarily unavailable",
+)
 _DAMAGE_SIGNS = ("Corruption", "No such file", "checksum mismatch", "Invalid argument")
 
 
 class SharedCache:
-    """The memory of all stores of one process: ``cache_bytes`` in all, of which memtables may take ``write_bytes``. One store's memtable
-    is written to a file at ``memtable_bytes``."""
+    """The memory of all stores of one process: ``cache_bytes`` in all, of which memtables may take
+    ``write_bytes``. One store's memtable is written to a file at ``memtable_bytes``.
+    """
 
-    def __init__(self, cache_bytes: int = 96 << 20, write_bytes: int = 32 << 20, memtable_bytes: int = 4 << 20) -> None:
+    def __init__(
+        self,
+        cache_bytes: int = 96 << 20,
+        write_bytes: int = 32 << 20,
+        memtable_bytes: int = 4 << 20,
+    ) -> None:
         self.cache = Cache(cache_bytes)
-        # allow_stall False: a writer over the bound starts a flush and goes on; it must never wait for another store.
-        self.write_buffers = WriteBufferManager.new_write_buffer_manager_with_cache(write_bytes, False, self.cache)
-        self.cache_bytes, self.write_bytes, self.memtable_bytes = cache_bytes, write_bytes, memtable_bytes
+        # allow_stall False: a writer over the bound starts a flush and goes on; it must never wait
+        # for another store.
+        self.write_buffers = WriteBufferManager.new_write_buffer_manager_with_cache(
+            write_bytes, False, self.cache
+        )
+        self.cache_bytes, self.write_bytes, self.memtable_bytes = (
+            cache_bytes,
+            write_bytes,
+            memtable_bytes,
+        )
 
     def resize(self, cache_bytes: int) -> None:
-        """Another size from now on; blocks beyond a smaller one are dropped at once, but for those in use."""
+        """Another size from now on; blocks beyond a smaller one are dropped at once, but for
+        those in use.
+        """
         self.cache.set_capacity(cache_bytes)
 
     def snapshot(self) -> dict[str, int]:
@@ -84,21 +109,26 @@ class SharedCache:
 class RocksKeyValue:
     """One partition's store in ``folder``, made when absent.
 
-    ``cache`` is shared with the other stores of the process; ``None`` gives this one a small cache of its own. Every method may raise
-    ``DiskFull``. Raises ``StoreLocked`` when the folder is in use, ``StoreDamaged`` when its files do not fit together.
+    ``cache`` is shared with the other stores of the process; ``None`` gives this one a small cache
+    of its own. Every method may raise ``DiskFull``. Raises ``StoreLocked`` when the folder is in
+    use, ``StoreDamaged`` when its files do not fit together.
     """
 
-    def __init__(self, folder: Path, cache: SharedCache | None = None, *, open_files: int = 32) -> None:
+    def __init__(
+        self, folder: Path, cache: SharedCache | None = None, *, open_files: int = 32
+    ) -> None:
         self._folder = folder
         self._cache = cache or SharedCache(16 << 20, 8 << 20)
         self._write_options = WriteOptions()
         self._write_options.disable_wal = True  # type: ignore[method-assign, assignment]  # a property, whatever the stub says
-        self._scans: WeakSet[_Scan] = WeakSet()  # those not exhausted; weak, as one may be dropped before its first step
+        # those not exhausted; weak, as one may be dropped before its first step
+        self._scans: WeakSet[_Scan] = WeakSet()
         _refuse_orphans(folder)
         folder.mkdir(parents=True, exist_ok=True)
         try:
             options = _options(self._cache, open_files)
-            # Named, or a store that exists would take the family's options from its own files: another cache, outside the bound.
+            # Named, or a store that exists would take the family's options from its own files:
+            # another cache, outside the bound.
             self._db = Rdict(str(folder), options, column_families={"default": options})
         except Exception as error:  # rocksdict raises bare Exception
             self._fail(error)
@@ -118,8 +148,10 @@ class RocksKeyValue:
         return values  # type: ignore[return-value]  # a list in gives a list out
 
     def scan(self, start: bytes, end: bytes, limit: int = 0) -> Iterator[tuple[bytes, bytes]]:
-        """Pairs as they are now, whatever is written meanwhile. Up to 4,096 asked for are read at once; a longer or
-        unlimited scan keeps the store's lock until it is exhausted, closed, or the store is closed (then it raises)."""
+        """Pairs as they are now, whatever is written meanwhile. Up to 4,096 asked for are read at
+        once; a longer or unlimited scan keeps the store's lock until it is exhausted, closed, or
+        the store is closed (then it raises).
+        """
         if start >= end:
             return iter(())
         scan = _Scan(self, start, end)
@@ -184,12 +216,15 @@ class RocksKeyValue:
 
 
 class _Scan:
-    """A RocksDB iterator that can be let go of from outside: while it lives, the database stays locked."""
+    """A RocksDB iterator that can be let go of from outside: while it lives, the database stays
+    locked.
+    """
 
     def __init__(self, store: RocksKeyValue, start: bytes, end: bytes) -> None:
         self._iterator: RdictIter | None = None
         self._store = store
-        # Kept as long as the iterator, which refers to the bound and does not own it: freed, it would end the scan anywhere.
+        # Kept as long as the iterator, which refers to the bound and does not own it: freed, it
+        # would end the scan anywhere.
         self._options = options = ReadOptions()
         options.set_iterate_upper_bound(end)
         try:
@@ -199,7 +234,9 @@ class _Scan:
             store._fail(error)
 
     def take(self, count: int, keep_open: bool = False) -> list[tuple[bytes, bytes]]:
-        """The next pairs, fewer only at the end of the range; lets go of the iterator unless told to keep it."""
+        """The next pairs, fewer only at the end of the range; lets go of the iterator unless
+        told to keep it.
+        """
         iterator = self._iterator
         if iterator is None:
             raise StoreError(f"{self._store!r} was closed during a scan")
@@ -234,7 +271,9 @@ def _stream(scan: _Scan, limit: int) -> Iterator[tuple[bytes, bytes]]:
         scan.close()
 
 
-def rocks_opener(cache_bytes: int = 96 << 20, write_bytes: int = 32 << 20, *, open_files: int = 32) -> Opener:
+def rocks_opener(
+    cache_bytes: int = 96 << 20, write_bytes: int = 32 << 20, *, open_files: int = 32
+) -> Opener:
     """An opener whose stores share one cache: ``cache_bytes`` bounds them all together."""
     return opener_within(SharedCache(cache_bytes, write_bytes), open_files=open_files)
 
@@ -249,10 +288,12 @@ def opener_within(shared: SharedCache, *, open_files: int = 32) -> Opener:
 
 
 def refuse_open(folder: Path) -> None:
-    """Raises ``StoreLocked`` when another process has this store open. Nothing is changed, and a folder that is absent is not open.
+    """Raises ``StoreLocked`` when another process has this store open. Nothing is changed, and a
+    folder that is absent is not open.
 
-    By the lock that RocksDB takes on its file ``LOCK``, which belongs to a process: never call it while this process has the store open,
-    since closing the file would let go of its own lock (fcntl(2)).
+    By the lock that RocksDB takes on its file ``LOCK``, which belongs to a process: never call it
+    while this process has the store open, since closing the file would let go of its own lock
+    (fcntl(2)).
     """
     path = folder / "LOCK"
     try:
@@ -270,7 +311,9 @@ def refuse_open(folder: Path) -> None:
 
 
 def _refuse_orphans(folder: Path) -> None:
-    """Without its ``CURRENT`` file RocksDB would take a folder for a new one and delete the tables in it."""
+    """Without its ``CURRENT`` file RocksDB would take a folder for a new one and delete the
+    tables in it.
+    """
     if folder.exists() and not folder.is_dir():
         raise StoreError(f"{folder} is not a folder")
     if folder.is_dir() and not (folder / "CURRENT").exists() and any(folder.glob("*.sst")):
@@ -278,27 +321,33 @@ def _refuse_orphans(folder: Path) -> None:
 
 
 def _options(shared: SharedCache, open_files: int) -> Options:
-    options = Options(raw_mode=True)  # without raw mode rocksdict pickles, and such a store cannot be opened raw again
+    # without raw mode rocksdict pickles, and such a store cannot be opened raw again
+    options = Options(raw_mode=True)
     options.create_if_missing(True)
     options.set_write_buffer_manager(shared.write_buffers)
     options.set_write_buffer_size(shared.memtable_bytes)
     options.set_max_write_buffer_number(2)
     options.set_max_open_files(open_files)
-    options.set_max_file_opening_threads(1)  # by default sixteen are started for each store that is opened, and ended again
+    # by default sixteen are started for each store that is opened, and ended again
+    options.set_max_file_opening_threads(1)
     options.set_max_background_jobs(2)
-    options.set_bytes_per_sync(1 << 20)  # writes back as it goes: a flush then does not stall behind a large fsync
+    # writes back as it goes: a flush then does not stall behind a large fsync
+    options.set_bytes_per_sync(1 << 20)
     options.set_level_compaction_dynamic_level_bytes(True)
     options.set_level_zero_file_num_compaction_trigger(_FILES_BEFORE_COMPACTION)
     options.set_level_zero_slowdown_writes_trigger(_FILES_BEFORE_SLOWDOWN)
     options.set_level_zero_stop_writes_trigger(_FILES_BEFORE_STOP)
     options.set_compression_type(DBCompressionType.lz4())
     options.set_bottommost_compression_type(DBCompressionType.zstd())
-    # With a dictionary per file, learnt from it: short records then share what they have in common beyond their block (6 % of the state).
+    # With a dictionary per file, learnt from it: short records then share what they have in common
+    # beyond their block (6 % of the state).
     options.set_bottommost_compression_options(_WINDOW_BITS, _LEVEL, 0, _DICTIONARY_BYTES, True)
     options.set_bottommost_zstd_max_train_bytes(_TRAINING_BYTES, True)
-    # A file of the lowest level is held in memory until its dictionary is learnt, so its size is memory: 64 MB a compaction by default.
+    # A file of the lowest level is held in memory until its dictionary is learnt, so its size is
+    # memory: 64 MB a compaction by default.
     options.set_target_file_size_base(16 << 20)
-    # URL-seen answers for what is absent, so nearly all look-ups hit: no filters in the lowest level, which holds nine tenths of the keys.
+    # URL-seen answers for what is absent, so nearly all look-ups hit: no filters in the lowest
+    # level, which holds nine tenths of the keys.
     options.set_optimize_filters_for_hits(True)
     # Small logs and manifests: sixteen stores each keep their own.
     options.set_keep_log_file_num(2)
@@ -311,7 +360,9 @@ def _options(shared: SharedCache, open_files: int) -> Options:
 
 
 def bottom_options() -> Options:
-    """For table files made outside a store, to be ingested as its lowest level: compressed as that is."""
+    """For table files made outside a store, to be ingested as its lowest level: compressed as
+    that is.
+    """
     options = _options(SharedCache(8 << 20, 1 << 20), 16)
     options.set_compression_type(DBCompressionType.zstd())
     options.set_compression_options(_WINDOW_BITS, _LEVEL, 0, _DICTIONARY_BYTES)

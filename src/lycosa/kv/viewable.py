@@ -1,11 +1,12 @@
 """A table that can be looked at as it was after some commit, while its owner goes on writing.
 
-A scan of a table sees one moment, but two look-ups see two, and what explains or recounts a crawl needs many that agree. So while somebody
-looks, each write first keeps the values that it replaces, and a look-up prefers these: it sees the table as it was when it was frozen.
-While nobody looks nothing is kept, and reading costs its owner nothing at all.
+A scan of a table sees one moment, but two look-ups see two, and what explains or recounts a crawl
+needs many that agree. So while somebody looks, each write first keeps the values that it replaces,
+and a look-up prefers these: it sees the table as it was when it was frozen. While nobody looks
+nothing is kept, and reading costs its owner nothing at all.
 
-A look-up reads the table *before* it asks for what was kept. A write keeps the old value before it changes the table, so whatever a
-look-up finds in the table, old or new, it ends with the old value.
+A look-up reads the table *before* it asks for what was kept. A write keeps the old value before it
+changes the table, so whatever a look-up finds in the table, old or new, it ends with the old value.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ _ABSENT, _VALUE = b"0", b"1"  # before each kept value: whether the key had one
 
 
 class ViewableTable:
-    """See ``KeyValue``; ``freeze`` may be called, and the frozen table read, on any thread that may read the table itself."""
+    """See ``KeyValue``; ``freeze`` may be called, and the frozen table read, on any thread that
+    may read the table itself.
+    """
 
     def __init__(self, table: KeyValue) -> None:
         self._table = table
@@ -46,7 +49,9 @@ class ViewableTable:
         self._table.close()
 
     def freeze(self) -> FrozenTable:
-        """The table as it is now. Waits for a write that is under way. Close it after use: until then each write keeps old values."""
+        """The table as it is now. Waits for a write that is under way. Close it after use: until
+        then each write keeps old values.
+        """
         with self._writing:
             frozen = FrozenTable(self._table, self._forget)
             self._frozen.append(frozen)
@@ -61,7 +66,9 @@ class ViewableTable:
 
 
 class FrozenTable:
-    """A table as it was at one moment; see ``SavedTable``. ``forget`` is called once, when it is closed."""
+    """A table as it was at one moment; see ``SavedTable``. ``forget`` is called once, when it is
+    closed.
+    """
 
     def __init__(self, table: KeyValue, forget: Callable[[FrozenTable], None]) -> None:
         self._table, self._forget = table, forget
@@ -71,10 +78,17 @@ class FrozenTable:
 
     def keep(self, keys: Sequence[bytes]) -> None:
         """These are about to be written."""
-        missing = [key for key, kept in zip(keys, self._kept.get_many(keys), strict=True) if kept is None]
+        missing = [
+            key for key, kept in zip(keys, self._kept.get_many(keys), strict=True) if kept is None
+        ]
         values = self._table.get_many(missing)
         with self._keeping:
-            self._kept.write([(key, _ABSENT if value is None else _VALUE + value) for key, value in zip(missing, values, strict=True)])
+            self._kept.write(
+                [
+                    (key, _ABSENT if value is None else _VALUE + value)
+                    for key, value in zip(missing, values, strict=True)
+                ]
+            )
             self._kept.flush()  # nothing is ever taken back
 
     def get(self, key: bytes) -> bytes | None:
@@ -84,7 +98,8 @@ class FrozenTable:
 
     def scan(self, start: bytes, end: bytes) -> Iterator[Pair]:
         """Pairs with ``start <= key < end`` in order. The iterator must be exhausted or closed."""
-        pairs = self._table.scan(start, end)  # as they are from here on; what is written later has no part in them
+        # as they are from here on; what is written later has no part in them
+        pairs = self._table.scan(start, end)
         with self._keeping:
             kept = [(key, _value_of(value)) for key, value in self._kept.scan(start, end)]
         return laid_over(pairs, kept) if kept else pairs

@@ -12,10 +12,11 @@ from lycosa.model.parsed import Parsed
 class RobotsDecision(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Which robots.txt decided, and how.
 
-    ``version`` is the SHA-1 (base32) of the file, empty when there was none; ``fetched`` when it was read (seconds since 1970);
-    ``status`` its HTTP status (0 = unreachable); ``group`` the user-agent line that applies (empty = none);
-    ``line`` the 1-based number of the rule's line (0 = no rule matched); ``rule`` that line's text. ``bound`` is empty, or the bound that
-    kept the rules from being judged, so that the URL counts as disallowed.
+    ``version`` is the SHA-1 (base32) of the file, empty when there was none; ``fetched`` when it
+    was read (seconds since 1970); ``status`` its HTTP status (0 = unreachable); ``group`` the
+    user-agent line that applies (empty = none); ``line`` the 1-based number of the rule's line (0 =
+    no rule matched); ``rule`` that line's text. ``bound`` is empty, or the bound that kept the
+    rules from being judged, so that the URL counts as disallowed.
     """
 
     allowed: bool = True
@@ -29,7 +30,9 @@ class RobotsDecision(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Original(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The capture that a revisit or duplicate points at: URL, WARC-Date in microseconds since 1970, record id."""
+    """The capture that a revisit or duplicate points at: URL, WARC-Date in microseconds since
+    1970, record id.
+    """
 
     url: str
     date_us: int
@@ -39,9 +42,9 @@ class Original(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Capture(msgspec.Struct, frozen=True, gc=False):
     """A fetch to be stored. ``parsed`` is ``None`` for robots.txt and responses without a document.
 
-    ``payload_digest`` is ``sha1:`` and base32 of the body as received (transfer-decoded). ``original`` with
-    ``not_modified`` gives a server-not-modified revisit, without it an identical-payload-digest one. ``media_type`` is the
-    essence that the body was found to have.
+    ``payload_digest`` is ``sha1:`` and base32 of the body as received (transfer-decoded).
+    ``original`` with ``not_modified`` gives a server-not-modified revisit, without it an
+    identical-payload-digest one. ``media_type`` is the essence that the body was found to have.
     """
 
     fetched: Fetched
@@ -63,7 +66,9 @@ class Capture(msgspec.Struct, frozen=True, gc=False):
 
 
 class Location(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Where a record stands: segment file name (closed form), byte offset and length of its gzip member, record id."""
+    """Where a record stands: segment file name (closed form), byte offset and length of its gzip
+    member, record id.
+    """
 
     segment: str
     offset: int

@@ -12,7 +12,8 @@ from lycosa.reasons import Reason
 class UrlState(IntEnum):
     """Where a URL stands; exactly one at any time. The value is written to disk.
 
-    A leased URL is ``QUEUED`` on disk. The queued URLs of a parked or retired host count as parked or retired with it.
+    A leased URL is ``QUEUED`` on disk. The queued URLs of a parked or retired host count as parked
+    or retired with it.
     """
 
     QUEUED = 1  # waits in its host's back queue, or for its retry time
@@ -32,10 +33,12 @@ class UrlState(IntEnum):
 class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What past fetches of a URL left.
 
-    ``digest`` is the raw SHA-1 of the payload; ``interval_s`` the refetch interval now in force; ``date_us``, ``record_id``,
-    ``segment`` and ``offset`` are the last capture's; ``duplicate_of`` the URL whose body is the same or nearly so. ``is_same`` says that
-    it is the very same: then ``date_us`` and ``record_id`` are those of that URL's capture, which alone has the body. ``forwards``
-    counts how often a sitemap brought the page forward since a fetch last found it changed.
+    ``digest`` is the raw SHA-1 of the payload; ``interval_s`` the refetch interval now in force;
+    ``date_us``, ``record_id``, ``segment`` and ``offset`` are the last capture's; ``duplicate_of``
+    the URL whose body is the same or nearly so. ``is_same`` says that it is the very same: then
+    ``date_us`` and ``record_id`` are those of that URL's capture, which alone has the body.
+    ``forwards`` counts how often a sitemap brought the page forward since a fetch last found it
+    changed.
     """
 
     fetches: int = 0
@@ -60,8 +63,9 @@ class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Completed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """How a lease ended.
 
-    ``number`` is the URL's fetch number at the lease; an older one is ignored. ``due_at`` (seconds since 1970, 0 = never) is the
-    next fetch: a retry when ``state`` is ``QUEUED``, else a refetch. ``history`` replaces the old one when given.
+    ``number`` is the URL's fetch number at the lease; an older one is ignored. ``due_at`` (seconds
+    since 1970, 0 = never) is the next fetch: a retry when ``state`` is ``QUEUED``, else a refetch.
+    ``history`` replaces the old one when given.
     """
 
     host8: bytes

@@ -14,8 +14,12 @@ class End(Enum):
 
 
 class PreviousEnd(Enum):
-    """How the owner before this worker ended, as whoever starts the worker knows it: whether URLs are suspected for it."""
+    """How the owner before this worker ended, as whoever starts the worker knows it: whether
+    URLs are suspected for it.
+    """
 
-    CRASH = "crash"  # by a signal or the memory bound, or unknown, on this machine: what was in flight
+    CRASH = (  # by a signal or the memory bound, or unknown, on this machine: what was in flight
+        "crash"
+    )
     LOST = "lost"  # with its machine: only what a commit had named as being in flight
     ORDERLY = "orderly"  # planned, fenced, or after a commit whose outcome was not known: nothing

@@ -1,8 +1,9 @@
 """A request to a host, asked of the partition that owns it.
 
-Only the owner of a host sends requests to it. Where another host's robots.txt redirects there, the owner is asked to send one request in
-the host's own turn: that is an errand. Its answer goes back to the partition that asked. Who asks counts the redirects and asks for the
-next one itself, so an errand never causes an errand.
+Only the owner of a host sends requests to it. Where another host's robots.txt redirects there, the
+owner is asked to send one request in the host's own turn: that is an errand. Its answer goes back
+to the partition that asked. Who asks counts the redirects and asks for the next one itself, so an
+errand never causes an errand.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ MOST_URL_CHARS = 2048
 
 
 class Asker(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Who asks: a partition, one of its hosts, http or https; ``number`` tells the question from earlier ones of that origin."""
+    """Who asks: a partition, one of its hosts, http or https; ``number`` tells the question from
+    earlier ones of that origin.
+    """
 
     partition: int
     host8: bytes
@@ -34,9 +37,10 @@ class Errand(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Question(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What the asking host remembers until the answer comes. Times are crawl time, in seconds.
 
-    ``hops`` counts the redirects of its robots.txt so far. ``heard`` is an answer that the host's next turn takes in: the file itself is
-    stored by then. After ``deadline`` the origin counts as unreachable; the question is *late* then
-    and an answer is still taken until the deadline that follows.
+    ``hops`` counts the redirects of its robots.txt so far. ``heard`` is an answer that the host's
+    next turn takes in: the file itself is stored by then. After ``deadline`` the origin counts as
+    unreachable; the question is *late* then and an answer is still taken until the deadline that
+    follows.
     """
 
     secure: bool
@@ -51,12 +55,14 @@ class Question(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Answer(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What came of an errand, for all who asked from one partition.
 
-    ``status`` (0 = no response), ``reason`` and ``detail`` are those of the request. ``location`` is where a redirect leads; ``robots`` is
-    what a robots.txt says, as it is stored for an origin, empty when the file could not be had. ``record_id`` names the WARC record of
-    the response. With ``until`` (crawl time, else 0) nothing was requested yet: the host rests until then, and another answer follows.
+    ``status`` (0 = no response), ``reason`` and ``detail`` are those of the request. ``location``
+    is where a redirect leads; ``robots`` is what a robots.txt says, as it is stored for an origin,
+    empty when the file could not be had. ``record_id`` names the WARC record of the response. With
+    ``until`` (crawl time, else 0) nothing was requested yet: the host rests until then, and another
+    answer follows.
 
-    ``time`` is the crawl time of the partition that answers, because that of the one that asked may be another: on a cluster each shard has
-    its own. 0: it is the same.
+    ``time`` is the crawl time of the partition that answers, because that of the one that asked may
+    be another: on a cluster each shard has its own. 0: it is the same.
     """
 
     askers: tuple[Asker, ...]

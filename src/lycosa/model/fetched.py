@@ -11,9 +11,15 @@ from lycosa.reasons import Reason
 
 
 def as_sent(value: str) -> str:
-    """A header value that holds a URL, its bytes beyond ASCII percent-encoded: whatever encoding the server had in mind, it is asked for
-    its own bytes. Browsers do the same, and curl sends them raw."""
-    return value if value.isascii() else "".join(each if each < "\x80" else f"%{ord(each):02X}" for each in value)
+    """A header value that holds a URL, its bytes beyond ASCII percent-encoded: whatever encoding
+    the server had in mind, it is asked for its own bytes. Browsers do the same, and curl sends them
+    raw.
+    """
+    return (
+        value
+        if value.isascii()
+        else "".join(each if each < "\x80" else f"%{ord(each):02X}" for each in value)
+    )
 
 
 MAX_SITEMAP_BYTES = 50 * 1024 * 1024
@@ -43,9 +49,11 @@ class Limits(msgspec.Struct, frozen=True, gc=False):
 
 
 class FetchRequest(msgspec.Struct, frozen=True, gc=False):
-    """A request to send. ``url`` is canonical; ``address`` is the one IP address to connect to (text, no port).
+    """A request to send. ``url`` is canonical; ``address`` is the one IP address to connect to
+    (text, no port).
 
-    ``etag`` and ``last_modified`` are validators of the last capture and make the request conditional.
+    ``etag`` and ``last_modified`` are validators of the last capture and make the request
+    conditional.
     """
 
     url: str
@@ -59,14 +67,15 @@ class FetchRequest(msgspec.Struct, frozen=True, gc=False):
 class Fetched(msgspec.Struct, frozen=True, dict=True):
     """What came back.
 
-    ``reason`` is ``NONE`` when a whole response arrived, ``BODY_TRUNCATED`` when we cut it, else why there is none;
-    a response that broke in the middle keeps its bytes and has its reason. ``header_block`` is byte for byte as
-    received (status line to blank line of the final response); ``body`` is transfer-decoded and still
-    content-encoded; a body over ``Limits.spool_bytes`` is in the file ``spool`` instead (the receiver deletes it).
-    ``truncated`` is WARC's word for why a body is short: ``length``, ``time``, ``disconnect``, ``unspecified`` or empty.
-    ``protocol`` is ``http/1.0``, ``http/1.1`` or ``h2``; ``tls`` is empty or the TLS version. ``started`` is wall time
-    in seconds at the start of the request; ``duration_s`` until the last byte, ``first_byte_s`` until the first, ``sent_s``
-    until the request was sent (0 when it was not).
+    ``reason`` is ``NONE`` when a whole response arrived, ``BODY_TRUNCATED`` when we cut it, else
+    why there is none; a response that broke in the middle keeps its bytes and has its reason.
+    ``header_block`` is byte for byte as received (status line to blank line of the final response);
+    ``body`` is transfer-decoded and still content-encoded; a body over ``Limits.spool_bytes`` is in
+    the file ``spool`` instead (the receiver deletes it). ``truncated`` is WARC's word for why a
+    body is short: ``length``, ``time``, ``disconnect``, ``unspecified`` or empty. ``protocol`` is
+    ``http/1.0``, ``http/1.1`` or ``h2``; ``tls`` is empty or the TLS version. ``started`` is wall
+    time in seconds at the start of the request; ``duration_s`` until the last byte,
+    ``first_byte_s`` until the first, ``sent_s`` until the request was sent (0 when it was not).
     """
 
     url: str
@@ -88,7 +97,9 @@ class Fetched(msgspec.Struct, frozen=True, dict=True):
     sent_s: float = 0.0
 
     def headers(self) -> list[tuple[str, str]]:
-        """Header fields in order, names lower-cased, values Latin-1 and stripped, folded lines joined. The list is not to be changed."""
+        """Header fields in order, names lower-cased, values Latin-1 and stripped, folded lines
+        joined. The list is not to be changed.
+        """
         return self._fields
 
     def header(self, name: str) -> str:
@@ -97,7 +108,9 @@ class Fetched(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def location(self) -> str:
-        """What ``Location`` refers to, relative or not; empty when there is none, or two that differ."""
+        """What ``Location`` refers to, relative or not; empty when there is none, or two that
+        differ.
+        """
         return "" if self.reason is Reason.BAD_REDIRECT else as_sent(self.header("location"))
 
     @cached_property

@@ -8,9 +8,10 @@ import msgspec
 class Pace(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Inputs of the effective delay; ``politeness.delay`` gives them meaning.
 
-    ``crawl_delay_s`` is robots.txt's (-1 = none), ``last_duration_s`` the last exchange's. ``backoffs`` is the back-off level: one
-    more after each 429 or 503 without Retry-After, half after each good answer. ``backoff_at`` is the crawl time of the last such refusal,
-    ``retry_at`` the crawl time that Retry-After gave (0 = none).
+    ``crawl_delay_s`` is robots.txt's (-1 = none), ``last_duration_s`` the last exchange's.
+    ``backoffs`` is the back-off level: one more after each 429 or 503 without Retry-After, half
+    after each good answer. ``backoff_at`` is the crawl time of the last such refusal, ``retry_at``
+    the crawl time that Retry-After gave (0 = none).
     """
 
     crawl_delay_s: float = -1.0

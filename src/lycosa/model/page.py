@@ -11,8 +11,9 @@ from lycosa.model.parsed import Link
 class Page(msgspec.Struct, frozen=True, kw_only=True):
     """One stored response, with what was found in it.
 
-    ``body`` is as received, still content-encoded; a large one is in the file ``spool`` during the call. ``duplicate_of`` is the URL
-    with the same body, or nearly the same text, that was captured before. ``location`` is where the record stands.
+    ``body`` is as received, still content-encoded; a large one is in the file ``spool`` during the
+    call. ``duplicate_of`` is the URL with the same body, or nearly the same text, that was captured
+    before. ``location`` is where the record stands.
     """
 
     url: str

@@ -8,9 +8,10 @@ import msgspec
 class Recovered(msgspec.Struct, frozen=True):
     """What a start found; the defaults are those of a new crawl.
 
-    ``replayed`` batches that tables lacked, ``rebuilt`` URL-seen files, derived files that stay missing with the reason, when the last
-    commit was (wall seconds, 0 = never), captures by partition, the URLs whose places belong to the scope, and the latest crawl time
-    that a commit has, with the wall time of that commit.
+    ``replayed`` batches that tables lacked, ``rebuilt`` URL-seen files, derived files that stay
+    missing with the reason, when the last commit was (wall seconds, 0 = never), captures by
+    partition, the URLs whose places belong to the scope, and the latest crawl time that a commit
+    has, with the wall time of that commit.
     """
 
     replayed: int = 0

@@ -6,7 +6,9 @@ import msgspec
 
 
 class Usage(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Captures, body bytes, seconds spent fetching, URLs discovered; of a site also the hosts visited under ``budgets.site_hosts``."""
+    """Captures, body bytes, seconds spent fetching, URLs discovered; of a site also the hosts
+    visited under ``budgets.site_hosts``.
+    """
 
     pages: int = 0
     bytes: int = 0

@@ -1,9 +1,9 @@
 """Which charset a document without markup is in, and its text.
 
-The order is the one of the Encoding and HTML standards: byte order mark, then what HTTP says, then UTF-8 when the bytes
-are valid as such, then the detector, then windows-1252. Pages have the meta prescan in between, which is part of reading
-them (``html``). Labels mean what the Encoding standard says (``iso-8859-1`` is windows-1252), as this is what servers
-were tested against.
+The order is the one of the Encoding and HTML standards: byte order mark, then what HTTP says, then
+UTF-8 when the bytes are valid as such, then the detector, then windows-1252. Pages have the meta
+prescan in between, which is part of reading them (``html``). Labels mean what the Encoding standard
+says (``iso-8859-1`` is windows-1252), as this is what servers were tested against.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ _DETECT_WINDOW = 65_536
 
 
 def decode_text(body: bytes, label: str | None) -> tuple[str, str]:
-    """The text without a byte order mark, malformed bytes as U+FFFD, and the charset's name. ``label`` is HTTP's charset."""
+    """The text without a byte order mark, malformed bytes as U+FFFD, and the charset's name.
+    ``label`` is HTTP's charset.
+    """
     for mark, charset in _MARKS:
         if body.startswith(mark):
             return body[len(mark) :].decode(charset, "replace"), charset

@@ -1,13 +1,15 @@
-"""The parse child: documents come in on a socket, what they say goes out, one answer for each question and in the same
-order.
+"""The parse child: documents come in on a socket, what they say goes out, one answer for each
+question and in the same order.
 
-It has no state to lose: its parent kills it when a document takes too long, and a document that kills it costs nobody
-else anything. So it reads blocking and parses one document at a time. Its address space is limited before any document is
-seen. It ends when the socket closes, and where the system can it is killed when its parent dies.
+It has no state to lose: its parent kills it when a document takes too long, and a document that
+kills it costs nobody else anything. So it reads blocking and parses one document at a time. Its
+address space is limited before any document is seen. It ends when the socket closes, and where the
+system can it is killed when its parent dies.
 
-Started as ``python -m lycosa.parse.child FD PARENT``; the first frame is a ``ParserConfig``, the first answer, empty,
-says that it is ready. With ``LYCOSA_TEST_HOOKS=1`` in its environment a document whose URL contains ``/hook-segfault``,
-``/hook-hang`` or ``/hook-memory`` makes it misbehave in that way, so that tests can see crawls survive it.
+Started as ``python -m lycosa.parse.child FD PARENT``; the first frame is a ``ParserConfig``, the
+first answer, empty, says that it is ready. With ``LYCOSA_TEST_HOOKS=1`` in its environment a
+document whose URL contains ``/hook-segfault``, ``/hook-hang`` or ``/hook-memory`` makes it
+misbehave in that way, so that tests can see crawls survive it.
 """
 
 from __future__ import annotations
@@ -48,7 +50,8 @@ def serve(sock: socket.socket) -> None:
     decoder, encoder = msgspec.msgpack.Decoder(Document), msgspec.msgpack.Encoder()
     for frame in received_frames(sock):
         document = decoder.decode(frame)
-        # A last resort for when the parent died too: the signal's default action ends us even inside of a C parser.
+        # A last resort for when the parent died too: the signal's default action ends us even
+        # inside of a C parser.
         signal.setitimer(signal.ITIMER_REAL, 2 * config.section.deadline_s + 5)
         if has_hooks:
             _misbehave(document.url)
@@ -58,7 +61,9 @@ def serve(sock: socket.socket) -> None:
 
 
 def _limit_memory(limit: int) -> None:
-    """Address space, as a bomb should fail here and not on its host. Some 250 MB are the interpreter's, its libraries' and the model's."""
+    """Address space, as a bomb should fail here and not on its host. Some 250 MB are the
+    interpreter's, its libraries' and the model's.
+    """
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     if hard != resource.RLIM_INFINITY:
         limit = min(limit or hard, hard)
@@ -83,7 +88,9 @@ def _misbehave(url: str) -> None:
 
 
 def _die_with_parent(parent: int) -> None:
-    """Asks Linux for a kill when the parent dies; elsewhere the closing socket is enough, but for a document that hangs."""
+    """Asks Linux for a kill when the parent dies; elsewhere the closing socket is enough, but
+    for a document that hangs.
+    """
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
@@ -96,7 +103,8 @@ def main(arguments: list[str]) -> int:
     fd, parent = int(arguments[0]), int(arguments[1])
     _die_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # when to stop is the parent's decision
-    # What is imported lives until the end, and documents leave few cycles: looking for them less often saves 3 % of the time.
+    # What is imported lives until the end, and documents leave few cycles: looking for them less
+    # often saves 3 % of the time.
     gc.freeze()
     gc.set_threshold(20_000, 50, 100)
     with socket.socket(fileno=fd) as sock:
@@ -108,5 +116,6 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    # Nothing is left to write, and taking the interpreter and its libraries down costs as much as ten pages.
+    # Nothing is left to write, and taking the interpreter and its libraries down costs as much as
+    # ten pages.
     os._exit(main(sys.argv[1:]))

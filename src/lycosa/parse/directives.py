@@ -1,8 +1,8 @@
 """What a page asks of crawlers: meta robots and X-Robots-Tag, merged; the strictest wins.
 
-A directive counts when it is addressed to everybody (``robots``, or no name in the header) or to our product token.
-``unavailable_after`` and directives about previews (``max-snippet`` and its kin) are no rules for fetching, so they are
-passed over.
+A directive counts when it is addressed to everybody (``robots``, or no name in the header) or to
+our product token. ``unavailable_after`` and directives about previews (``max-snippet`` and its kin)
+are no rules for fetching, so they are passed over.
 """
 
 from __future__ import annotations
@@ -16,13 +16,18 @@ _NOINDEX = frozenset({"noindex", "none"})
 _NOFOLLOW = frozenset({"nofollow", "none"})
 _NOARCHIVE = frozenset({"noarchive", "nocache"})
 
-# Directives with a value of their own: their colon makes no product token, and their "none" no directive.
+# Directives with a value of their own: their colon makes no product token, and their "none" no
+# directive.
 _WITH_VALUE = re.compile(r"(?:unavailable_after|max-[a-z-]{1,30})\s{0,8}[:=]\s*[^,;]*")
 _AGENT = re.compile(r"\s*([a-z_*-][a-z0-9_.*/-]*)\s*:")
 
 
-def read_directives(metas: Iterable[tuple[str, str]], headers: Iterable[str], product: str) -> Directives:
-    """Merges the page's ``(name, content)`` metas and its X-Robots-Tag values, for the product token ``product``."""
+def read_directives(
+    metas: Iterable[tuple[str, str]], headers: Iterable[str], product: str
+) -> Directives:
+    """Merges the page's ``(name, content)`` metas and its X-Robots-Tag values, for the product
+    token ``product``.
+    """
     us = product.lower()
     words: set[str] = set()
     for name, content in metas:
@@ -44,7 +49,9 @@ def _words(content: str) -> list[str]:
 
 
 def _words_for(value: str, us: str) -> Iterable[str]:
-    """The words of one header value that are addressed to us. A name holds for what follows it, up to the next name."""
+    """The words of one header value that are addressed to us. A name holds for what follows it,
+    up to the next name.
+    """
     addressed = True
     for part in _WITH_VALUE.sub("", value.lower()).split(","):
         if name := _AGENT.match(part):

@@ -1,9 +1,10 @@
 """From a response body to what it says: the parse stage as one pure function of bytes.
 
-The order is fixed: content decoding within limits, media type, then the reader for it, then everything that is the same
-for all kinds (links in headers, canonical form, directives, language, fingerprint). A body that could not be decoded
-whole, or is larger than the limit, is read as far as it goes and keeps its reason. Whatever the bytes are, a ``Parsed``
-comes back; a fault of our own gives ``INTERNAL`` with its name.
+The order is fixed: content decoding within limits, media type, then the reader for it, then
+everything that is the same for all kinds (links in headers, canonical form, directives, language,
+fingerprint). A body that could not be decoded whole, or is larger than the limit, is read as far as
+it goes and keeps its reason. Whatever the bytes are, a ``Parsed`` comes back; a fault of our own
+gives ``INTERNAL`` with its name.
 """
 
 from __future__ import annotations
@@ -27,7 +28,14 @@ from lycosa.parse.media_type import Shape, is_gzip_file, media_type_of, sniff
 from lycosa.parse.outlinks import Outlinks, base_of
 from lycosa.parse.refresh import parse_refresh
 from lycosa.parse.relations import link_kind
-from lycosa.parse.sitemap import Sitemap, change_interval_s, has_url_line, looks_like_text_sitemap, read_sitemap, read_text_sitemap
+from lycosa.parse.sitemap import (
+    Sitemap,
+    change_interval_s,
+    has_url_line,
+    looks_like_text_sitemap,
+    read_sitemap,
+    read_text_sitemap,
+)
 from lycosa.parse.srcset import srcset_urls
 from lycosa.reasons import Reason
 from lycosa.system.decode import decode
@@ -36,7 +44,11 @@ from lycosa.urls.identity import Canonicalizer, InvalidUrl
 _MAX_DESCRIPTION = 2000
 _GZIP_LAYERS = 2
 _LEAST_PART = 1 << 16  # bytes of a page; it has no sense to look for memory for less
-_NO_MEMORY = (MemoryError, SystemError)  # the HTML parser's own code raises the second where it does not find out the first
+# the HTML parser's own code raises the second where it does not find out the first
+_NO_MEMORY = (
+    MemoryError,
+    SystemError,
+)
 
 
 class DocumentParser:
@@ -52,18 +64,35 @@ class DocumentParser:
         """Everything the document says. Never raises for what is in it."""
         started = time.process_time()
         try:
-            return _Reading(self._section, self._canonicalizer, self._product, self._languages, document).result(started)
+            return _Reading(
+                self._section, self._canonicalizer, self._product, self._languages, document
+            ).result(started)
         except MemoryError:
-            return Parsed(reason=Reason.PARSE_KILLED, detail="out of memory", elapsed_s=time.process_time() - started)
-        except Exception as error:  # one document must never end a crawl, and the reason is recorded with it
-            return Parsed(reason=Reason.INTERNAL, detail=f"{type(error).__name__}: {error}"[:500], elapsed_s=time.process_time() - started)
+            return Parsed(
+                reason=Reason.PARSE_KILLED,
+                detail="out of memory",
+                elapsed_s=time.process_time() - started,
+            )
+        except (
+            Exception
+        ) as error:  # one document must never end a crawl, and the reason is recorded with it
+            return Parsed(
+                reason=Reason.INTERNAL,
+                detail=f"{type(error).__name__}: {error}"[:500],
+                elapsed_s=time.process_time() - started,
+            )
 
 
 class _Reading:
     """One document on its way through the steps."""
 
     def __init__(
-        self, section: ParseSection, canonicalizer: Canonicalizer, product: str, languages: LanguageGuesser, document: Document
+        self,
+        section: ParseSection,
+        canonicalizer: Canonicalizer,
+        product: str,
+        languages: LanguageGuesser,
+        document: Document,
     ) -> None:
         self._section = section
         self._canonicalizer = canonicalizer
@@ -87,16 +116,24 @@ class _Reading:
         if is_sitemap and shape is Shape.NONE:
             essence, shape = sniff("", body)  # whatever type the server has for it
         if shape is Shape.HTML or (shape is Shape.TEXT and not is_sitemap):
-            body = self._cut(body, self._section.max_bytes, f"more than {self._section.max_bytes} bytes")
+            body = self._cut(
+                body, self._section.max_bytes, f"more than {self._section.max_bytes} bytes"
+            )
             return self._part(essence, shape, body, label, started)
         return self._whole(essence, shape, body, label, started)
 
-    def _whole(self, essence: str, shape: Shape, body: bytes, label: str | None, started: float) -> Parsed:
+    def _whole(
+        self, essence: str, shape: Shape, body: bytes, label: str | None, started: float
+    ) -> Parsed:
         page, sitemap, hints = self._read(shape, body, label)
         return self._parsed(essence, shape, page, sitemap, hints, len(body), started)
 
-    def _part(self, essence: str, shape: Shape, body: bytes, label: str | None, started: float) -> Parsed:
-        """A page; one that has no room in memory is parsed again, half of it each time, until it has."""
+    def _part(
+        self, essence: str, shape: Shape, body: bytes, label: str | None, started: float
+    ) -> Parsed:
+        """A page; one that has no room in memory is parsed again, half of it each time, until it
+        has.
+        """
         while True:
             try:
                 return self._whole(essence, shape, body, label, started)
@@ -104,10 +141,14 @@ class _Reading:
                 if not self._document.is_last_try or len(body) < 2 * _LEAST_PART:
                     raise
             self._outlinks, self._changes = None, {}
-            body = self._cut(body, len(body) // 2, f"no memory for more than {len(body) // 2} bytes")
+            body = self._cut(
+                body, len(body) // 2, f"no memory for more than {len(body) // 2} bytes"
+            )
 
     def _cut(self, body: bytes, size: int, detail: str) -> bytes:
-        """The first ``size`` bytes. A tag that the cut goes through is none: the HTML standard drops what ends inside of a tag."""
+        """The first ``size`` bytes. A tag that the cut goes through is none: the HTML standard
+        drops what ends inside of a tag.
+        """
         if len(body) <= size:
             return body
         self._is_cut = True
@@ -120,7 +161,11 @@ class _Reading:
         body = Path(document.spool).read_bytes() if document.spool else document.body
         encodings = [value for name, value in document.headers if name == "content-encoding"]
         may_be_sitemap = document.is_sitemap or "xml" in supplied or "gzip" in supplied
-        limit = max(self._section.max_bytes, MAX_SITEMAP_BYTES) if may_be_sitemap else self._section.max_bytes
+        limit = (
+            max(self._section.max_bytes, MAX_SITEMAP_BYTES)
+            if may_be_sitemap
+            else self._section.max_bytes
+        )
         decoded = decode(body, encodings, limit, self._section.max_ratio)
         self._reason, self._detail = decoded.reason, decoded.detail
         self._is_cut = decoded.reason is Reason.DECODE_LIMIT or len(decoded.body) > limit
@@ -129,7 +174,9 @@ class _Reading:
         return decoded.body[:limit]
 
     def _unpacked(self, body: bytes) -> bytes:
-        """A gzip file's content; a gzip file inside it is unpacked too, as some servers compress their ``.xml.gz`` again."""
+        """A gzip file's content; a gzip file inside it is unpacked too, as some servers compress
+        their ``.xml.gz`` again.
+        """
         for _ in range(_GZIP_LAYERS):
             if not body.startswith(b"\x1f\x8b\x08"):
                 break
@@ -140,7 +187,9 @@ class _Reading:
             body = decoded.body
         return body
 
-    def _read(self, shape: Shape, body: bytes, label: str | None) -> tuple[Page, Sitemap | None, dict[str, tuple[int, float]]]:
+    def _read(
+        self, shape: Shape, body: bytes, label: str | None
+    ) -> tuple[Page, Sitemap | None, dict[str, tuple[int, float]]]:
         if shape is Shape.HTML:
             return read_html(body, label, self._section.max_links), None, {}
         if shape is Shape.TEXT:
@@ -153,21 +202,33 @@ class _Reading:
         if shape is Shape.FEED:
             return self._read_feed(body, label)
         if self._reason is Reason.NONE and body:
-            self._reason, self._detail = Reason.CONTENT_TYPE, "no links or text are read from this type"
+            self._reason, self._detail = (
+                Reason.CONTENT_TYPE,
+                "no links or text are read from this type",
+            )
         return Page(""), None, {}
 
     @property
     def _ends_early(self) -> bool:
-        """Whether the document is not read to its end: it did not arrive or unpack whole, or is too long."""
-        return self._document.is_cut or self._is_cut or self._reason in (Reason.DECODE_FAILED, Reason.DECODE_LIMIT)
+        """Whether the document is not read to its end: it did not arrive or unpack whole, or is
+        too long.
+        """
+        return (
+            self._document.is_cut
+            or self._is_cut
+            or self._reason in (Reason.DECODE_FAILED, Reason.DECODE_LIMIT)
+        )
 
-    def _read_feed(self, body: bytes, label: str | None) -> tuple[Page, None, dict[str, tuple[int, float]]]:
+    def _read_feed(
+        self, body: bytes, label: str | None
+    ) -> tuple[Page, None, dict[str, tuple[int, float]]]:
         feed = read_feed(body, label)
         page = Page(label.lower() if label else "", title=feed.title, language=feed.language)
         page.metas.append(("description", feed.description))
         hints: dict[str, tuple[int, float]] = {}
         if feed.link:
-            self._links_of(page).add(feed.link, RawLink(LinkKind.ALTERNATE, feed.title[:200]))  # the site it belongs to
+            # the site it belongs to
+            self._links_of(page).add(feed.link, RawLink(LinkKind.ALTERNATE, feed.title[:200]))
         for entry in feed.entries:
             url = self._links_of(page).add(entry.link, RawLink(LinkKind.FEED, entry.title))
             if url and entry.date:
@@ -177,7 +238,9 @@ class _Reading:
     def _links_of(self, page: Page) -> Outlinks:
         if self._outlinks is None:
             base = base_of(self._document.url, page.base)
-            self._outlinks = Outlinks(self._canonicalizer, base, self._section.max_links, page.charset)
+            self._outlinks = Outlinks(
+                self._canonicalizer, base, self._section.max_links, page.charset
+            )
         return self._outlinks
 
     def _parsed(
@@ -216,19 +279,27 @@ class _Reading:
             is_cut=self._is_cut,
         )
 
-    def _add_links(self, page: Page, sitemap: Sitemap | None, hints: dict[str, tuple[int, float]]) -> str:
-        """All links of markup, headers and sitemap; gives the canonical URL that the page names, or the empty string."""
+    def _add_links(
+        self, page: Page, sitemap: Sitemap | None, hints: dict[str, tuple[int, float]]
+    ) -> str:
+        """All links of markup, headers and sitemap; gives the canonical URL that the page names,
+        or the empty string.
+        """
         outlinks = self._links_of(page)
         canonical = self._add_header_links(outlinks)
         for raw, found in page.links.items():
             outlinks.add(raw, found)
         if page.canonical is not None:
-            canonical = self._canonical(page.canonical, base_of(self._document.url, page.base)) or canonical
+            canonical = (
+                self._canonical(page.canonical, base_of(self._document.url, page.base)) or canonical
+            )
         if sitemap is not None:
             self._add_listed(outlinks, sitemap, hints)
         return canonical
 
-    def _add_listed(self, outlinks: Outlinks, sitemap: Sitemap, hints: dict[str, tuple[int, float]]) -> None:
+    def _add_listed(
+        self, outlinks: Outlinks, sitemap: Sitemap, hints: dict[str, tuple[int, float]]
+    ) -> None:
         """What a sitemap lists; then what belongs to it, so that this takes no room from that."""
         kind = LinkKind.SITEMAP_FILE if sitemap.is_index else LinkKind.SITEMAP
         for entry in sitemap.entries:
@@ -254,8 +325,12 @@ class _Reading:
                     kind = link_kind(relations, loaded_as)
                     if kind is LinkKind.CANONICAL:
                         canonical = canonical or self._canonical(target, self._document.url)
-                    if kind is not None and (target or kind is LinkKind.CANONICAL or not imagesrcset):
-                        outlinks.add(self._absolute(target), RawLink(kind, nofollow="nofollow" in relations))
+                    if kind is not None and (
+                        target or kind is LinkKind.CANONICAL or not imagesrcset
+                    ):
+                        outlinks.add(
+                            self._absolute(target), RawLink(kind, nofollow="nofollow" in relations)
+                        )
                     for url in srcset_urls(imagesrcset) if "preload" in relations else ():
                         outlinks.add(self._absolute(url), RawLink(LinkKind.IMG))
             elif name == "refresh" and (refresh := parse_refresh(as_sent(value))) and refresh[1]:
@@ -263,7 +338,9 @@ class _Reading:
         return canonical
 
     def _absolute(self, target: str) -> str:
-        """Targets in headers are relative to the document itself, whatever its ``<base>`` says (RFC 8288 section 3.2)."""
+        """Targets in headers are relative to the document itself, whatever its ``<base>`` says
+        (RFC 8288 section 3.2).
+        """
         return self._canonical(target, self._document.url) or target
 
     def _canonical(self, raw: str, base: str) -> str:
@@ -276,7 +353,11 @@ class _Reading:
         return self._languages.guess(text, hint) if self._section.language else primary_subtag(hint)
 
     def _directives(self, page: Page) -> Directives:
-        return read_directives(page.metas, (value for name, value in self._document.headers if name == "x-robots-tag"), self._product)
+        return read_directives(
+            page.metas,
+            (value for name, value in self._document.headers if name == "x-robots-tag"),
+            self._product,
+        )
 
 
 def _first(pairs: Iterable[tuple[str, str]], name: str) -> str:

@@ -1,7 +1,8 @@
 """RSS (0.9 to 2.0, RDF) and Atom feeds: the pages that their entries point to, as a stream.
 
-An entry's page is its ``link``; an RSS entry without one has it in its ``guid``, unless that says it is no permalink. Of
-Atom's links only ``alternate`` is the page: ``self`` is the feed, ``enclosure`` a file. Namespaces are not compared.
+An entry's page is its ``link``; an RSS entry without one has it in its ``guid``, unless that says
+it is no permalink. Of Atom's links only ``alternate`` is the page: ``self`` is the feed,
+``enclosure`` a file. Namespaces are not compared.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ class FeedEntry:
 
 @dataclass(slots=True)
 class Feed:
-    """A feed: title, description, language, the raw link of the site it belongs to, and its entries in order."""
+    """A feed: title, description, language, the raw link of the site it belongs to, and its
+    entries in order.
+    """
 
     title: str = ""
     description: str = ""
@@ -48,7 +51,9 @@ class Feed:
 
 
 def read_feed(body: bytes, charset: str | None = None) -> Feed:
-    """Reads a feed. Broken XML gives what could be read; of a feed that is cut off, no URL that may go on behind the cut."""
+    """Reads a feed. Broken XML gives what could be read; of a feed that is cut off, no URL that
+    may go on behind the cut.
+    """
     feed, entry, guid = Feed(), FeedEntry(), ""
     for element in ended_elements(_whole_tags(body), charset):
         name = local_name(element)
@@ -72,7 +77,9 @@ def read_feed(body: bytes, charset: str | None = None) -> Feed:
 
 
 def _whole_tags(body: bytes) -> bytes:
-    """Up to the last tag: text behind it belongs to an element whose end is not there. In UTF-16, where ``>`` has two bytes, all of it."""
+    """Up to the last tag: text behind it belongs to an element whose end is not there. In
+    UTF-16, where ``>`` has two bytes, all of it.
+    """
     return body if b"\x00" in body[:4] else body[: body.rfind(b">") + 1]
 
 
@@ -109,11 +116,17 @@ def _link(element: etree._Element) -> str:
     href = element.get("href")
     if href is None:
         return _based(element, url_of(element))
-    return _based(element, str(href).strip()) if (element.get("rel") or "alternate").lower() == "alternate" else ""
+    return (
+        _based(element, str(href).strip())
+        if (element.get("rel") or "alternate").lower() == "alternate"
+        else ""
+    )
 
 
 def _based(element: etree._Element, reference: str) -> str:
-    """A reference under the ``xml:base`` of its element and those around it (RFC 4287 section 2); as it is when there is none."""
+    """A reference under the ``xml:base`` of its element and those around it (RFC 4287 section
+    2); as it is when there is none.
+    """
     try:
         return urljoin(str(element.base), reference) if element.base and reference else reference
     except ValueError:
@@ -125,7 +138,8 @@ def parse_feed_date(text: str) -> int:
     text = text[:_MAX_DATE]
     if moment := parse_w3c_date(text):
         return moment
-    from email.utils import parsedate_to_datetime  # at the first feed: the library costs as much as ten pages
+    # at the first feed: the library costs as much as ten pages
+    from email.utils import parsedate_to_datetime
 
     try:
         parsed = parsedate_to_datetime(text)

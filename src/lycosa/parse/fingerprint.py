@@ -1,15 +1,19 @@
 """A 64-bit fingerprint of visible text that changes in few bits when the text changes a little.
 
-SimHash (Charikar 2002; Manku, Jain, Das Sarma 2007): every feature votes on every bit with its hash, and the majority
-wins. Features are single lower-cased words of three bytes or more that are no numbers, weighted by the logarithm of their
-count. This was chosen by measurement on pairs of pages that people judged, over twelve seeds of the hash: 95 % of the
-most alike grade come within three bits and 4 % of the least alike, where all words give 79 and 3 %, plain counts 93 and 9
-%, and pairs of words 62 % on one seed. Scripts that write no spaces give pairs of characters instead of words.
+SimHash (Charikar 2002; Manku, Jain, Das Sarma 2007): every feature votes on every bit with its
+hash, and the majority wins. Features are single lower-cased words of three bytes or more that are
+no numbers, weighted by the logarithm of their count. This was chosen by measurement on pairs of
+pages that people judged, over twelve seeds of the hash: 95 % of the most alike grade come within
+three bits and 4 % of the least alike, where all words give 79 and 3 %, plain counts 93 and 9 %, and
+pairs of words 62 % on one seed. Scripts that write no spaces give pairs of characters instead of
+words.
 
-This runs on every page, so no word ever becomes an object of Python's: ASCII punctuation is turned into blanks and capitals into small
-letters by one table, and numpy finds, hashes and counts all words at once, in less than half the time. A word is hashed by its first, its
-middle and its last eight bytes and its length; up to 24 bytes that is the whole of it, and longer ones that agree in all four may pass for
-one word here. On the judged pairs this hash does as well as xxh3 of the whole word did (92 and 4 % over 24 factors).
+This runs on every page, so no word ever becomes an object of Python's: ASCII punctuation is turned
+into blanks and capitals into small letters by one table, and numpy finds, hashes and counts all
+words at once, in less than half the time. A word is hashed by its first, its middle and its last
+eight bytes and its length; up to 24 bytes that is the whole of it, and longer ones that agree in
+all four may pass for one word here. On the judged pairs this hash does as well as xxh3 of the whole
+word did (92 and 4 % over 24 factors).
 """
 
 from __future__ import annotations
@@ -21,21 +25,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 MIN_WORDS = 20
-"""Texts with fewer words that count get 0: so few votes make alike what is not, and tables of numbers are all alike."""
+"""Texts with fewer words that count get 0: so few votes make alike what is not, and tables of
+numbers are all alike.
+"""
 
-# Everything in ASCII that is no letter and no digit separates words; bytes of other characters stay.
-_WORD_BYTES = bytes(byte + 32 if 65 <= byte <= 90 else byte if byte > 127 or chr(byte).isalnum() else 32 for byte in range(256))
+# Everything in ASCII that is no letter and no digit separates words; bytes of other characters
+# stay.
+_WORD_BYTES = bytes(
+    byte + 32 if 65 <= byte <= 90 else byte if byte > 127 or chr(byte).isalnum() else 32
+    for byte in range(256)
+)
 _BLANK = 32
 _EIGHT = 8  # bytes that are read at once
-_MASKS = np.array([(1 << 8 * size) - 1 for size in range(_EIGHT + 1)], "<u8")  # the first bytes of eight
-_NO_DIGIT = np.uint64(0xC0C0C0C0C0C0C0C0)  # letters and bytes beyond ASCII have one of these bits, digits have none
-_FACTOR, _SHIFT = np.uint64(0x94D049BB133111EB), np.uint64(32)  # one of SplitMix64's; others do as well
-_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+# the first bytes of eight
+_MASKS = np.array([(1 << 8 * size) - 1 for size in range(_EIGHT + 1)], "<u8")
+# letters and bytes beyond ASCII have one of these bits, digits have none
+_NO_DIGIT = np.uint64(0xC0C0C0C0C0C0C0C0)
+# one of SplitMix64's; others do as well
+_FACTOR, _SHIFT = (
+    np.uint64(0x94D049BB133111EB),
+    np.uint64(32),
+)
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+)
 _UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
-# The first bytes that those have in UTF-8 (and a few other letters too): a text without them need not be searched.
+# The first bytes that those have in UTF-8 (and a few other letters too): a text without them need
+# not be searched.
 _UNSPACED_LEADS = tuple(bytes([lead]) for lead in (0xE0, 0xE1, *range(0xE3, 0xEA)))
-# Punctuation outside ASCII in UTF-8, by the bytes that it begins with: patterns that begin with fixed bytes search ten times as fast
-# as one alternation.
+# Punctuation outside ASCII in UTF-8, by the bytes that it begins with: patterns that begin with
+# fixed bytes search ten times as fast as one alternation.
 _PUNCTUATION = (
     (b"\xc2", re.compile(rb"\xc2[\xa0\xa1\xab\xb7\xbb\xbf]")),
     (b"\xe2\x80", re.compile(rb"\xe2\x80[\x8b\x90-\xa6\xb9\xba]")),
@@ -43,12 +62,15 @@ _PUNCTUATION = (
     (b"\xef\xbc", re.compile(rb"\xef\xbc[\x81\x88\x89\x8c\x8e\x9a\x9b\x9f]")),
 )
 _ASCII = bytes(range(128))
-# U+0080 to U+00BF and U+2000 to U+203F: signs, no letters but the micro sign and two ordinals, which are small.
+# U+0080 to U+00BF and U+2000 to U+203F: signs, no letters but the micro sign and two ordinals,
+# which are small.
 _ONLY_SIGNS = re.compile(rb"(?:\xc2[\x80-\xbf]|\xe2\x80[\x80-\xbf])*").fullmatch
 
 
 def simhash(text: str) -> int:
-    """The fingerprint of a text as an unsigned 64-bit number; 0 when it has fewer than ``MIN_WORDS`` words."""
+    """The fingerprint of a text as an unsigned 64-bit number; 0 when it has fewer than
+    ``MIN_WORDS`` words.
+    """
     hashes = _hashes(b" " + _words(text) + bytes(_EIGHT))
     if hashes.size < MIN_WORDS:
         return 0
@@ -56,9 +78,12 @@ def simhash(text: str) -> int:
     # Equal ones stand side by side: where the last of each word is, after one before them all.
     last = np.concatenate(((-1,), (hashes[1:] != hashes[:-1]).nonzero()[0], (hashes.size - 1,)))
     features, counts = hashes[last[1:]], last[1:] - last[:-1]
-    # Whole numbers, so that their sums are exact and the same on every machine, in whatever order they are added.
+    # Whole numbers, so that their sums are exact and the same on every machine, in whatever order
+    # they are added.
     weights = np.rint(16 * np.log1p(counts.astype(np.float32)))
-    votes = weights @ np.unpackbits(features.view(np.uint8).reshape(-1, 8), axis=1).astype(np.float32)
+    votes = weights @ np.unpackbits(features.view(np.uint8).reshape(-1, 8), axis=1).astype(
+        np.float32
+    )
     majority = np.packbits(votes * 2 > weights.sum())
     return int(majority.view("<u8")[0])
 
@@ -69,7 +94,9 @@ def distance(a: int, b: int) -> int:
 
 
 def _hashes(data: bytes) -> NDArray[np.uint64]:
-    """The hash of each word that counts. ``data`` has blanks between words, one before the first, and eight bytes behind the last."""
+    """The hash of each word that counts. ``data`` has blanks between words, one before the
+    first, and eight bytes behind the last.
+    """
     is_word = np.frombuffer(data, np.uint8) > _BLANK
     edges = (is_word[1:] != is_word[:-1]).nonzero()[0]
     starts, lengths = edges[0::2] + 1, edges[1::2] - edges[0::2]
@@ -78,9 +105,18 @@ def _hashes(data: bytes) -> NDArray[np.uint64]:
     eights = np.ndarray(len(data) - _EIGHT + 1, "<u8", data, strides=(1,))  # from each byte on
     mask = _MASKS[np.minimum(lengths, _EIGHT)]
     further = np.maximum(lengths, _EIGHT) - _EIGHT
-    first, middle, last = eights[starts] & mask, eights[starts + (further >> 1)] & mask, eights[starts + further] & mask
+    first, middle, last = (
+        eights[starts] & mask,
+        eights[starts + (further >> 1)] & mask,
+        eights[starts + further] & mask,
+    )
     hashes = lengths.astype(np.uint64)
-    for part in (first, middle, last):  # until each bit of the word has a say in each bit of the hash
+    # until each bit of the word has a say in each bit of the hash
+    for part in (
+        first,
+        middle,
+        last,
+    ):
         hashes ^= part
         hashes *= _FACTOR
         hashes ^= hashes >> _SHIFT
@@ -97,7 +133,8 @@ def _words(text: str) -> bytes:
     if text.isascii():
         return data.translate(_WORD_BYTES)
     beyond = data.translate(None, _ASCII)
-    if not _ONLY_SIGNS(beyond):  # most pages in English have a dash or two and no letter beyond ASCII
+    # most pages in English have a dash or two and no letter beyond ASCII
+    if not _ONLY_SIGNS(beyond):
         text = text.lower()
         if any(lead in beyond for lead in _UNSPACED_LEADS):
             text = _UNSPACED_RUN.sub(_pairs, text)

@@ -1,6 +1,7 @@
 """The media type of a body that nobody parses: robots.txt, redirects, error pages.
 
-Some kilobytes from the beginning say it, so it is found where the capture is made and no child process is asked.
+Some kilobytes from the beginning say it, so it is found where the capture is made and no child
+process is asked.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ _WINDOW = 8192
 
 
 def identify(fetched: Fetched) -> str:
-    """The essence, as the parser would give it; of an empty body what the server says, the empty string when it says nothing."""
+    """The essence, as the parser would give it; of an empty body what the server says, the empty
+    string when it says nothing.
+    """
     supplied = media_type_of(fetched.headers())
     essence = supplied.essence if supplied else ""
     encodings = [value for name, value in fetched.headers() if name == "content-encoding"]

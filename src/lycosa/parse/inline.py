@@ -1,4 +1,6 @@
-"""The parser port in this process, for virtual time, tests and tools that read stored documents again."""
+"""The parser port in this process, for virtual time, tests and tools that read stored documents
+again.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ class InlineParser:
         self._parser = build_parser(config)
 
     async def parse(self, document: Document) -> Parsed:
-        """Everything the document says, in no time: the real CPU time would make two histories of one seed differ."""
+        """Everything the document says, in no time: the real CPU time would make two histories
+        of one seed differ.
+        """
         return msgspec.structs.replace(self._parser.parse(document), elapsed_s=0.0)
 
     def health(self) -> ParserHealth:

@@ -1,15 +1,17 @@
 """Which language a text is in: an ISO 639-1 code.
 
-The identifier (the model of py3langid) costs in proportion to the text, so it gets a sample: 400 characters of the longest lines,
-which are sentences where menus are not. On real pages that gave the same answers as a thousand characters. On 93 of 100 pages the
-first 160 of them leave no doubt and give the same answer too (0 of 988 differed); there the rest is not looked at.
+The identifier (the model of py3langid) costs in proportion to the text, so it gets a sample: 400
+characters of the longest lines, which are sentences where menus are not. On real pages that gave
+the same answers as a thousand characters. On 93 of 100 pages the first 160 of them leave no doubt
+and give the same answer too (0 of 988 differed); there the rest is not looked at.
 
-The first text that needs the model loads it (``language_tables``); and its tables are larger than a processor's caches. English, which
-half of the web is in, is therefore told by its small words first. On 94 of 100 English pages they say enough: 0 of 2,959 pages
-differed from the model's answer, and 0 of 26,022 texts in a hundred other languages were taken for English.
+The first text that needs the model loads it (``language_tables``); and its tables are larger than a
+processor's caches. English, which half of the web is in, is therefore told by its small words
+first. On 94 of 100 English pages they say enough: 0 of 2,959 pages differed from the model's
+answer, and 0 of 26,022 texts in a hundred other languages were taken for English.
 
-What the page says of itself (``<html lang>``) decides only when the text is too short or the identifier unsure: on many pages the
-attribute is a template's default.
+What the page says of itself (``<html lang>``) decides only when the text is too short or the
+identifier unsure: on many pages the attribute is a template's default.
 """
 
 from __future__ import annotations
@@ -22,10 +24,30 @@ _FIRST = 160
 _MIN_CHARS = 60
 _SURE = 0.8
 _BEYOND_DOUBT = 0.99
-_ENGLISH = frozenset({"the", "and", "of", "that", "with", "this", "which", "from", "have", "not", "are", "for", "has", "been", "its"})
+_ENGLISH = frozenset(
+    {
+        "the",
+        "and",
+        "of",
+        "that",
+        "with",
+        "this",
+        "which",
+        "from",
+        "have",
+        "not",
+        "are",
+        "for",
+        "has",
+        "been",
+        "its",
+    }
+)
 _ENGLISH |= {"their", "will", "would"}
 _ENOUGH = 4  # different words of these
-_MOST_BEYOND_ASCII = 0.1  # in bytes, to what there is in characters: more is another script with English in between
+_MOST_BEYOND_ASCII = (
+    0.1  # in bytes, to what there is in characters: more is another script with English in between
+)
 
 
 class Identifier(Protocol):
@@ -41,7 +63,9 @@ class LanguageGuesser:
         self._identifier = identifier
 
     def guess(self, text: str, hint: str) -> str:
-        """Language of ``text``; ``hint`` is the page's own ``lang``. Empty when neither says anything."""
+        """Language of ``text``; ``hint`` is the page's own ``lang``. Empty when neither says
+        anything.
+        """
         hinted = primary_subtag(hint)
         sample = _sample(text)
         if len(sample) < _MIN_CHARS:

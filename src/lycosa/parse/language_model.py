@@ -1,11 +1,14 @@
-"""py3langid's model, evaluated with numpy: the same answers as the library's own loops, at half their cost.
+"""py3langid's model, evaluated with numpy: the same answers as the library's own loops, at half
+their cost.
 
-The model is naive Bayes over byte sequences of up to six bytes, which an automaton (Aho and Corasick 1975) finds. The library takes the
-automaton through the text byte by byte. But the state of such an automaton is the longest suffix read so far that begins one of its
-sequences, so it depends on the last six bytes alone: six look-ups for all places of the text at once give every state.
+The model is naive Bayes over byte sequences of up to six bytes, which an automaton (Aho and
+Corasick 1975) finds. The library takes the automaton through the text byte by byte. But the state
+of such an automaton is the longest suffix read so far that begins one of its sequences, so it
+depends on the last six bytes alone: six look-ups for all places of the text at once give every
+state.
 
-The table of logarithms is kept in halves of four bytes, as it comes (28 MB); what a text needs of it is widened by shifting bits,
-since numpy's own conversion takes longer than everything else here.
+The table of logarithms is kept in halves of four bytes, as it comes (28 MB); what a text needs of
+it is widened by shifting bits, since numpy's own conversion takes longer than everything else here.
 """
 
 from __future__ import annotations
@@ -28,7 +31,9 @@ class LanguageModel:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         codes = tables.codes
-        self._same = [(codes.index(code), at) for at, code in enumerate(codes) if codes.index(code) != at]
+        self._same = [
+            (codes.index(code), at) for at, code in enumerate(codes) if codes.index(code) != at
+        ]
 
     def classify(self, text: str) -> tuple[str, float]:
         """The likeliest language of a text and its probability."""
@@ -37,7 +42,8 @@ class LanguageModel:
         features = self._tables.feature[self._states(data)]
         found, counts = np.unique(features[features >= 0], return_counts=True)
         scores = self._scores(found, counts)
-        # Longer texts give larger differences: scaled by the root of the length, probabilities mean the same for all.
+        # Longer texts give larger differences: scaled by the root of the length, probabilities mean
+        # the same for all.
         scores *= 1.0 / np.sqrt(max(len(data), 1))
         odds = np.exp(scores - scores.max())
         odds /= odds.sum()
@@ -49,8 +55,11 @@ class LanguageModel:
 
     def _scores(self, found: NDArray[Any], counts: NDArray[Any]) -> NDArray[np.float32]:
         if not len(found):
-            return np.zeros_like(self._tables.priors)  # nothing speaks for any: all alike, whatever is frequent elsewhere
-        scores: NDArray[np.float32] = np.log1p(counts.astype(np.float32)) @ self._logarithms(found) + self._tables.priors
+            # nothing speaks for any: all alike, whatever is frequent elsewhere
+            return np.zeros_like(self._tables.priors)
+        scores: NDArray[np.float32] = (
+            np.log1p(counts.astype(np.float32)) @ self._logarithms(found) + self._tables.priors
+        )
         return scores
 
     def _states(self, data: NDArray[np.uint8]) -> NDArray[Any]:

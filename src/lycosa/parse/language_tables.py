@@ -1,9 +1,10 @@
 """The language model's tables as files that are mapped into memory.
 
-py3langid ships its model compressed: unpacking it takes 0.4 s of CPU time and 80 MB of memory in every process that needs it, which
-for a small crawl is a third of all it costs. So the first process writes the unpacked tables into the user's cache folder (70 MB), and
-every later one maps them: nothing is read before it is used, and parse children share one copy. Where no such folder can be written,
-each process unpacks the model as before.
+py3langid ships its model compressed: unpacking it takes 0.4 s of CPU time and 80 MB of memory in
+every process that needs it, which for a small crawl is a third of all it costs. So the first
+process writes the unpacked tables into the user's cache folder (70 MB), and every later one maps
+them: nothing is read before it is used, and parse children share one copy. Where no such folder can
+be written, each process unpacks the model as before.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ _CODES = "codes.json"
 
 
 class Tables(msgspec.Struct, frozen=True):
-    """py3langid's model: ``codes`` and ``priors`` by class; ``logarithms`` (feature x class) as IEEE 754 half precision, its bits;
-    the automaton's ``next`` states by row and byte, the ``row`` of each state (x 256), the ``feature`` that each state ends, or -1."""
+    """py3langid's model: ``codes`` and ``priors`` by class; ``logarithms`` (feature x class) as
+    IEEE 754 half precision, its bits; the automaton's ``next`` states by row and byte, the ``row``
+    of each state (x 256), the ``feature`` that each state ends, or -1.
+    """
 
     codes: list[str]
     priors: NDArray[np.float32]
@@ -39,7 +42,9 @@ _ARRAYS = ("priors", "logarithms", "next", "row", "feature")
 
 
 def cache_folder() -> Path | None:
-    """Where a user's programs keep what can be made again (XDG Base Directory Specification); ``None`` when there is no such place."""
+    """Where a user's programs keep what can be made again (XDG Base Directory Specification);
+    ``None`` when there is no such place.
+    """
     named = os.environ.get("XDG_CACHE_HOME", "")
     if named and Path(named).is_absolute():
         return Path(named) / "lycosa"
@@ -49,7 +54,9 @@ def cache_folder() -> Path | None:
 
 
 def load_tables(cache: Path | None) -> Tables:
-    """The tables, mapped from the cache folder; unpacked, and written there for the next time, when they are not in it."""
+    """The tables, mapped from the cache folder; unpacked, and written there for the next time,
+    when they are not in it.
+    """
     # Here and not above: importing the library costs more than mapping the files.
     from importlib.metadata import version
 
@@ -84,7 +91,9 @@ def _unpacked() -> Tables:
 
 
 def _write(tables: Tables, folder: Path) -> None:
-    """Whole or not at all: under another name first. Several processes may do it at once; the first to end wins."""
+    """Whole or not at all: under another name first. Several processes may do it at once; the
+    first to end wins.
+    """
     folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix="language-", dir=folder.parent))
     try:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-# RFC 8288 section 3: <target> then parameters; commas separate links but may stand inside a target or a quoted string.
-_LINK = re.compile(r"\s*<([^>]*)>((?:\s*;\s*[^;,=\s\"]+(?:\s*=\s*(?:\"(?:[^\"\\]|\\.)*\"|[^\s;,\"]*))?)*)\s*(?:,|$|(?=<))")
+# RFC 8288 section 3: <target> then parameters; commas separate links but may stand inside a target
+# or a quoted string.
+_LINK = re.compile(
+    r"\s*<([^>]*)>((?:\s*;\s*[^;,=\s\"]+(?:\s*=\s*(?:\"(?:[^\"\\]|\\.)*\"|[^\s;,\"]*))?)*)\s*(?:,|$|(?=<))"
+)
 _PARAMETER = re.compile(r";\s*([^;,=\s\"]+)(?:\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|([^\s;,\"]*)))?")
 
 
 class HeaderLink(NamedTuple):
-    """One link: raw target, relations in lower case, and the parameters of a preload (HTML standard 4.2.4.4)."""
+    """One link: raw target, relations in lower case, and the parameters of a preload (HTML
+    standard 4.2.4.4).
+    """
 
     target: str
     relations: list[str]
@@ -30,5 +35,12 @@ def parse_link_header(value: str) -> list[HeaderLink]:
             parameters.setdefault(name.lower(), quoted or token)
         relations = parameters.get("rel", "").lower().split()
         if relations and "anchor" not in parameters:
-            links.append(HeaderLink(found.group(1).strip(), relations, parameters.get("as", ""), parameters.get("imagesrcset", "")))
+            links.append(
+                HeaderLink(
+                    found.group(1).strip(),
+                    relations,
+                    parameters.get("as", ""),
+                    parameters.get("imagesrcset", ""),
+                )
+            )
     return links

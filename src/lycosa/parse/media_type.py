@@ -1,8 +1,9 @@
 """What a body is: the server's word for it, checked against the first bytes.
 
-The essence is found as the MIME Sniffing standard does (section 7) for the types that matter to a crawler: a page that is
-sent as ``text/plain`` stays plain text, one that is sent without a type is looked at, XML is told apart by its root
-element, because feeds, sitemaps and XHTML all come as ``application/xml``.
+The essence is found as the MIME Sniffing standard does (section 7) for the types that matter to a
+crawler: a page that is sent as ``text/plain`` stays plain text, one that is sent without a type is
+looked at, XML is told apart by its root element, because feeds, sitemaps and XHTML all come as
+``application/xml``.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ _BINARY_CHARS = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")
 
 # MIME Sniffing 7.1: these tags, then a blank or ">".
 _HTML_START = re.compile(
-    rb"[\t\n\f\r ]*<(?:!DOCTYPE HTML|HTML|HEAD|SCRIPT|IFRAME|H1|DIV|FONT|TABLE|A|STYLE|TITLE|B|BODY|BR|P)[ >\t\n\f\r/]|[\t\n\f\r ]*<!--",
+    rb"[\t\n\f\r ]*<(?:!DOCTYPE"
+    rb" HTML|HTML|HEAD|SCRIPT|IFRAME|H1|DIV|FONT|TABLE|A|STYLE|TITLE|B|BODY|BR|P)["
+    rb" >\t\n\f\r/]|[\t\n\f\r ]*<!--",
     re.IGNORECASE,
 )
 _XML_START = re.compile(rb"[\t\n\f\r ]*<\?xml")
@@ -38,7 +41,8 @@ _SIGNATURES = (
     (b"OggS\x00", "application/ogg"),
     (b"wOF", "font/woff"),
 )
-# What may stand before the root element, each piece taken whole and never tried again (a hostile prolog would take for ever).
+# What may stand before the root element, each piece taken whole and never tried again (a hostile
+# prolog would take for ever).
 _PROLOG = r"(?>\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*(?:\[.*?\]\s*)?>)*+"
 _ROOT = re.compile(_PROLOG + r"<(?:[\w.-]+:)?([\w.-]+)", re.DOTALL | re.IGNORECASE)
 _ROOT_WINDOW = 8192
@@ -55,7 +59,9 @@ class Shape(Enum):
 
 
 class MediaType(NamedTuple):
-    """A MIME type: its essence in lower case, and its parameters (names in lower case, the first of each)."""
+    """A MIME type: its essence in lower case, and its parameters (names in lower case, the first
+    of each).
+    """
 
     essence: str
     parameters: dict[str, str]
@@ -70,7 +76,9 @@ class MediaType(NamedTuple):
 
 
 def parse_media_type(value: str) -> MediaType | None:
-    """Parses one header value; ``None`` when it is not a MIME type. Source: MIME Sniffing standard 4.4."""
+    """Parses one header value; ``None`` when it is not a MIME type. Source: MIME Sniffing
+    standard 4.4.
+    """
     essence, _, rest = value.strip(_HTTP_SPACE).partition(";")
     kind, slash, subtype = essence.partition("/")
     subtype = subtype.rstrip(_HTTP_SPACE)
@@ -106,7 +114,9 @@ def _find(text: str, chars: str, start: int) -> int:
 
 
 def _quoted(text: str, position: int) -> tuple[str, int]:
-    """The value of a quoted string that starts at ``position``, and the position behind its closing quote."""
+    """The value of a quoted string that starts at ``position``, and the position behind its
+    closing quote.
+    """
     value: list[str] = []
     while position < len(text) and text[position] != '"':
         if text[position] == "\\" and position + 1 < len(text):
@@ -117,7 +127,9 @@ def _quoted(text: str, position: int) -> tuple[str, int]:
 
 
 def media_type_of(headers: Iterable[tuple[str, str]]) -> MediaType | None:
-    """The MIME type of a response: the last Content-Type that is one. Source: Fetch standard, "extract a MIME type"."""
+    """The MIME type of a response: the last Content-Type that is one. Source: Fetch standard,
+    "extract a MIME type".
+    """
     found: MediaType | None = None
     for name, value in headers:
         if name == "content-type":
@@ -131,19 +143,26 @@ def media_type_of(headers: Iterable[tuple[str, str]]) -> MediaType | None:
     return found
 
 
-# A header that came twice may arrive as one with a comma (Fetch standard, "get, decode, and split").
+# A header that came twice may arrive as one with a comma (Fetch standard, "get, decode, and
+# split").
 _COMBINED = re.compile(r"(?:[^,\"]++|\"(?:[^\"\\]++|\\.|\\\Z)*+(?:\"|\Z))++", re.DOTALL)
 
 
 def is_gzip_file(supplied: str, body: bytes) -> bool:
-    """Whether the body is itself a gzip file (a sitemap's ``.xml.gz``), whatever its content encoding was."""
+    """Whether the body is itself a gzip file (a sitemap's ``.xml.gz``), whatever its content
+    encoding was.
+    """
     if not body.startswith(b"\x1f\x8b\x08"):
         return False
-    return supplied in _UNKNOWN or any(word in supplied for word in ("gzip", "gunzip", "xml", "text/", "octet-stream"))
+    return supplied in _UNKNOWN or any(
+        word in supplied for word in ("gzip", "gunzip", "xml", "text/", "octet-stream")
+    )
 
 
 def sniff(supplied: str, body: bytes) -> tuple[str, Shape]:
-    """The essence of a document and which reader it goes to. ``supplied`` is the server's essence, empty when it gave none."""
+    """The essence of a document and which reader it goes to. ``supplied`` is the server's
+    essence, empty when it gave none.
+    """
     if supplied in _UNKNOWN:
         supplied = _sniff_unknown(body)
     if supplied == "text/html":
@@ -180,12 +199,20 @@ def _without_mark(head: bytes) -> bytes:
 
 
 def _sniff_plain(body: bytes) -> tuple[str, Shape]:
-    """Servers send anything as text/plain; bytes that no text has make it binary (MIME Sniffing 7.2)."""
+    """Servers send anything as text/plain; bytes that no text has make it binary (MIME Sniffing
+    7.2).
+    """
     head = body[:1445]
     root = root_name(body[:_ROOT_WINDOW]) if b"<" in head[:100] else ""
-    if root in ("urlset", "sitemapindex"):  # nobody shows these to people, so nothing speaks for taking them as text
+    # nobody shows these to people, so nothing speaks for taking them as text
+    if root in (
+        "urlset",
+        "sitemapindex",
+    ):
         return _XML_SHAPES[root]
-    if head.startswith((b"\xfe\xff", b"\xff\xfe", b"\xef\xbb\xbf")) or not _BINARY_CHARS.search(head):
+    if head.startswith((b"\xfe\xff", b"\xff\xfe", b"\xef\xbb\xbf")) or not _BINARY_CHARS.search(
+        head
+    ):
         return "text/plain", Shape.TEXT
     return "application/octet-stream", Shape.NONE
 
@@ -214,7 +241,9 @@ def _sniff_xml(supplied: str, body: bytes) -> tuple[str, Shape]:
 
 
 def root_name(head: bytes) -> str:
-    """Local name of an XML document's root element in lower case; empty when the first bytes show none."""
+    """Local name of an XML document's root element in lower case; empty when the first bytes
+    show none.
+    """
     if head.startswith(b"\xff\xfe") or head[1:2] == b"\x00":
         text = head[: len(head) & ~1].decode("utf-16-le", "replace")
     elif head.startswith(b"\xfe\xff") or head[:1] == b"\x00":

@@ -1,4 +1,6 @@
-"""From raw references to outlinks: resolved, canonical, deduplicated, hashed, and what is no URL counted by reason."""
+"""From raw references to outlinks: resolved, canonical, deduplicated, hashed, and what is no URL
+counted by reason.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,16 @@ from lycosa.urls.identity import Canonicalizer, InvalidUrl, hash8, hash8_all, ho
 
 
 class Outlinks:
-    """Gathers the outlinks of one document. When two references meet in one canonical URL the stronger kind gives its anchor.
+    """Gathers the outlinks of one document. When two references meet in one canonical URL the
+    stronger kind gives its anchor.
 
-    ``refused`` counts distinct raw references by ``Reason`` number. At most ``max_links`` outlinks are kept, the first ones.
+    ``refused`` counts distinct raw references by ``Reason`` number. At most ``max_links`` outlinks
+    are kept, the first ones.
     """
 
-    def __init__(self, canonicalizer: Canonicalizer, base: str, max_links: int, charset: str = "utf-8") -> None:
+    def __init__(
+        self, canonicalizer: Canonicalizer, base: str, max_links: int, charset: str = "utf-8"
+    ) -> None:
         self._canonicalizer = canonicalizer
         self._base = base
         self._max_links = max_links
@@ -24,7 +30,9 @@ class Outlinks:
         self.refused: dict[int, int] = {}
 
     def add(self, raw: str, found: RawLink) -> str | None:
-        """Takes one reference; gives its canonical URL, or ``None`` when it is refused or beyond ``max_links``."""
+        """Takes one reference; gives its canonical URL, or ``None`` when it is refused or beyond
+        ``max_links``.
+        """
         if self._query_charset and not raw.isascii():
             raw = with_encoded_query(raw, self._query_charset)
         try:
@@ -38,7 +46,9 @@ class Outlinks:
                 return None
             self._found[url] = found
         elif found.kind < known.kind:
-            self._found[url] = RawLink(found.kind, found.anchor or known.anchor, found.nofollow and known.nofollow)
+            self._found[url] = RawLink(
+                found.kind, found.anchor or known.anchor, found.nofollow and known.nofollow
+            )
         else:
             known.anchor = known.anchor or (found.anchor if found.kind == known.kind else "")
             known.nofollow = known.nofollow and found.nofollow
@@ -50,12 +60,16 @@ class Outlinks:
         known = {host: hash8(host) for host in set(hosts)}
         return [
             Link(url, known[host], url8, found.kind, found.anchor, found.nofollow)
-            for (url, found), host, url8 in zip(self._found.items(), hosts, hash8_all(self._found), strict=True)
+            for (url, found), host, url8 in zip(
+                self._found.items(), hosts, hash8_all(self._found), strict=True
+            )
         ]
 
 
 def base_of(document_url: str, base: str | None) -> str:
-    """What references are resolved against. Source: HTML standard 4.2.3, "set the frozen base URL"."""
+    """What references are resolved against. Source: HTML standard 4.2.3, "set the frozen base
+    URL".
+    """
     if base is None:
         return document_url
     try:
@@ -66,11 +80,19 @@ def base_of(document_url: str, base: str | None) -> str:
 
 
 def with_encoded_query(raw: str, charset: str) -> str:
-    """Percent-encodes the query's characters in the page's charset, as browsers do (URL standard, "query state")."""
+    """Percent-encodes the query's characters in the page's charset, as browsers do (URL
+    standard, "query state").
+    """
     head, mark, query = raw.partition("?")
     if not mark or query.isascii():
         return raw
     try:
-        return head + mark + quote(query.encode(charset, "xmlcharrefreplace"), safe="!\"#$%&'()*+,/:;<=>?@[\\]^`{|}~ ")
+        return (
+            head
+            + mark
+            + quote(
+                query.encode(charset, "xmlcharrefreplace"), safe="!\"#$%&'()*+,/:;<=>?@[\\]^`{|}~ "
+            )
+        )
     except LookupError:  # a charset of the Encoding standard that Python has no encoder for
         return raw

@@ -1,14 +1,18 @@
 """The parser port in a child process.
 
-It promises that every document gets exactly one answer, whatever it does to the child, and that no document pays for what it did not
-cause. Several documents are on their way at once, so the child always has its next one, and answers come in order, so the document that
-the child works on is always the oldest unanswered: that one has the deadline, and that one is suspected when the child ends.
+It promises that every document gets exactly one answer, whatever it does to the child, and that no
+document pays for what it did not cause. Several documents are on their way at once, so the child
+always has its next one, and answers come in order, so the document that the child works on is
+always the oldest unanswered: that one has the deadline, and that one is suspected when the child
+ends.
 
-A suspect is tried once more in a fresh child, alone. The system's memory killer, an operator or a machine that stood still for a while
-ends a child just as a hostile page does, but not twice in a row at the same page; a page that does it again is answered with the reason.
+A suspect is tried once more in a fresh child, alone. The system's memory killer, an operator or a
+machine that stood still for a while ends a child just as a hostile page does, but not twice in a
+row at the same page; a page that does it again is answered with the reason.
 
-When no child can be started (no process, memory or descriptor left, or children that end before they are ready) documents wait. Starting
-is tried again until it succeeds, and ``health`` says since when and why.
+When no child can be started (no process, memory or descriptor left, or children that end before
+they are ready) documents wait. Starting is tried again until it succeeds, and ``health`` says since
+when and why.
 """
 
 from __future__ import annotations
@@ -29,12 +33,16 @@ from lycosa.reasons import Reason
 from lycosa.system.wire import UNREADABLE
 
 WINDOW = 16
-"""Documents sent ahead: enough that the child never waits for the loop, few enough to send again when it dies."""
+"""Documents sent ahead: enough that the child never waits for the loop, few enough to send again
+when it dies.
+"""
 
 _START_S = 60.0
 _FIRST_RETRY_S, _LONGEST_RETRY_S = 0.5, 5.0  # between two attempts to start a child
 _DOUBTFUL = frozenset({Reason.PARSE_KILLED, Reason.INTERNAL})
-"""Answers of the child itself that may be due to what it did before, such as memory that earlier documents left in pieces."""
+"""Answers of the child itself that may be due to what it did before, such as memory that earlier
+documents left in pieces.
+"""
 
 
 class ParserSnapshot(NamedTuple):
@@ -49,7 +57,9 @@ class ParserSnapshot(NamedTuple):
 
 
 class ChildParser:
-    """Parses in a child process that may die of a document. Starts it with the first document; ``close`` ends it."""
+    """Parses in a child process that may die of a document. Starts it with the first document;
+    ``close`` ends it.
+    """
 
     def __init__(self, config: ParserConfig, clock: Clock) -> None:
         self._config = config
@@ -61,13 +71,21 @@ class ChildParser:
         self._is_closing = False
         self._encode = msgspec.msgpack.Encoder().encode
         self._decode = msgspec.msgpack.Decoder(Parsed).decode
-        self._counts = dict.fromkeys(("answered", "children", "timeouts", "deaths", "tried_again"), 0)
+        self._counts = dict.fromkeys(
+            ("answered", "children", "timeouts", "deaths", "tried_again"), 0
+        )
         self._retry_s = _FIRST_RETRY_S
-        self._away_since, self._away_why, self._away_total_s = 0.0, "", 0.0  # while no child can be started
+        # while no child can be started
+        self._away_since, self._away_why, self._away_total_s = (
+            0.0,
+            "",
+            0.0,
+        )
 
     async def parse(self, document: Document) -> Parsed:
-        """Everything the document says; ``PARSE_TIMEOUT`` or ``PARSE_KILLED`` when two children in a row did not survive it. Waits as long
-        as no child can be started."""
+        """Everything the document says; ``PARSE_TIMEOUT`` or ``PARSE_KILLED`` when two children in
+        a row did not survive it. Waits as long as no child can be started.
+        """
         if self._running is None:
             self._running = asyncio.create_task(self._run(), name="parse-child")
         elif self._running.done():
@@ -100,7 +118,9 @@ class ChildParser:
         return self._child.process.pid if self._child else None
 
     def recycle(self) -> None:
-        """A fresh child takes over: it gives back what the old one hoards. What the old one was sent, it answers."""
+        """A fresh child takes over: it gives back what the old one hoards. What the old one was
+        sent, it answers.
+        """
         child = self._child
         if child is not None and child.sent:
             child.documents = max(child.documents, self._config.section.recycle_documents)
@@ -111,7 +131,14 @@ class ChildParser:
         """How it stands."""
         counts = self._counts
         sent = len(self._child.sent) if self._child else 0
-        return ParserSnapshot(len(self._waiting), sent, counts["answered"], counts["children"], counts["timeouts"], counts["deaths"])
+        return ParserSnapshot(
+            len(self._waiting),
+            sent,
+            counts["answered"],
+            counts["children"],
+            counts["timeouts"],
+            counts["deaths"],
+        )
 
     def health(self) -> ParserHealth:
         """Whether there is a child, or why there is none, and how often one ended."""
@@ -130,12 +157,15 @@ class ChildParser:
         return f"<{type(self).__name__} {self.snapshot()}>"
 
     async def _run(self) -> None:
-        """One child after the other. Whoever waits is told when this fails, which only a fault of the program can bring about."""
+        """One child after the other. Whoever waits is told when this fails, which only a fault
+        of the program can bring about.
+        """
         try:
             while True:
                 await self._more.wait()
                 self._more.clear()
-                # While none could be started it is tried without a document too: nobody brings one to a parser that is away.
+                # While none could be started it is tried without a document too: nobody brings one
+                # to a parser that is away.
                 if self._waiting or self._away_why:
                     await self._use_child()
         except Exception as error:
@@ -148,8 +178,13 @@ class ChildParser:
         """One child, from its start to its end; or a pause when none can be started."""
         try:
             child = self._child = start_child(self._clock.monotonic())
-        except (OSError, MemoryError) as error:  # no memory, no process or no descriptor left; that passes
-            await self._stay_away(getattr(error, "strerror", None) or str(error) or type(error).__name__)
+        except (
+            OSError,
+            MemoryError,
+        ) as error:  # no memory, no process or no descriptor left; that passes
+            await self._stay_away(
+                getattr(error, "strerror", None) or str(error) or type(error).__name__
+            )
             return
         self._counts["children"] += 1
         try:
@@ -179,7 +214,9 @@ class ChildParser:
         self._away_why, self._retry_s = "", _FIRST_RETRY_S
 
     async def _reap(self, child: RunningChild) -> None:
-        """Waits until the system has taken a killed process apart, which takes milliseconds, and more when it held much memory."""
+        """Waits until the system has taken a killed process apart, which takes milliseconds, and
+        more when it held much memory.
+        """
         try:
             while child.process.poll() is None:
                 await self._clock.sleep(0.005)
@@ -187,7 +224,9 @@ class ChildParser:
             child.process.wait()  # cancelled meanwhile: closing leaves no zombie
 
     async def _converse(self, child: RunningChild) -> None:
-        """Sends and receives until the child has died, is late, or has had its number of documents."""
+        """Sends and receives until the child has died, is late, or has had its number of
+        documents.
+        """
         await child.connect(self._receive)
         assert child.frames is not None
         child.frames.send(self._encode(self._config))
@@ -201,7 +240,13 @@ class ChildParser:
     def _send(self, child: RunningChild) -> None:
         """As many documents as may be on their way."""
         most = self._config.section.recycle_documents
-        while self._waiting and child.is_ready and not child.is_over and len(child.sent) < WINDOW and child.documents < most:
+        while (
+            self._waiting
+            and child.is_ready
+            and not child.is_over
+            and len(child.sent) < WINDOW
+            and child.documents < most
+        ):
             if child.sent and (child.works_alone or self._waiting[0].is_suspect):
                 return
             job = self._waiting.popleft()
@@ -209,7 +254,11 @@ class ChildParser:
                 continue  # nobody wants it any more
             try:
                 # A suspect will not be tried a third time, so what there is no memory for is cut.
-                document = msgspec.structs.replace(job.document, is_last_try=True) if job.is_suspect else job.document
+                document = (
+                    msgspec.structs.replace(job.document, is_last_try=True)
+                    if job.is_suspect
+                    else job.document
+                )
                 frame = self._encode(document)
             except ValueError as error:  # a string that is no Unicode
                 self._answer(job, Parsed(reason=Reason.INTERNAL, detail=str(error)[:500]))
@@ -245,24 +294,35 @@ class ChildParser:
             self._send(child)
 
     async def _watch(self, child: RunningChild) -> None:
-        """Kills the child when its first document is over the deadline, or when it does not start."""
+        """Kills the child when its first document is over the deadline, or when it does not
+        start.
+        """
         while True:
             limit = self._config.section.deadline_s if child.is_ready else _START_S
             asleep_since = self._clock.monotonic()
-            due = child.head_since + limit if child.sent or not child.is_ready else asleep_since + limit
+            due = (
+                child.head_since + limit
+                if child.sent or not child.is_ready
+                else asleep_since + limit
+            )
             # Never longer than a deadline, because what it waits for may change meanwhile.
-            await self._clock.sleep(max(0.0, min(due - asleep_since, self._config.section.deadline_s)))
+            await self._clock.sleep(
+                max(0.0, min(due - asleep_since, self._config.section.deadline_s))
+            )
             now = self._clock.monotonic()
             if now - asleep_since > 2 * limit + 1:
-                child.head_since = now  # the machine was suspended; that is not the document's fault
+                child.head_since = (
+                    now  # the machine was suspended; that is not the document's fault
+                )
             elif (child.sent or not child.is_ready) and now - child.head_since >= limit:
                 child.is_late = True
                 child.kill()
                 return
 
     def _take_back(self, child: RunningChild) -> None:
-        """After a child's end: suspects the first of its documents, or answers it when it was a suspect already, and queues the others
-        again in their order."""
+        """After a child's end: suspects the first of its documents, or answers it when it was a
+        suspect already, and queues the others again in their order.
+        """
         if child.sent and not self._is_closing:
             if not child.is_dismissed:
                 self._counts["timeouts" if child.is_late else "deaths"] += 1

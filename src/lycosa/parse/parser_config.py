@@ -1,4 +1,6 @@
-"""What a parser is told once, before its first document. Apart from the parser, so that a worker need not load what only its child uses."""
+"""What a parser is told once, before its first document. Apart from the parser, so that a worker
+need not load what only its child uses.
+"""
 
 from __future__ import annotations
 

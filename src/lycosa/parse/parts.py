@@ -1,7 +1,8 @@
 """The answer about a document with very many links, in parts that can be read one by one.
 
-A sitemap of 50,000 URLs takes 55 ms to decode, in one call that nothing can interrupt. So the parse child packs the links, hints and
-change frequencies of such a document in parts, and the worker's loop has a turn between two of them.
+A sitemap of 50,000 URLs takes 55 ms to decode, in one call that nothing can interrupt. So the parse
+child packs the links, hints and change frequencies of such a document in parts, and the worker's
+loop has a turn between two of them.
 """
 
 from __future__ import annotations
@@ -34,14 +35,20 @@ def in_parts(parsed: Parsed) -> Parsed:
     if len(parsed.links) <= PART_LINKS:
         return parsed
     hints, changes, parts = iter(parsed.hints.items()), iter(parsed.changes.items()), []
-    for start in range(0, max(len(parsed.links), len(parsed.hints), len(parsed.changes)), PART_LINKS):
+    for start in range(
+        0, max(len(parsed.links), len(parsed.hints), len(parsed.changes)), PART_LINKS
+    ):
         links = parsed.links[start : start + PART_LINKS]
-        parts.append(_encode(Part(links, dict(islice(hints, PART_LINKS)), dict(islice(changes, PART_LINKS)))))
+        parts.append(
+            _encode(Part(links, dict(islice(hints, PART_LINKS)), dict(islice(changes, PART_LINKS))))
+        )
     return msgspec.structs.replace(parsed, links=[], hints={}, changes={}, more=parts)
 
 
 async def put_together(parsed: Parsed, give_way: Callable[[], Awaitable[None]]) -> Parsed:
-    """The whole answer again; ``give_way`` is awaited between parts. Raises ``msgspec.DecodeError``."""
+    """The whole answer again; ``give_way`` is awaited between parts. Raises
+    ``msgspec.DecodeError``.
+    """
     if not parsed.more:
         return parsed
     links: list[Link] = []

@@ -1,7 +1,8 @@
 """The target of ``<meta http-equiv=refresh>`` and of the ``Refresh`` header.
 
-Follows the "shared declarative refresh steps" of the HTML standard character by character: real pages write
-``0;url='x'``, ``0, x`` and ``0 URL = x``, and a looser reading makes links out of things that never were.
+Follows the "shared declarative refresh steps" of the HTML standard character by character: real
+pages write ``0;url='x'``, ``0, x`` and ``0 URL = x``, and a looser reading makes links out of
+things that never were.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ _URL_IS = re.compile(r"url[ \t\n\f\r]*=[ \t\n\f\r]*", re.IGNORECASE)
 
 
 def parse_refresh(content: str) -> tuple[int, str] | None:
-    """The delay in seconds and the raw target (empty when the page reloads itself); ``None`` when it is not a refresh."""
+    """The delay in seconds and the raw target (empty when the page reloads itself); ``None``
+    when it is not a refresh.
+    """
     time = _TIME.match(content)
     if time is None:
         return None

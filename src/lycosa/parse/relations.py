@@ -1,4 +1,6 @@
-"""What a ``<link>`` element or a ``Link`` header leads to, by its relations (HTML standard 4.6.7; IANA's registry of link relations)."""
+"""What a ``<link>`` element or a ``Link`` header leads to, by its relations (HTML standard
+4.6.7; IANA's registry of link relations).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,14 @@ from collections.abc import Sequence
 
 from lycosa.model.discovered import LinkKind
 
-_ICONS = ("icon", "apple-touch-icon", "apple-touch-icon-precomposed", "apple-touch-startup-image", "mask-icon", "fluid-icon")
+_ICONS = (
+    "icon",
+    "apple-touch-icon",
+    "apple-touch-icon-precomposed",
+    "apple-touch-startup-image",
+    "mask-icon",
+    "fluid-icon",
+)
 _STYLES = frozenset({"stylesheet", "manifest", *_ICONS})
 _NOT_A_RESOURCE = frozenset({"preconnect", "dns-prefetch", "profile"})
 _RELATIONS = {
@@ -16,16 +25,31 @@ _RELATIONS = {
     "previous": LinkKind.PREV,
     "alternate": LinkKind.ALTERNATE,
 }
-_SCRIPTS = ("script", "worker", "sharedworker", "serviceworker", "audioworklet", "paintworklet", "json")
-# By destination (Fetch standard 2.2.5). Others, and none, are things that the page needs all the same.
-_PRELOADED = {"image": LinkKind.IMG, "style": LinkKind.STYLE, "font": LinkKind.STYLE} | dict.fromkeys(_SCRIPTS, LinkKind.SCRIPT)
+_SCRIPTS = (
+    "script",
+    "worker",
+    "sharedworker",
+    "serviceworker",
+    "audioworklet",
+    "paintworklet",
+    "json",
+)
+# By destination (Fetch standard 2.2.5). Others, and none, are things that the page needs all the
+# same.
+_PRELOADED = {
+    "image": LinkKind.IMG,
+    "style": LinkKind.STYLE,
+    "font": LinkKind.STYLE,
+} | dict.fromkeys(_SCRIPTS, LinkKind.SCRIPT)
 
 
 def link_kind(relations: Sequence[str], loaded_as: str = "") -> LinkKind | None:
-    """The kind of a link with these relations (in lower case); ``None`` when it names no resource (preconnect).
+    """The kind of a link with these relations (in lower case); ``None`` when it names no resource
+    (preconnect).
 
-    ``loaded_as`` is the ``as`` of a preload. What is loaded for a page that may come next (prefetch, prerender) is ``OTHER``, as
-    is what has a relation that says nothing of how the page looks.
+    ``loaded_as`` is the ``as`` of a preload. What is loaded for a page that may come next
+    (prefetch, prerender) is ``OTHER``, as is what has a relation that says nothing of how the page
+    looks.
     """
     if not _STYLES.isdisjoint(relations):
         return LinkKind.STYLE  # "alternate stylesheet" is a style sheet

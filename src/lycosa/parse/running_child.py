@@ -1,4 +1,6 @@
-"""One parse child as its parent sees it: the process, the documents that it was sent, and since when it has worked on the first of them."""
+"""One parse child as its parent sees it: the process, the documents that it was sent, and since
+when it has worked on the first of them.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,9 @@ from lycosa.system.frame_stream import FrameProtocol
 
 @dataclass(slots=True)
 class Job:
-    """A document and the future of its answer. ``is_suspect``: a child ended while it worked on this document, so it is tried once
-    more, alone."""
+    """A document and the future of its answer. ``is_suspect``: a child ended while it worked on
+    this document, so it is tried once more, alone.
+    """
 
     document: Document
     answer: asyncio.Future[Parsed]
@@ -38,7 +41,8 @@ class RunningChild:
         self.head_since = now
         self.is_ready = False
         self.is_late = False
-        self.is_dismissed = False  # it gave an answer that a fresh child may better: none of what it still holds is to blame
+        # it gave an answer that a fresh child may better: none of what it still holds is to blame
+        self.is_dismissed = False
         self._ended = asyncio.Event()
 
     async def connect(self, on_frame: Callable[[RunningChild, bytes], None]) -> None:
@@ -79,16 +83,25 @@ class RunningChild:
 
 
 def start_child(now: float) -> RunningChild:
-    """Spawns a child. Raises ``OSError`` when the system has no process, memory or descriptor to give.
+    """Spawns a child. Raises ``OSError`` when the system has no process, memory or descriptor to
+    give.
 
-    Never forked without an exec: the worker has threads and open files that a child must not inherit.
+    Never forked without an exec: the worker has threads and open files that a child must not
+    inherit.
     """
     ours, theirs = socket.socketpair()
     with theirs, ExitStack() as undo:
         undo.callback(ours.close)
         # -P: the current folder is the user's, nothing is imported from it.
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "lycosa.parse.child", str(theirs.fileno()), str(os.getpid())],
+            [
+                sys.executable,
+                "-P",
+                "-m",
+                "lycosa.parse.child",
+                str(theirs.fileno()),
+                str(os.getpid()),
+            ],
             stdin=subprocess.DEVNULL,
             pass_fds=(theirs.fileno(),),
             start_new_session=True,  # Ctrl-C on the terminal is for the parent

@@ -1,8 +1,10 @@
-"""Sitemaps (sitemaps.org protocol 0.9): XML url sets, indexes, and plain text, as streams and within the protocol's
-limits. Of Google's extensions images, videos, news and hreflang alternates are read.
+"""Sitemaps (sitemaps.org protocol 0.9): XML url sets, indexes, and plain text, as streams and
+within the protocol's limits. Of Google's extensions images, videos, news and hreflang alternates
+are read.
 
-Namespaces are not compared and several ``loc`` in one entry are several entries, because both are common mistakes.
-Priority 0 is clamped away from "never" by the receiver, not here; dates that are not dates are unknown.
+Namespaces are not compared and several ``loc`` in one entry are several entries, because both are
+common mistakes. Priority 0 is clamped away from "never" by the receiver, not here; dates that are
+not dates are unknown.
 """
 
 from __future__ import annotations
@@ -47,15 +49,19 @@ _BLANKS = " \t\r\n\xa0\ufeff"
 _DATED = re.compile(r"(\S+) +(\d{4}-\d{2}-\d{2}(?:[T ]\S+)?)")
 _STARTS = ("http://", "https://", "www.")  # the last is wrong and common
 _W3C_DATE = re.compile(
-    r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[T ](\d{1,2}):(\d{2})(?::(\d{2})(?:[.,]\d+)?)?\s*(Z|[+-]\d{2}:?\d{2})?)?)?)?\s*\Z", re.IGNORECASE
+    r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[T"
+    r" ](\d{1,2}):(\d{2})(?::(\d{2})(?:[.,]\d+)?)?\s*(Z|[+-]\d{2}:?\d{2})?)?)?)?\s*\Z",
+    re.IGNORECASE,
 )
 
 
 class SitemapEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One entry: raw ``loc``, ``lastmod`` in seconds since 1970 (0 = unknown), ``priority`` in [0, 1] (-1 = none), ``changefreq``.
+    """One entry: raw ``loc``, ``lastmod`` in seconds since 1970 (0 = unknown), ``priority`` in [0,
+    1] (-1 = none), ``changefreq``.
 
-    ``alternates`` are the raw targets of its ``xhtml:link`` elements: the same page in other languages. ``images`` and ``media`` are
-    raw URLs of what the page shows; ``title`` is the title of a news article.
+    ``alternates`` are the raw targets of its ``xhtml:link`` elements: the same page in other
+    languages. ``images`` and ``media`` are raw URLs of what the page shows; ``title`` is the title
+    of a news article.
     """
 
     loc: str
@@ -69,7 +75,9 @@ class SitemapEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Sitemap(msgspec.Struct, frozen=True, array_like=True):
-    """The entries in order, at most ``MAX_URLS``; ``is_index`` when they are sitemaps and not pages."""
+    """The entries in order, at most ``MAX_URLS``; ``is_index`` when they are sitemaps and not
+    pages.
+    """
 
     entries: list[SitemapEntry]
     is_index: bool = False
@@ -110,7 +118,8 @@ def read_sitemap(body: bytes, charset: str | None = None) -> Sitemap:
         name, parent = local_name(element), _parent_of(element)
         if name in _ENTRY and parent != "loc":
             if not entry.fields.get("loc"):
-                entry.fields["loc"] = text_of(element) if len(element) == 0 else ""  # the URL without its <loc>
+                # the URL without its <loc>
+                entry.fields["loc"] = text_of(element) if len(element) == 0 else ""
             is_index = is_index or name == "sitemap"
             entry = _next(entries, entry)
             release(element)
@@ -118,7 +127,8 @@ def read_sitemap(body: bytes, charset: str | None = None) -> Sitemap:
             if name == "loc" and entry.fields.get("loc"):
                 entry = _next(entries, entry)
             entry.fields[name] = url_of(element) if name == "loc" else text_of(element)
-            element.clear(keep_tail=True)  # read once: 200 of them inside each other would give each text 200 times
+            # read once: 200 of them inside each other would give each text 200 times
+            element.clear(keep_tail=True)
         elif name == "link" and element.get("href"):
             entry.alternates.append(str(element.get("href")))
         elif extension := _EXTENSIONS.get((parent, name)):
@@ -162,11 +172,15 @@ def _priority(text: str) -> float:
 
 
 def parse_w3c_date(text: str) -> int:
-    """Seconds since 1970 of a W3C date (from a bare year to seconds with zone; UTC without one); 0 when it is none."""
+    """Seconds since 1970 of a W3C date (from a bare year to seconds with zone; UTC without one);
+    0 when it is none.
+    """
     found = _W3C_DATE.match(text[:_MAX_DATE].strip())
     if found is None:
         return 0
-    year, month, day, hour, minute, second = (int(part) if part else 0 for part in found.groups()[:6])
+    year, month, day, hour, minute, second = (
+        int(part) if part else 0 for part in found.groups()[:6]
+    )
     try:
         moment = datetime(year, month or 1, day or 1, hour, minute, second, tzinfo=UTC).timestamp()
     except ValueError:
@@ -187,14 +201,20 @@ def has_url_line(text: str) -> bool:
 
 
 def looks_like_text_sitemap(text: str) -> bool:
-    """Whether the first lines of a text that nobody calls a sitemap are URLs and nothing else; plain text has no other mark of one."""
-    lines = [line for line in text[: _TEXT_WINDOW * 2048].splitlines()[:_TEXT_WINDOW] if line.strip()]
+    """Whether the first lines of a text that nobody calls a sitemap are URLs and nothing else;
+    plain text has no other mark of one.
+    """
+    lines = [
+        line for line in text[: _TEXT_WINDOW * 2048].splitlines()[:_TEXT_WINDOW] if line.strip()
+    ]
     return bool(lines) and all(" " not in (loc := _url_and_date(line)[0]) and loc for line in lines)
 
 
 def read_text_sitemap(text: str, *, is_cut: bool = False) -> Sitemap:
-    """Reads a text sitemap: one URL a line, other lines are passed over. Behind a URL may stand a tab and its date, or blanks and a date,
-    which some generators write. When the text ``is_cut``, a last line without its end is passed over too: it may be half a URL."""
+    """Reads a text sitemap: one URL a line, other lines are passed over. Behind a URL may stand a
+    tab and its date, or blanks and a date, which some generators write. When the text ``is_cut``, a
+    last line without its end is passed over too: it may be half a URL.
+    """
     entries: list[SitemapEntry] = []
     for line in text.splitlines(keepends=True):
         loc, lastmod = _url_and_date(line)
@@ -207,7 +227,9 @@ def read_text_sitemap(text: str, *, is_cut: bool = False) -> Sitemap:
 
 
 def _url_and_date(line: str) -> tuple[str, int]:
-    """The URL that a line begins with, and the date behind it (0 when there is none); an empty one when the line is something else."""
+    """The URL that a line begins with, and the date behind it (0 when there is none); an empty
+    one when the line is something else.
+    """
     line = line.strip(_BLANKS)
     if not line.lower().startswith(_STARTS):
         return "", 0

@@ -1,8 +1,9 @@
 """The URLs of a ``srcset`` attribute, in the order in which they stand.
 
-Follows "parse a srcset attribute" in the HTML standard, because a comma may stand inside a URL and inside a descriptor's parentheses, so
-that splitting at commas both invents and loses images. Candidates whose descriptors contradict each other are dropped, as browsers drop
-them; descriptors that nobody knows are passed over.
+Follows "parse a srcset attribute" in the HTML standard, because a comma may stand inside a URL and
+inside a descriptor's parentheses, so that splitting at commas both invents and loses images.
+Candidates whose descriptors contradict each other are dropped, as browsers drop them; descriptors
+that nobody knows are passed over.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import re
 
 _SKIP = re.compile(r"[ \t\n\f\r,]*")
 _URL = re.compile(r"[^ \t\n\f\r]+")
-# Up to the candidate's comma; one inside parentheses does not count, and parentheses that never close take the rest.
+# Up to the candidate's comma; one inside parentheses does not count, and parentheses that never
+# close take the rest.
 _DESCRIPTORS = re.compile(r"(?:[^,(]|\([^)]*(?:\)|\Z))*")
 # One descriptor: blanks inside parentheses do not end it.
 _DESCRIPTOR = re.compile(r"(?:[^ \t\n\f\r(]|\([^)]*(?:\)|\Z))+")

@@ -1,8 +1,8 @@
 """Elements of an XML document as they end, from bytes that nobody vouches for.
 
-Nothing outside the document is ever read: no DTD, no entities of its own, no network. Broken XML gives what stands before
-the break and, where the parser can go on, behind it. The depth and size of names and texts are libxml2's safe limits
-(``huge_tree`` off).
+Nothing outside the document is ever read: no DTD, no entities of its own, no network. Broken XML
+gives what stands before the break and, where the parser can go on, behind it. The depth and size of
+names and texts are libxml2's safe limits (``huge_tree`` off).
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ _STEP = 65_536
 
 
 def ended_elements(body: bytes, charset: str | None = None) -> Iterator[etree._Element]:
-    """Each element when its end tag was read, children before parents. The receiver clears what it has finished with.
+    """Each element when its end tag was read, children before parents. The receiver clears what it
+    has finished with.
 
-    ``charset`` overrules the document's own declaration; a name that libxml2 does not know is passed over.
+    ``charset`` overrules the document's own declaration; a name that libxml2 does not know is
+    passed over.
     """
     from lxml import etree  # at the first feed or sitemap: most crawls' children see HTML alone
 
@@ -40,15 +42,16 @@ def ended_elements(body: bytes, charset: str | None = None) -> Iterator[etree._E
 
 
 _MAX_UNENDED = 100
-_WITHOUT_END = re.compile(rb">[^>]{%d,}" % _MAX_UNENDED)  # begins with a fixed byte, which is found five times as fast
+# begins with a fixed byte, which is found five times as fast
+_WITHOUT_END = re.compile(rb">[^>]{%d,}" % _MAX_UNENDED)
 _BARE_AMPERSAND = re.compile(rb"&(?![A-Za-z]+;|#)")
 
 
 def _without_unended(body: bytes) -> bytes:
     """What stands before a hundred tags that begin and do not end.
 
-    From each of them libxml2 would look for an end, to wherever the next one is, which takes minutes for a megabyte. In CDATA and
-    comments it is text, but nobody writes such a text.
+    From each of them libxml2 would look for an end, to wherever the next one is, which takes
+    minutes for a megabyte. In CDATA and comments it is text, but nobody writes such a text.
     """
     for found in _WITHOUT_END.finditer(b">" + body):
         start, end = found.start(), found.end() - 1
@@ -58,7 +61,8 @@ def _without_unended(body: bytes) -> bytes:
 
 
 def without_cut_end(body: bytes) -> bytes:
-    """What stands before a tag, or an element's text, that the document ends within: half a URL is another URL.
+    """What stands before a tag, or an element's text, that the document ends within: half a URL is
+    another URL.
 
     libxml2 would end the element where the document ends. One whose end tag has begun is whole.
     """
@@ -70,15 +74,18 @@ def without_cut_end(body: bytes) -> bytes:
         is_cut = b"]]>" not in last
     else:
         tag, end, text = last.partition(b">")
-        is_cut = not end or (bool(text.strip()) and tag[1:2] not in (b"/", b"?", b"!") and not tag.endswith(b"/"))
+        is_cut = not end or (
+            bool(text.strip()) and tag[1:2] not in (b"/", b"?", b"!") and not tag.endswith(b"/")
+        )
     return body[:start] if is_cut else body
 
 
 def _repaired(body: bytes) -> bytes:
     """Blanks before the declaration dropped, ampersands as numbers.
 
-    After the first error libxml2 goes on but loses every ``&amp;``, which would make other URLs of the ones that follow; references
-    by number stay. The most common error is the ampersand that should have been escaped, so that is mended too.
+    After the first error libxml2 goes on but loses every ``&amp;``, which would make other URLs of
+    the ones that follow; references by number stay. The most common error is the ampersand that
+    should have been escaped, so that is mended too.
     """
     if b"\x00" in body[:4]:  # UTF-16
         return body
@@ -122,7 +129,9 @@ def _elements(parser: etree.XMLPullParser) -> Iterator[etree._Element]:
 
 
 def local_name(element: etree._Element) -> str:
-    """The name without its namespace, in lower case: feeds and sitemaps are full of wrong namespaces."""
+    """The name without its namespace, in lower case: feeds and sitemaps are full of wrong
+    namespaces.
+    """
     return str(element.tag).rpartition("}")[2].lower()
 
 
@@ -132,7 +141,9 @@ def text_of(element: etree._Element) -> str:
 
 
 def url_of(element: etree._Element) -> str:
-    """The text of an element that holds a URL; empty when it refers to an entity, which nobody resolves."""
+    """The text of an element that holds a URL; empty when it refers to an entity, which nobody
+    resolves.
+    """
     if any(not isinstance(child.tag, str) for child in element):
         return ""
     text = text_of(element)
@@ -140,7 +151,9 @@ def url_of(element: etree._Element) -> str:
 
 
 def release(element: etree._Element) -> None:
-    """Frees an element that was dealt with, and its elder siblings, so that memory does not grow with the document."""
+    """Frees an element that was dealt with, and its elder siblings, so that memory does not grow
+    with the document.
+    """
     element.clear(keep_tail=False)
     parent = element.getparent()
     if parent is not None:

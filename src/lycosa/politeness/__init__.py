@@ -6,10 +6,25 @@ from lycosa.system.late_names import late_names
 
 if TYPE_CHECKING:
     from lycosa.politeness.addresses import AddressTable
-    from lycosa.politeness.delay import Delay, after_exchange, clamp, delay_s, longest_delay, parse_retry_after
+    from lycosa.politeness.delay import (
+        Delay,
+        after_exchange,
+        clamp,
+        delay_s,
+        longest_delay,
+        parse_retry_after,
+    )
     from lycosa.politeness.machine_addresses import MachineAddresses
     from lycosa.politeness.node_addresses import NodeAddresses, WorkerAddresses
-    from lycosa.politeness.robots_cache import RobotsAnswer, RobotsRecord, RobotsState, after_fetch, answer_of, decision, robots_state
+    from lycosa.politeness.robots_cache import (
+        RobotsAnswer,
+        RobotsRecord,
+        RobotsState,
+        after_fetch,
+        answer_of,
+        decision,
+        robots_state,
+    )
     from lycosa.politeness.robots_file import judge_for, parse_robots
     from lycosa.politeness.robots_rules import Matcher, RobotsRules, Verdict, judge, target_of
 else:
@@ -20,7 +35,9 @@ else:
             "delay": "Delay after_exchange clamp delay_s longest_delay parse_retry_after",
             "machine_addresses": "MachineAddresses",
             "node_addresses": "NodeAddresses WorkerAddresses",
-            "robots_cache": "RobotsAnswer RobotsRecord RobotsState after_fetch answer_of decision robots_state",
+            "robots_cache": (
+                "RobotsAnswer RobotsRecord RobotsState after_fetch answer_of decision robots_state"
+            ),
             "robots_file": "judge_for parse_robots",
             "robots_rules": "Matcher RobotsRules Verdict judge target_of",
         },

@@ -1,22 +1,30 @@
-"""The machine's memory of addresses: when each may next be asked, and how many requests to it are open.
+"""The machine's memory of addresses: when each may next be asked, and how many requests to it are
+open.
 
-The promise: a request to an address starts no sooner than ``address_delay_s`` after the one before it, and only while fewer than
-``address_slots`` are open, whatever number of hosts share the address, whatever number of processes and crawls share the table, and
-whenever any of them is killed. Each process holds its own settings against what all of them did.
+The promise: a request to an address starts no sooner than ``address_delay_s`` after the one before
+it, and only while fewer than ``address_slots`` are open, whatever number of hosts share the
+address, whatever number of processes and crawls share the table, and whenever any of them is
+killed. Each process holds its own settings against what all of them did.
 
-How. The table is a memory-mapped file. Each address belongs by its hash to a bucket of eight entries; an entry holds the
-hash, the last start and one cell per slot, which names the process that holds it. Nothing waits and nothing leaks:
+How. The table is a memory-mapped file. Each address belongs by its hash to a bucket of eight
+entries; an entry holds the hash, the last start and one cell per slot, which names the process that
+holds it. Nothing waits and nothing leaks:
 
-* ``take`` changes a bucket only under the lock of its stripe, a byte-range lock of the kernel, which a dying process
-  cannot keep. Who does not get the lock at once is told to come again, so a stopped process never stops another's loop.
+* ``take`` changes a bucket only under the lock of its stripe, a byte-range lock of the kernel,
+  which a dying process
+  cannot keep. Who does not get the lock at once is told to come again, so a stopped process never
+  stops another's loop.
 * A cell is one aligned word that only its holder clears, so ``release`` needs no lock.
-* Every open table holds, for as long as it lives, a lock on a row of its own, and its cells carry row and generation. A
-  cell whose row is not locked, or has another generation, is dead and is reclaimed; no process id can be mistaken.
+* Every open table holds, for as long as it lives, a lock on a row of its own, and its cells carry
+  row and generation. A
+  cell whose row is not locked, or has another generation, is dead and is reclaimed; no process id
+  can be mistaken.
 
-Times are on a machine-wide monotonic clock, which starts anew with the machine: a start that lies ahead by more than a second counts as
-one of this moment. An entry is kept for the longest delay of those who share the file. Two addresses with one hash (2**-64) share an
-entry. When all eight entries of a bucket are in use, the bucket's ninth serves all further addresses together, until it is idle; both
-errors wait longer, never less.
+Times are on a machine-wide monotonic clock, which starts anew with the machine: a start that lies
+ahead by more than a second counts as one of this moment. An entry is kept for the longest delay of
+those who share the file. Two addresses with one hash (2**-64) share an entry. When all eight
+entries of a bucket are in use, the bucket's ninth serves all further addresses together, until it
+is idle; both errors wait longer, never less.
 """
 
 from __future__ import annotations
@@ -37,7 +45,8 @@ _MAGIC = 0x4C59434144445232  # "LYCADDR2"
 _WORD = 8
 _ENTRIES = 8  # of a bucket; a ninth is shared
 _ROWS = 512  # tables open at once
-_HEADER_WORDS = 8 + _ROWS  # magic, buckets, cells, barrier, longest delay, spare; one generation per row
+# magic, buckets, cells, barrier, longest delay, spare; one generation per row
+_HEADER_WORDS = 8 + _ROWS
 _BARRIER = 3
 _LONGEST = 4
 _FIRST_ROW = 8
@@ -59,9 +68,10 @@ MACHINE_ENTRIES, MACHINE_SLOTS = 16384, _MAX_CELLS
 class AddressTable:
     """One process's view of the table. ``path`` ``None`` is private memory, for a single process.
 
-    Open it after forking, and one per process and file. It is for one thread. ``entries`` is how many addresses are told apart when
-    all are in use at once, ``most_slots`` how many requests to one of them can be counted (64 at most, and by default as many as
-    ``address_slots`` asks for); they can change only while nobody has the file open.
+    Open it after forking, and one per process and file. It is for one thread. ``entries`` is how
+    many addresses are told apart when all are in use at once, ``most_slots`` how many requests to
+    one of them can be counted (64 at most, and by default as many as ``address_slots`` asks for);
+    they can change only while nobody has the file open.
     """
 
     __slots__ = (
@@ -81,11 +91,18 @@ class AddressTable:
         "_words",
     )
 
-    def __init__(self, path: Path | None, section: PolitenessSection, entries: int = 65536, most_slots: int = 0) -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        section: PolitenessSection,
+        entries: int = 65536,
+        most_slots: int = 0,
+    ) -> None:
         self._path = path
         self._delay_s = section.address_delay_s
         self._slots = min(section.address_slots, _MAX_CELLS)
-        self._cells = -(-max(self._slots, most_slots) // _WORD) * _WORD  # in steps, so that most changes of the setting keep the layout
+        # in steps, so that most changes of the setting keep the layout
+        self._cells = -(-max(self._slots, most_slots) // _WORD) * _WORD
         self._buckets = max(entries // _ENTRIES, 1)
         self._bucket_words = (_ENTRIES + 1) * (2 + self._cells)
         self._held: dict[str, list[int]] = {}
@@ -99,17 +116,22 @@ class AddressTable:
         self._words = view.cast("Q")
         self._times = view.cast("d")
         self._times[_LONGEST] = max(self._times[_LONGEST], self._delay_s)
-        # Drawn, not counted: after a power loss a counter could come back from disk and match an old cell.
+        # Drawn, not counted: after a power loss a counter could come back from disk and match an
+        # old cell.
         generation = int.from_bytes(os.urandom(6), "little") or 1
         self._words[_FIRST_ROW + self._row] = generation
         self._tag = generation << 16 | (self._row + 1)
 
     def __repr__(self) -> str:
         held = sum(len(cells) for cells in self._held.values())
-        return f"<AddressTable {self._path or 'private'} {held} slots held of {len(self._held)} addresses>"
+        return (
+            f"<AddressTable {self._path or 'private'} {held} slots held of {len(self._held)}"
+            " addresses>"
+        )
 
     def take(self, address: str, now: float) -> float:
-        """0.0: the request may start now, a slot is taken. Else seconds after which to ask again; nothing is taken.
+        """0.0: the request may start now, a slot is taken. Else seconds after which to ask again;
+        nothing is taken.
 
         ``now`` is on the machine-wide monotonic clock, in seconds.
         """
@@ -131,11 +153,13 @@ class AddressTable:
             self._locks.release(lock)
 
     def started(self, address: str, at: float, answered: float = 0.0) -> None:
-        """The request that ``take`` allowed left at ``at``, and its answer began at ``answered``: the next start counts from there.
+        """The request that ``take`` allowed left at ``at``, and its answer began at ``answered``:
+        the next start counts from there.
 
-        Between ``take`` and ``at`` lie the work of a busy loop and the making of a connection, which differ from request to request;
-        without this two starts could lie that much closer together. A busy server reads a request still later, at ``answered``
-        at the latest; up to half a delay is given for that. ``KeyError`` when this table holds no slot of ``address``.
+        Between ``take`` and ``at`` lie the work of a busy loop and the making of a connection,
+        which differ from request to request; without this two starts could lie that much closer
+        together. A busy server reads a request still later, at ``answered`` at the latest; up to
+        half a delay is given for that. ``KeyError`` when this table holds no slot of ``address``.
         """
         seen = max(at, min(answered, at + self._delay_s * _SEEN_SHARE))
         place = self._held[address][-1] - _HEADER_WORDS
@@ -149,7 +173,9 @@ class AddressTable:
             self._locks.release(lock)
 
     def release(self, address: str, now: float) -> None:
-        """The request that ``take`` allowed has ended. ``KeyError`` when this table holds no slot of ``address``."""
+        """The request that ``take`` allowed has ended. ``KeyError`` when this table holds no
+        slot of ``address``.
+        """
         cells = self._held[address]
         self._words[cells.pop()] = 0
         if not cells:
@@ -163,7 +189,11 @@ class AddressTable:
             remembered += sum(1 for word in self._words[base : base + _ENTRIES] if word)
             cells = base + 2 * (_ENTRIES + 1)
             used += sum(1 for word in self._words[cells : base + self._bucket_words] if word)
-        return {"addresses": remembered, "slots_used": used, "slots_held": sum(map(len, self._held.values()))}
+        return {
+            "addresses": remembered,
+            "slots_used": used,
+            "slots_held": sum(map(len, self._held.values())),
+        }
 
     def close(self) -> None:
         """Give back all slots and forget the file."""
@@ -195,14 +225,17 @@ class AddressTable:
     def _since(self, time_at: int, now: float) -> float:
         """The last start, infinitely long ago when there was none."""
         last = self._times[time_at]
-        # A little ahead: another process started while this one waited for the lock, with a clock that it had read before.
+        # A little ahead: another process started while this one waited for the lock, with a clock
+        # that it had read before.
         if last > now + _STALE_S:
             # Written down, or a time from before a reboot would be one delay away for ever.
             last = self._times[time_at] = max(now, _EARLIEST)
         return last if last != _NEVER else -inf
 
     def _has_slot(self, first: int) -> bool:
-        """Whether one more request of ours may be open; those of others count, whatever they allow themselves."""
+        """Whether one more request of ours may be open; those of others count, whatever they
+        allow themselves.
+        """
         used = self._cells - self._words[first : first + self._cells].tolist().count(0)
         return used < self._slots
 
@@ -211,7 +244,8 @@ class AddressTable:
         keys = self._words[base : base + _ENTRIES].tolist()
         if key in keys:
             return keys.index(key)
-        # While the shared entry is in use this address may be one of its users, and must not get a second memory.
+        # While the shared entry is in use this address may be one of its users, and must not get a
+        # second memory.
         if not self._is_idle(_SHARED, base, now):
             return _SHARED
         for entry in range(_ENTRIES):
@@ -245,10 +279,14 @@ class AddressTable:
         return row == self._row or self._locks.is_held(_ROW_LOCKS + row)
 
     def _barrier(self, now: float) -> float:
-        """After the layout changed nobody knows who was asked last: all addresses wait one delay."""
+        """After the layout changed nobody knows who was asked last: all addresses wait one
+        delay.
+        """
         changed = self._times[_BARRIER]
         changed = now if changed < 0 else min(changed, now)
-        self._times[_BARRIER] = max(changed, _EARLIEST) if changed + self._times[_LONGEST] > now else 0.0
+        self._times[_BARRIER] = (
+            max(changed, _EARLIEST) if changed + self._times[_LONGEST] > now else 0.0
+        )
         return max(changed + self._delay_s - now, 0.0)
 
     def _map(self) -> mmap.mmap:
@@ -268,12 +306,17 @@ class AddressTable:
                 if any(self._locks.is_held(_ROW_LOCKS + row) for row in range(_ROWS)):
                     raise ValueError(f"{self._path} is in use with other settings")
                 os.ftruncate(descriptor, 0)
-                if hasattr(os, "posix_fallocate"):  # a full disk is an error here, not a SIGBUS in ``take``
+                # a full disk is an error here, not a SIGBUS in ``take``
+                if hasattr(os, "posix_fallocate"):
                     os.posix_fallocate(descriptor, 0, size)
                 else:
                     os.ftruncate(descriptor, size)
-                os.pwrite(descriptor, header[: 3 * _WORD] + struct.pack("=d", -1.0 if found else 0.0), 0)
-            self._row = next((row for row in range(_ROWS) if self._locks.acquire(_ROW_LOCKS + row)), -1)
+                os.pwrite(
+                    descriptor, header[: 3 * _WORD] + struct.pack("=d", -1.0 if found else 0.0), 0
+                )
+            self._row = next(
+                (row for row in range(_ROWS) if self._locks.acquire(_ROW_LOCKS + row)), -1
+            )
             if self._row < 0:
                 raise ValueError(f"{self._path} is in use by {_ROWS} processes")
             return mmap.mmap(descriptor, size)

@@ -1,8 +1,8 @@
 """Locks on single bytes of a file, kept by the kernel: whoever dies, however, holds none any more.
 
-On Linux they are open-file-description locks, which belong to one opened file; two tables in one process exclude each
-other too. Elsewhere they are POSIX record locks, which belong to the process: there, one table per process and file.
-The bytes need not exist. Without a path every lock is free.
+On Linux they are open-file-description locks, which belong to one opened file; two tables in one
+process exclude each other too. Elsewhere they are POSIX record locks, which belong to the process:
+there, one table per process and file. The bytes need not exist. Without a path every lock is free.
 """
 
 from __future__ import annotations
@@ -66,7 +66,11 @@ class ByteLocks:
 
     def _set(self, offset: int, kind: int, *, wait: bool) -> None:
         if not _IS_LINUX:
-            operation = fcntl.LOCK_UN if kind == fcntl.F_UNLCK else fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB)
+            operation = (
+                fcntl.LOCK_UN
+                if kind == fcntl.F_UNLCK
+                else fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB)
+            )
             fcntl.lockf(self.descriptor, operation, 1, offset)
             return
         words = self._unlock_words if kind == fcntl.F_UNLCK else self._lock_words

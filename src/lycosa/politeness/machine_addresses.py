@@ -1,6 +1,7 @@
 """The ``Addresses`` port on the machine's table.
 
-The table answers at once from memory, so nothing here suspends: a call costs a tenth of a microsecond more than the table's own.
+The table answers at once from memory, so nothing here suspends: a call costs a tenth of a
+microsecond more than the table's own.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from lycosa.politeness.addresses import AddressTable
 
 
 class MachineAddresses:
-    """One worker's slots in the table that all processes of the machine share. Closing it closes the table."""
+    """One worker's slots in the table that all processes of the machine share. Closing it closes
+    the table.
+    """
 
     __slots__ = ("_table",)
 

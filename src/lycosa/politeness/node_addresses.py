@@ -1,8 +1,10 @@
-"""The ``Addresses`` port in plain memory, for several workers in one process that count as one machine.
+"""The ``Addresses`` port in plain memory, for several workers in one process that count as one
+machine.
 
-The rules are those of the machine's table: a delay between the starts of two requests to an address, a number of requests to it that may
-be open, each worker with its own settings against what all of them did. A worker that dies does not close anything; whoever runs
-the node closes its slots for it, as the kernel does with the locks of a dead process. An address is never forgotten.
+The rules are those of the machine's table: a delay between the starts of two requests to an
+address, a number of requests to it that may be open, each worker with its own settings against what
+all of them did. A worker that dies does not close anything; whoever runs the node closes its slots
+for it, as the kernel does with the locks of a dead process. An address is never forgotten.
 """
 
 from __future__ import annotations
@@ -35,14 +37,21 @@ class NodeAddresses:
         return WorkerAddresses(self._known, section)
 
     def __repr__(self) -> str:
-        return f"<NodeAddresses {len(self._known)} addresses, {sum(each.open for each in self._known.values())} requests open>"
+        return (
+            f"<NodeAddresses {len(self._known)} addresses,"
+            f" {sum(each.open for each in self._known.values())} requests open>"
+        )
 
 
 class WorkerAddresses:
     """One worker's slots of a node."""
 
     def __init__(self, known: dict[str, _Address], section: PolitenessSection) -> None:
-        self._known, self._delay_s, self._slots = known, section.address_delay_s, section.address_slots
+        self._known, self._delay_s, self._slots = (
+            known,
+            section.address_delay_s,
+            section.address_slots,
+        )
         self._held: dict[str, int] = {}
 
     async def take(self, address: str, now: float) -> float:
@@ -58,7 +67,9 @@ class WorkerAddresses:
         return 0.0
 
     async def started(self, address: str, at: float, answered: float = 0.0) -> None:
-        """The request left at ``at``, its answer began at ``answered``: up to half a delay is given for a server that read it late."""
+        """The request left at ``at``, its answer began at ``answered``: up to half a delay is
+        given for a server that read it late.
+        """
         if not self._held.get(address):
             raise KeyError(address)
         known = self._known[address]
@@ -80,4 +91,7 @@ class WorkerAddresses:
         self._known[address].open -= count
 
     def __repr__(self) -> str:
-        return f"<WorkerAddresses {sum(self._held.values())} slots held of {len(self._held)} addresses>"
+        return (
+            f"<WorkerAddresses {sum(self._held.values())} slots held of {len(self._held)}"
+            " addresses>"
+        )

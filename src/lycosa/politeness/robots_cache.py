@@ -1,20 +1,25 @@
-"""What is remembered of an origin's robots.txt, and what its last answer means (RFC 9309 §2.3 and §2.4).
+"""What is remembered of an origin's robots.txt, and what its last answer means (RFC 9309 §2.3 and
+§2.4).
 
-The promise: a host whose robots.txt is not known is not fetched from. Each answer falls in one of three classes:
+The promise: a host whose robots.txt is not known is not fetched from. Each answer falls in one of
+three classes:
 
 | answer | class | what follows |
 |---|---|---|
 | 2xx, whole or cut at our own limit | a file | judge by it, at most 24 hours |
-| other 3xx (six redirects, no usable target), 4xx | unavailable | everything is allowed, at most 24 hours |
-| 429, 5xx, no answer, an answer that broke off | unreachable | nothing is fetched; ask again at doubling intervals |
+| other 3xx (six redirects, no usable target), 4xx | unavailable | everything is allowed, at most 24
+hours |
+| 429, 5xx, no answer, an answer that broke off | unreachable | nothing is fetched; ask again at
+doubling intervals |
 
-401 and 403 are "unavailable" because §2.3.1.3 says so of all 4xx; 429 is not, because a server that asks us to slow down
-must not be answered with more requests. While a host is unreachable the last *file* goes on deciding, however old
-(§2.3.1.4); that there once was no file is not a file. Without one, an outage of ``outage_s`` that at least ten
-requests witnessed counts as unavailable: a crawl that rested for a month has not seen a month of outage.
+401 and 403 are "unavailable" because §2.3.1.3 says so of all 4xx; 429 is not, because a server that
+asks us to slow down must not be answered with more requests. While a host is unreachable the last
+*file* goes on deciding, however old (§2.3.1.4); that there once was no file is not a file. Without
+one, an outage of ``outage_s`` that at least ten requests witnessed counts as unavailable: a crawl
+that rested for a month has not seen a month of outage.
 
-A record belongs to the origin that was first asked, whatever redirects followed (§2.3.1.2). Everything here is a function
-of the record and ``now`` (crawl time, seconds).
+A record belongs to the origin that was first asked, whatever redirects followed (§2.3.1.2).
+Everything here is a function of the record and ``now`` (crawl time, seconds).
 """
 
 from __future__ import annotations
@@ -42,7 +47,9 @@ LEAST_USE_S = 300.0
 
 _OUTAGE_WITNESSES = 10
 _WHOLE = frozenset({Reason.NONE, Reason.BODY_TRUNCATED, Reason.DECODE_LIMIT, Reason.CONTENT_TYPE})
-_AT_ADDRESS = frozenset({Reason.CONNECT_REFUSED, Reason.CONNECT_TIMEOUT, Reason.NETWORK_UNREACHABLE})
+_AT_ADDRESS = frozenset(
+    {Reason.CONNECT_REFUSED, Reason.CONNECT_TIMEOUT, Reason.NETWORK_UNREACHABLE}
+)
 _MAX_AGE = re.compile(r'(?:^|,)\s*max-age\s*=\s*"?([0-9]{1,10})"?\s*(?:,|$)', re.IGNORECASE)
 _UNCACHED = re.compile(r"(?:^|,)\s*no-(?:store|cache)\s*(?:,|$)", re.IGNORECASE)
 
@@ -50,8 +57,8 @@ _UNCACHED = re.compile(r"(?:^|,)\s*no-(?:store|cache)\s*(?:,|$)", re.IGNORECASE)
 class RobotsAnswer(msgspec.Struct, frozen=True, gc=False):
     """The end of a robots.txt fetch, all redirects followed.
 
-    ``status`` is that of the last response (0 = none), ``body`` is content-decoded, ``max_age_s`` what Cache-Control
-    allows (-1 = it does not say), ``detail`` more of what went wrong, in words.
+    ``status`` is that of the last response (0 = none), ``body`` is content-decoded, ``max_age_s``
+    what Cache-Control allows (-1 = it does not say), ``detail`` more of what went wrong, in words.
     """
 
     status: int
@@ -64,9 +71,9 @@ class RobotsAnswer(msgspec.Struct, frozen=True, gc=False):
 class RobotsRecord(msgspec.Struct, frozen=True, array_like=True):
     """Stored per origin. Times are crawl time (seconds), 0 = none.
 
-    ``rules``, ``version`` (SHA-1 in base32, empty = no file), ``status`` (0 = unreachable) and ``fetched`` are of the answer that
-    decides; ``first_failure``, ``failures`` and ``next_try`` of the outage that may have followed it, ``error`` and ``detail`` of its
-    last failure.
+    ``rules``, ``version`` (SHA-1 in base32, empty = no file), ``status`` (0 = unreachable) and
+    ``fetched`` are of the answer that decides; ``first_failure``, ``failures`` and ``next_try`` of
+    the outage that may have followed it, ``error`` and ``detail`` of its last failure.
     """
 
     rules: RobotsRules = RobotsRules()
@@ -82,14 +89,19 @@ class RobotsRecord(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def outage(self) -> str:
-        """The outage in words, empty when there is none: what went wrong last, and how often something did."""
+        """The outage in words, empty when there is none: what went wrong last, and how often
+        something did.
+        """
         if not self.failures:
             return ""
         often = "once" if self.failures == 1 else f"{self.failures} times"
         if self.error is Reason.NONE:  # a record from before the cause was kept
             return f"robots.txt: could not be fetched ({often})"
         between = " by " if self.error is Reason.CONNECT_REFUSED else ", "
-        return f"robots.txt: {self.error.meaning}{between if self.detail else ''}{self.detail} ({often})"
+        return (
+            f"robots.txt: {self.error.meaning}{between if self.detail else ''}{self.detail}"
+            f" ({often})"
+        )
 
     @property
     def has_file(self) -> bool:
@@ -106,7 +118,9 @@ class RobotsState(Enum):
 
 
 def robots_state(record: RobotsRecord | None, now: float) -> RobotsState:
-    """What to do before a page of this origin. Times further ahead than any we set come from a clock that was moved back."""
+    """What to do before a page of this origin. Times further ahead than any we set come from a
+    clock that was moved back.
+    """
     if record is None:
         return RobotsState.NEEDED
     until = record.next_try if record.failures else record.expires
@@ -117,7 +131,13 @@ def robots_state(record: RobotsRecord | None, now: float) -> RobotsState:
     return RobotsState.FRESH
 
 
-def after_fetch(record: RobotsRecord | None, answer: RobotsAnswer, product: str, section: RobotsSection, now: float) -> RobotsRecord:
+def after_fetch(
+    record: RobotsRecord | None,
+    answer: RobotsAnswer,
+    product: str,
+    section: RobotsSection,
+    now: float,
+) -> RobotsRecord:
     """The record that follows from ``answer``; ``record`` is what was known before."""
     if _is_unreachable(answer):
         return _after_failure(record or RobotsRecord(), answer, section, now)
@@ -125,7 +145,9 @@ def after_fetch(record: RobotsRecord | None, answer: RobotsAnswer, product: str,
     if not 200 <= answer.status < 300:
         return RobotsRecord(status=answer.status or 404, fetched=now, expires=expires)
     rules = parse_robots(answer.body, product, section.max_bytes)
-    version = base64.b32encode(hashlib.sha1(answer.body, usedforsecurity=False).digest()).decode("ascii")
+    version = base64.b32encode(hashlib.sha1(answer.body, usedforsecurity=False).digest()).decode(
+        "ascii"
+    )
     return RobotsRecord(rules, version, answer.status, now, expires)
 
 
@@ -148,7 +170,13 @@ def answer_of(fetched: Fetched, body: bytes) -> RobotsAnswer:
 
     A fetch that ran out of redirects passes its last response with reason ``TOO_MANY_REDIRECTS``.
     """
-    return RobotsAnswer(fetched.status, body, fetched.reason, max_age_of(fetched.header("cache-control")), _detail(fetched))
+    return RobotsAnswer(
+        fetched.status,
+        body,
+        fetched.reason,
+        max_age_of(fetched.header("cache-control")),
+        _detail(fetched),
+    )
 
 
 def _detail(fetched: Fetched) -> str:
@@ -187,18 +215,34 @@ def _error(answer: RobotsAnswer) -> Reason:
     return Reason.HTTP_SERVER_ERROR if answer.status >= 500 else Reason.EMPTY_RESPONSE
 
 
-def _after_failure(record: RobotsRecord, answer: RobotsAnswer, section: RobotsSection, now: float) -> RobotsRecord:
+def _after_failure(
+    record: RobotsRecord, answer: RobotsAnswer, section: RobotsSection, now: float
+) -> RobotsRecord:
     error, detail = _error(answer), answer.detail
     failures = record.failures + 1
     began = record.first_failure if record.failures and 0 < record.first_failure <= now else now
     longest = min(section.max_age_s, LONGEST_USE_S)
     pause = min(section.retry_s * 2.0 ** min(failures - 1, 40), longest)
     if record.has_file:
-        return msgspec.structs.replace(record, first_failure=began, failures=failures, next_try=now + pause, error=error, detail=detail)
+        return msgspec.structs.replace(
+            record,
+            first_failure=began,
+            failures=failures,
+            next_try=now + pause,
+            error=error,
+            detail=detail,
+        )
     is_long = now - began >= section.outage_s and failures >= _OUTAGE_WITNESSES
     until = now + (longest if is_long else pause)
     expires = until if is_long else 0.0
-    return RobotsRecord(expires=expires, first_failure=began, failures=failures, next_try=until, error=error, detail=detail)
+    return RobotsRecord(
+        expires=expires,
+        first_failure=began,
+        failures=failures,
+        next_try=until,
+        error=error,
+        detail=detail,
+    )
 
 
 def _use_s(max_age_s: float, section: RobotsSection) -> float:

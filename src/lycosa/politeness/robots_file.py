@@ -1,17 +1,24 @@
-"""From the bytes of a robots.txt to the rules for our agent (RFC 9309 §2.1 and §2.2), with the tolerance of Google's parser.
+"""From the bytes of a robots.txt to the rules for our agent (RFC 9309 §2.1 and §2.2), with the
+tolerance of Google's parser.
 
-The promise: any bytes give rules, never an error, in time proportional to at most ``max_bytes``. What is tolerated is data
-(the tables below), so that it can be read beside the standard.
+The promise: any bytes give rules, never an error, in time proportional to at most ``max_bytes``.
+What is tolerated is data (the tables below), so that it can be read beside the standard.
 
 Where peers differ, and what is done here:
 
-* Only Allow and Disallow end a run of User-agent lines. Crawl-delay, Sitemap or an unknown line between two of them does not
-  (§2.2.4: other records must not interfere). crawler-commons agrees, protego ends the group at a Crawl-delay or Sitemap.
-* A Crawl-delay is for the agents of its group named since the last Crawl-delay, which is what authors mean who write
-  agent, delay, agent, delay; the longest one said to us holds. Units or markup behind the number are ignored.
-* A user-agent value is read up to its first character outside ``[A-Za-z_-]`` and must then be the whole product token
+* Only Allow and Disallow end a run of User-agent lines. Crawl-delay, Sitemap or an unknown line
+  between two of them does not
+  (§2.2.4: other records must not interfere). crawler-commons agrees, protego ends the group at a
+  Crawl-delay or Sitemap.
+* A Crawl-delay is for the agents of its group named since the last Crawl-delay, which is what
+  authors mean who write
+  agent, delay, agent, delay; the longest one said to us holds. Units or markup behind the number
+  are ignored.
+* A user-agent value is read up to its first character outside ``[A-Za-z_-]`` and must then be the
+  whole product token
   (§2.2.1). protego and older parsers match a part of it.
-* A line that the size limit cuts is dropped: half of ``Disallow: /private`` could read ``Disallow: /``.
+* A line that the size limit cuts is dropped: half of ``Disallow: /private`` could read ``Disallow:
+  /``.
 """
 
 from __future__ import annotations
@@ -19,7 +26,14 @@ from __future__ import annotations
 import codecs
 import re
 
-from lycosa.politeness.robots_rules import Matcher, RobotsRules, Rule, Verdict, normal_pattern, target_of
+from lycosa.politeness.robots_rules import (
+    Matcher,
+    RobotsRules,
+    Rule,
+    Verdict,
+    normal_pattern,
+    target_of,
+)
 
 MAX_BYTES = 512_000
 """RFC 9309 §2.5: at least 500 KiB are parsed."""
@@ -39,15 +53,16 @@ _UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _TOKEN = re.compile(rb"[A-Za-z_-]*")
 _EVERYONE = re.compile(rb"\*(?:\s|$)")  # Google: ``*`` and anything after a blank is still everyone
 _NUMBER = re.compile(rb"[0-9]{1,9}(?:\.[0-9]{0,9})?|\.[0-9]{1,9}")
-# Nearly every line of a long file: a rule, spelled right, with a pattern that has its normal form already. Read in one step.
+# Nearly every line of a long file: a rule, spelled right, with a pattern that has its normal form
+# already. Read in one step.
 _USUAL = re.compile(rb"((?i:dis)?)(?i:allow): ?([!$&-;=?-\[\]_a-z~]{1,2000})")
 
 
 def parse_robots(body: bytes, product: str, max_bytes: int = MAX_BYTES) -> RobotsRules:
     """The rules of ``body`` for the agent whose product token is ``product``.
 
-    All groups that name it are one; when none does, the groups for ``*`` apply; when there are none either, everything is
-    allowed and ``group`` is empty.
+    All groups that name it are one; when none does, the groups for ``*`` apply; when there are none
+    either, everything is allowed and ``group`` is empty.
     """
     file = _File(product)
     fields: dict[bytes, str] = {}
@@ -87,14 +102,27 @@ class _Group:
 class _File:
     """Reads the lines in order and keeps what was said to us and to everyone."""
 
-    __slots__ = ("_current", "_delay_for", "_delay_said", "_everyone", "_ours", "_product", "_run_ended", "_sitemaps")
+    __slots__ = (
+        "_current",
+        "_delay_for",
+        "_delay_said",
+        "_everyone",
+        "_ours",
+        "_product",
+        "_run_ended",
+        "_sitemaps",
+    )
 
     def __init__(self, product: str) -> None:
         self._product = product.lower().encode("utf-8", "surrogatepass")
         self._ours, self._everyone = _Group(), _Group()
-        self._current: _Group | None = None  # whom the rules on the next lines are for, as far as it matters to us
+        self._current: _Group | None = (
+            None  # whom the rules on the next lines are for, as far as it matters to us
+        )
         self._run_ended = False
-        self._delay_for: _Group | None = None  # whom a Crawl-delay is for: of the same agents, those named since the last one
+        self._delay_for: _Group | None = (
+            None  # whom a Crawl-delay is for: of the same agents, those named since the last one
+        )
         self._delay_said = False
         self._sitemaps: dict[str, None] = {}
 
@@ -118,8 +146,12 @@ class _File:
 
     def rules(self) -> RobotsRules:
         group = self._ours if self._ours.name else self._everyone
-        rules: list[Rule] = [(allow, pattern, line) for (allow, pattern), line in group.rules.items()]
-        return RobotsRules(rules, group.name, group.crawl_delay_s, [url for url in self._sitemaps if url])
+        rules: list[Rule] = [
+            (allow, pattern, line) for (allow, pattern), line in group.rules.items()
+        ]
+        return RobotsRules(
+            rules, group.name, group.crawl_delay_s, [url for url in self._sitemaps if url]
+        )
 
     def _agent(self, value: bytes) -> None:
         if self._run_ended:

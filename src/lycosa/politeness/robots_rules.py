@@ -1,23 +1,29 @@
-"""May this URL be fetched under these robots.txt rules, and which line says so (RFC 9309 §2.2.2 and §2.2.3).
+"""May this URL be fetched under these robots.txt rules, and which line says so (RFC 9309 §2.2.2 and
+§2.2.3).
 
-The promise: the verdict of Google's reference matcher, found without trying every rule, and with a cost that a hostile file
-cannot raise beyond its own size.
+The promise: the verdict of Google's reference matcher, found without trying every rule, and with a
+cost that a hostile file cannot raise beyond its own size.
 
-The theory. A rule is a pattern over path and query. Among the rules that match, the one with the most octets decides, and Allow
-wins a tie. Patterns fall into three kinds, and a ``Matcher`` keeps each where it is cheapest to ask:
+The theory. A rule is a pattern over path and query. Among the rules that match, the one with the
+most octets decides, and Allow wins a tie. Patterns fall into three kinds, and a ``Matcher`` keeps
+each where it is cheapest to ask:
 
-* without ``*`` (or with it only at the end): a prefix. Prefixes of one length share a dictionary, so that a thousand
+* without ``*`` (or with it only at the end): a prefix. Prefixes of one length share a dictionary,
+  so that a thousand
   of them cost one look-up per length;
 * without ``*`` and ending in ``$``: the whole target. One look-up;
-* the rest: literal parts that must follow each other. They are ``wildcards``', which indexes them where there are many, and bounds what
+* the rest: literal parts that must follow each other. They are ``wildcards``', which indexes them
+  where there are many, and bounds what
   they may cost.
 
-Length and kind are folded into one integer, the score: octets first, then Allow over Disallow, then the earlier line.
+Length and kind are folded into one integer, the score: octets first, then Allow over Disallow, then
+the earlier line.
 
-Both sides are brought to one spelling before they are compared: percent-encoded unreserved characters are decoded, all other
-octets that cannot stand in a URL are encoded, hexadecimal digits are upper-cased. This is §2.2.2 and goes beyond Google's
-matcher, which decodes nothing; our URLs are canonical, so a rule ``/%7Ejoe`` would otherwise never apply to ``/~joe``.
-``%2A`` and ``%24`` in a rule stand for the characters themselves (§2.2.3).
+Both sides are brought to one spelling before they are compared: percent-encoded unreserved
+characters are decoded, all other octets that cannot stand in a URL are encoded, hexadecimal digits
+are upper-cased. This is §2.2.2 and goes beyond Google's matcher, which decodes nothing; our URLs
+are canonical, so a rule ``/%7Ejoe`` would otherwise never apply to ``/~joe``. ``%2A`` and ``%24``
+in a rule stand for the characters themselves (§2.2.3).
 """
 
 from __future__ import annotations
@@ -27,7 +33,14 @@ from collections.abc import Iterator
 
 import msgspec
 
-from lycosa.politeness.wildcards import MOST_WORK, Pieces, TooMuchWork, Wildcard, Wildcards, pieces_of
+from lycosa.politeness.wildcards import (
+    MOST_WORK,
+    Pieces,
+    TooMuchWork,
+    Wildcard,
+    Wildcards,
+    pieces_of,
+)
 
 Rule = tuple[bool, str, int]
 """Allow (else Disallow), the pattern in normal form, the 1-based line."""
@@ -36,8 +49,9 @@ Rule = tuple[bool, str, int]
 class RobotsRules(msgspec.Struct, frozen=True, array_like=True):
     """What one robots.txt says to our agent.
 
-    ``group`` is the user-agent value that applied, as written; empty when no group did. ``crawl_delay_s`` is -1 when
-    there is none. ``sitemaps`` are as written, without duplicates; they belong to the file, not to a group.
+    ``group`` is the user-agent value that applied, as written; empty when no group did.
+    ``crawl_delay_s`` is -1 when there is none. ``sitemaps`` are as written, without duplicates;
+    they belong to the file, not to a group.
     """
 
     rules: list[Rule] = []
@@ -47,10 +61,11 @@ class RobotsRules(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Verdict(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """``line`` (1-based, 0 = no rule matched) and ``rule`` (``Disallow: /x``, in normal form) name what decided.
+    """``line`` (1-based, 0 = no rule matched) and ``rule`` (``Disallow: /x``, in normal form) name
+    what decided.
 
-    ``bound`` is empty, or says which bound kept the rules from being judged; the target then counts as disallowed, because
-    a rule that disallows it may be among those that were not tried.
+    ``bound`` is empty, or says which bound kept the rules from being judged; the target then counts
+    as disallowed, because a rule that disallows it may be among those that were not tried.
     """
 
     allowed: bool = True
@@ -60,8 +75,9 @@ class Verdict(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Matcher:
-    """The rules of one file, compiled. Building it costs one to four microseconds a rule; ``judge`` well under three, and for a file with
-    many wildcard rules (``is_costly``) at most some 12 ms."""
+    """The rules of one file, compiled. Building it costs one to four microseconds a rule; ``judge``
+    well under three, and for a file with many wildcard rules (``is_costly``) at most some 12 ms.
+    """
 
     __slots__ = ("_exact", "_prefixes", "_rules", "_wild", "is_costly")
 
@@ -86,7 +102,10 @@ class Matcher:
             else:
                 _raise(by_length.setdefault(len(pieces.head), {}), pieces.head, score)
         # Best first, so that judging stops as soon as nothing left can beat what was found.
-        self._prefixes = sorted(((max(table.values()), length, table) for length, table in by_length.items()), key=lambda t: -t[0])
+        self._prefixes = sorted(
+            ((max(table.values()), length, table) for length, table in by_length.items()),
+            key=lambda t: -t[0],
+        )
         self._wild = Wildcards(wild)
         self.is_costly = self._wild.is_costly
 
@@ -94,7 +113,9 @@ class Matcher:
         return f"<Matcher {len(self._rules)} rules, {len(self._wild)} with wildcards>"
 
     def judge(self, target: str) -> Verdict:
-        """The verdict on ``target``, the path and query of a URL as they stand in it (``/a/b?c=d``)."""
+        """The verdict on ``target``, the path and query of a URL as they stand in it
+        (``/a/b?c=d``).
+        """
         if target == "/robots.txt":  # RFC 9309 §2.2.2: implicitly allowed
             return _NO_RULE
         target = normal_target(target)
@@ -123,9 +144,11 @@ def judge(rules: RobotsRules, target: str) -> Verdict:
 
 
 def target_of(url: str) -> str:
-    """Path and query of an absolute URL, with the leading slash that an empty path lacks; the fragment is dropped.
+    """Path and query of an absolute URL, with the leading slash that an empty path lacks; the
+    fragment is dropped.
 
-    As tolerant as Google's ``GetPathParamsQuery``: a scheme is not required, a URL without a path gives ``/``.
+    As tolerant as Google's ``GetPathParamsQuery``: a scheme is not required, a URL without a path
+    gives ``/``.
     """
     start = 2 if url.startswith("//") else 0
     early = _PATH_START.search(url, start)
@@ -154,7 +177,10 @@ def normal_target(target: str) -> str:
 
 def _pieces(pattern: str) -> Pieces:
     anchored = pattern.endswith("$")
-    return pieces_of([_literal(part) for part in (pattern[:-1] if anchored else pattern).split("*")], is_anchored=anchored)
+    return pieces_of(
+        [_literal(part) for part in (pattern[:-1] if anchored else pattern).split("*")],
+        is_anchored=anchored,
+    )
 
 
 def _scored(rules: list[Rule]) -> Iterator[tuple[int, str]]:
@@ -178,7 +204,9 @@ def _literal(text: str) -> str:
 
 
 def _spellings() -> dict[bytes, bytes]:
-    """Every octet that is not written as in the normal form, and every percent-encoding, with its normal spelling."""
+    """Every octet that is not written as in the normal form, and every percent-encoding, with
+    its normal spelling.
+    """
     unreserved = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
     table = {bytes([octet]): b"%%%02X" % octet for octet in range(256)}
     for high in b"0123456789ABCDEFabcdef":
@@ -194,7 +222,9 @@ def _respell(found: re.Match[bytes]) -> bytes:
 
 
 _NO_RULE = Verdict()
-_BOUND_REACHED = Verdict(False, bound=f"judging this URL by all wildcard rules needs more than {MOST_WORK:,} comparisons")
+_BOUND_REACHED = Verdict(
+    False, bound=f"judging this URL by all wildcard rules needs more than {MOST_WORK:,} comparisons"
+)
 _PATH_START = re.compile("[/?;]")
 # A percent sign that encodes nothing stays: browsers send it so.
 _ODD_CLASS = r"%[0-9A-Fa-f]{2}|[^!#-;=?-\[\]_a-z~]"

@@ -1,19 +1,23 @@
 """The wildcard rules of one robots.txt: which is the best that matches a target, at a bounded cost.
 
-A pattern with ``*`` is a list of literal parts that must follow each other. Taking the leftmost place for each part is always
-right, because nothing but "further to the right" is asked of the next one; so there is no backtracking and no regular expression
-that could. What remains is the number of rules: a file of 512 kB has up to forty thousand, and trying each on each URL costs tens
-of milliseconds.
+A pattern with ``*`` is a list of literal parts that must follow each other. Taking the leftmost
+place for each part is always right, because nothing but "further to the right" is asked of the next
+one; so there is no backtracking and no regular expression that could. What remains is the number of
+rules: a file of 512 kB has up to forty thousand, and trying each on each URL costs tens of
+milliseconds.
 
-**Index.** A rule can match only a target that contains all of its parts. So a file with many rules gives each of them a *key*: a
-piece of 1, 2, 4, 8 or 16 octets of one of its parts, the one that it shares with the fewest other rules. The keys that occur in a
-target are found by cutting the target into all its pieces of these lengths, or, where there are fewer keys than pieces, by looking
-for each key. Only rules whose key occurs are tried. A file with few rules has no index: trying all of them costs less.
+**Index.** A rule can match only a target that contains all of its parts. So a file with many rules
+gives each of them a *key*: a piece of 1, 2, 4, 8 or 16 octets of one of its parts, the one that it
+shares with the fewest other rules. The keys that occur in a target are found by cutting the target
+into all its pieces of these lengths, or, where there are fewer keys than pieces, by looking for
+each key. Only rules whose key occurs are tried. A file with few rules has no index: trying all of
+them costs less.
 
-**Bound.** Who writes the rules can also write the URLs, and give all rules keys that occur. So an indexed file has a bound on
-what one target may cost: ``MOST_WORK``, in units of about half a nanosecond, computed from the lengths that are compared and not
-read from a clock, so that a verdict never depends on how fast the machine was. A target that needs more has no verdict, and
-``best`` raises ``TooMuchWork``. None of 4,231 real files comes near it.
+**Bound.** Who writes the rules can also write the URLs, and give all rules keys that occur. So an
+indexed file has a bound on what one target may cost: ``MOST_WORK``, in units of about half a
+nanosecond, computed from the lengths that are compared and not read from a clock, so that a verdict
+never depends on how fast the machine was. A target that needs more has no verdict, and ``best``
+raises ``TooMuchWork``. None of 4,231 real files comes near it.
 """
 
 from __future__ import annotations
@@ -25,17 +29,44 @@ from itertools import chain
 import msgspec
 
 MOST_WORK = 10_000_000
-"""What judging one target may cost: ten million comparisons of octets at most; the worst files found cost 12 ms."""
+"""What judging one target may cost: ten million comparisons of octets at most; the worst files
+found cost 12 ms.
+"""
 
-_FEW_RULES, _FEW_OCTETS = 48, 4096  # up to both, every rule is tried: at worst 2 ms for a target of 2 kB
+# up to both, every rule is tried: at worst 2 ms for a target of 2 kB
+_FEW_RULES, _FEW_OCTETS = (
+    48,
+    4096,
+)
 _LONGEST_KEY = 16
-_KEY_LENGTH = (0, 1, 2, 2, 4, 4, 4, 4, 8, 8, 8, 8, 8, 8, 8, 8)  # by the length of a part shorter than that
+# by the length of a part shorter than that
+_KEY_LENGTH = (
+    0,
+    1,
+    2,
+    2,
+    4,
+    4,
+    4,
+    4,
+    8,
+    8,
+    8,
+    8,
+    8,
+    8,
+    8,
+    8,
+)
 _PARTS = 8  # of a rule with more, the first are looked at
 _STEP = 300  # units for one call that looks for a part: some 0.15 us
-_WORST_PART = 100  # longer parts are found in time that is linear in the target's length (CPython's two-way search)
+# longer parts are found in time that is linear in the target's length (CPython's two-way search)
+_WORST_PART = 100
 
 Wildcard = tuple[int, str, tuple[str, ...], str | None]
-"""Score; ``head`` starts the target, ``middle`` parts follow in order, ``tail`` (``None`` = not anchored) ends it."""
+"""Score; ``head`` starts the target, ``middle`` parts follow in order, ``tail`` (``None`` = not
+anchored) ends it.
+"""
 
 
 class TooMuchWork(Exception):
@@ -60,8 +91,13 @@ class Wildcards:
         # Best first, so that judging stops as soon as nothing left can beat what was found.
         self._rules = sorted(rules, key=lambda rule: -rule[0])
         self._always: list[int] = []  # rules without any literal part
-        self._index: dict[int, dict[str, list[int]]] = {}  # by key length and key: places in ``_rules``, in order
-        octets = sum(len(head) + sum(map(len, middle)) + len(tail or "") for _, head, middle, tail in self._rules)
+        self._index: dict[
+            int, dict[str, list[int]]
+        ] = {}  # by key length and key: places in ``_rules``, in order
+        octets = sum(
+            len(head) + sum(map(len, middle)) + len(tail or "")
+            for _, head, middle, tail in self._rules
+        )
         self.is_costly = len(self._rules) > _FEW_RULES or octets > _FEW_OCTETS
         """Whether one look-up may take milliseconds."""
         if self.is_costly:
@@ -69,7 +105,9 @@ class Wildcards:
             self._make_index()
         else:
             # Most wildcard rules in the wild are about query parameters, most URLs have none.
-            self._rules_without_query = [r for r in self._rules if not any("?" in part for part in (r[1], *r[2], r[3] or ""))]
+            self._rules_without_query = [
+                r for r in self._rules if not any("?" in part for part in (r[1], *r[2], r[3] or ""))
+            ]
 
     def __len__(self) -> int:
         return len(self._rules)
@@ -78,10 +116,14 @@ class Wildcards:
         return f"<Wildcards {len(self._rules)}, {'indexed' if self.is_costly else 'all tried'}>"
 
     def best(self, target: str, floor: int) -> int:
-        """The highest score above ``floor`` of a rule that matches, else ``floor``. Raises ``TooMuchWork``."""
+        """The highest score above ``floor`` of a rule that matches, else ``floor``. Raises
+        ``TooMuchWork``.
+        """
         if self.is_costly:
             return self._best_indexed(target, floor)
-        for score, head, middle, tail in self._rules if "?" in target else self._rules_without_query:
+        for score, head, middle, tail in (
+            self._rules if "?" in target else self._rules_without_query
+        ):
             if score < floor:
                 break
             if target.startswith(head) and _follow(target, len(head), middle, tail):
@@ -99,7 +141,8 @@ class Wildcards:
                 continue
             start = len(head)
             for part in middle:
-                # At worst each place of the target is compared with half of the part before it fails.
+                # At worst each place of the target is compared with half of the part before it
+                # fails.
                 work += _STEP + (size - start) * min(len(part), _WORST_PART) // 2
                 if work > MOST_WORK:
                     raise TooMuchWork
@@ -152,7 +195,9 @@ class Wildcards:
 
 
 def pieces_of(parts: list[str], *, is_anchored: bool) -> Pieces:
-    """A pattern that was split at its stars; a ``$`` at its end was taken off if ``is_anchored``."""
+    """A pattern that was split at its stars; a ``$`` at its end was taken off if
+    ``is_anchored``.
+    """
     head, *rest = parts
     has_star = bool(rest)
     tail = (rest.pop() if rest else "") if is_anchored else None
@@ -162,12 +207,16 @@ def pieces_of(parts: list[str], *, is_anchored: bool) -> Pieces:
 
 
 def _keys(rule: Wildcard) -> list[str]:
-    """Pieces of a rule's parts, any of which may be its key: of its longest part the first and the last, of the longest two others
-    the first. An empty list when it has no literal part."""
+    """Pieces of a rule's parts, any of which may be its key: of its longest part the first and the
+    last, of the longest two others the first. An empty list when it has no literal part.
+    """
     _, head, middle, tail = rule
     parts = [part for part in (head, *middle[:_PARTS], tail) if part]
     parts.sort(key=len, reverse=True)
-    keys = [part[: _KEY_LENGTH[len(part)] if len(part) < _LONGEST_KEY else _LONGEST_KEY] for part in parts[:3]]
+    keys = [
+        part[: _KEY_LENGTH[len(part)] if len(part) < _LONGEST_KEY else _LONGEST_KEY]
+        for part in parts[:3]
+    ]
     if keys and len(keys[0]) < len(parts[0]):
         keys.append(parts[0][-len(keys[0]) :])
     return keys

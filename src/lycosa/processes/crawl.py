@@ -1,10 +1,12 @@
-"""A crawl from a Python program: the same session, worker and stages as the command line's, in the program's own process.
+"""A crawl from a Python program: the same session, worker and stages as the command line's, in the
+program's own process.
 
     import lycosa
 
     report = lycosa.Crawl(["https://example.org/"], folder="example").run()
 
-Only the parser runs in a child process. The program's rules and sinks are called on the crawl's event loop, so they should be quick.
+Only the parser runs in a child process. The program's rules and sinks are called on the crawl's
+event loop, so they should be quick.
 """
 
 from __future__ import annotations
@@ -23,7 +25,14 @@ from lycosa.config.sections import Config
 from lycosa.config.sources import check
 from lycosa.folder.manifest import exists
 from lycosa.folder.seed_check import SeedCheck
-from lycosa.folder.seed_sources import SeedSource, SourceKind, load_sources, merged_sources, save_sources, unread
+from lycosa.folder.seed_sources import (
+    SeedSource,
+    SourceKind,
+    load_sources,
+    merged_sources,
+    save_sources,
+    unread,
+)
 from lycosa.kv.rocks import opener_within, rocks_opener
 from lycosa.model.end import End
 from lycosa.model.page import Page
@@ -42,8 +51,10 @@ _SEED_BATCH = 10_000
 
 
 class Report(msgspec.Struct, frozen=True):
-    """How a run ended: why, the counts of the whole crawl, seeds that were refused, with the reason, and sources of seeds that an earlier
-    run did not read to their end: a file that the command line was given, for instance, is read on by the command line."""
+    """How a run ended: why, the counts of the whole crawl, seeds that were refused, with the
+    reason, and sources of seeds that an earlier run did not read to their end: a file that the
+    command line was given, for instance, is read on by the command line.
+    """
 
     end: End
     progress: Progress
@@ -52,12 +63,15 @@ class Report(msgspec.Struct, frozen=True):
 
 
 class Crawl:
-    """One crawl folder and what to do there. Each ``run`` goes on where the last one ended, after a crash too.
+    """One crawl folder and what to do there. Each ``run`` goes on where the last one ended, after a
+    crash too.
 
-    ``rules`` are asked about every URL that is found, after scope and traps, and refuse one by returning a ``Refusal``. ``sinks`` are
-    given every capture before its commit; after a crash one may be given again. ``run`` raises what the command line would say in
-    one line: ``ManifestError``, ``CrawlInUse``, ``StoreDamaged``, ``OSError``; and ``ValueError`` when no
-    seed of a new crawl can be crawled, with the reasons. Settings are checked at once: the constructor raises ``SettingsError``.
+    ``rules`` are asked about every URL that is found, after scope and traps, and refuse one by
+    returning a ``Refusal``. ``sinks`` are given every capture before its commit; after a crash one
+    may be given again. ``run`` raises what the command line would say in one line:
+    ``ManifestError``, ``CrawlInUse``, ``StoreDamaged``, ``OSError``; and ``ValueError`` when no
+    seed of a new crawl can be crawled, with the reasons. Settings are checked at once: the
+    constructor raises ``SettingsError``.
     """
 
     def __init__(
@@ -98,7 +112,9 @@ class Crawl:
             return await self._run(session, plan)
 
     def stop(self) -> None:
-        """Finishes what is in flight and commits; ``run`` then returns. Call it from the loop's thread, for instance from a sink."""
+        """Finishes what is in flight and commits; ``run`` then returns. Call it from the loop's
+        thread, for instance from a sink.
+        """
         if self._worker is not None:
             self._worker.stop()
 
@@ -112,7 +128,9 @@ class Crawl:
             self._worker.resume()
 
     async def pages(self) -> AsyncIterator[Page]:
-        """Runs the crawl and gives its captures one by one. The crawl is paused while the program lags far behind."""
+        """Runs the crawl and gives its captures one by one. The crawl is paused while the
+        program lags far behind.
+        """
         queue: asyncio.Queue[Page | None] = asyncio.Queue()
 
         def put(page: Page) -> None:
@@ -135,7 +153,8 @@ class Crawl:
             self.resume()
             await asyncio.wait([running])
             if not running.cancelled():
-                running.exception()  # the program broke off; what it would have been told is not its concern any more
+                # the program broke off; what it would have been told is not its concern any more
+                running.exception()
 
     def _check_seeds(self) -> None:
         """A crawl of nothing is a mistake that a program should hear of, before it has a folder."""
@@ -148,12 +167,21 @@ class Crawl:
             if not reason:
                 return
             reasons.append(f"{seed!r}: {reason}")
-        raise ValueError("; ".join(["no seed can be crawled", *reasons[:10]]) if reasons else "a new crawl needs a seed")
+        raise ValueError(
+            "; ".join(["no seed can be crawled", *reasons[:10]])
+            if reasons
+            else "a new crawl needs a seed"
+        )
 
     def _note_seeds(self, taken: int) -> None:
         """Records how many of the program's seeds are committed."""
         if self._seeds:
-            source = SeedSource(kind=SourceKind.PROGRAM, lines=taken, seeds=taken, is_complete=taken == len(self._seeds))
+            source = SeedSource(
+                kind=SourceKind.PROGRAM,
+                lines=taken,
+                seeds=taken,
+                is_complete=taken == len(self._seeds),
+            )
             save_sources(self._folder, merged_sources(load_sources(self._folder), [source]))
 
     def _unread(self) -> list[SeedSource]:
@@ -171,14 +199,23 @@ class Crawl:
     async def _run(self, session: Session, plan: MemoryPlan) -> Report:
         job = session.job(0, tuple(range(self._config.frontier.partitions)))
         config = fitted(job.config, plan)
-        job = msgspec.structs.replace(job, config=config, plan=plan, rules=self._rules, sinks=self._sinks)
-        ports = real_ports(session.folder, config, session.user_agent, opener_within(cache_of(plan)))
+        job = msgspec.structs.replace(
+            job, config=config, plan=plan, rules=self._rules, sinks=self._sinks
+        )
+        ports = real_ports(
+            session.folder, config, session.user_agent, opener_within(cache_of(plan))
+        )
         assembled = assemble(job, ports)
         self._worker = assembled.worker
         try:
             refused = await self._give_seeds(assembled)
             end = await assembled.worker.run()
-            return Report(end, ProgressReport(assembled.worker, session.config, assembled.clock).make(), refused, self._unread())
+            return Report(
+                end,
+                ProgressReport(assembled.worker, session.config, assembled.clock).make(),
+                refused,
+                self._unread(),
+            )
         finally:
             self._worker = None
             await ports.parser.close()

@@ -1,8 +1,11 @@
-"""A node: the processes of its workers, started, spoken to, watched and ended. What is to be done is decided by ``cluster.node_plan``.
+"""A node: the processes of its workers, started, spoken to, watched and ended. What is to be done
+is decided by ``cluster.node_plan``.
 
-After a worker's death its part of the folder is recovered before the next process gets the job, while the other workers go on; the URLs
-that were in flight are under suspicion then (``attempts.crashes``), so a page that kills its worker ends as a recorded failure.
-The memory of the machine is the node's affair: it adds up what its processes hold and tells them, and each judges what it has to do.
+After a worker's death its part of the folder is recovered before the next process gets the job,
+while the other workers go on; the URLs that were in flight are under suspicion then
+(``attempts.crashes``), so a page that kills its worker ends as a recorded failure. The memory of
+the machine is the node's affair: it adds up what its processes hold and tells them, and each judges
+what it has to do.
 """
 
 from __future__ import annotations
@@ -18,8 +21,29 @@ from typing import Any, Protocol
 import msgspec
 
 from lycosa.cluster.messages import ToCoordinator, ToNode
-from lycosa.cluster.node_plan import Act, Died, GiveUp, Machine, NodePlan, Note, Reply, StartWorker, TellCoordinator, TellWorker
-from lycosa.cluster.worker_messages import Ended, Failed, FromWorker, Memory, ProcessMemory, Progress, Start, ToWorker, total
+from lycosa.cluster.node_plan import (
+    Act,
+    Died,
+    GiveUp,
+    Machine,
+    NodePlan,
+    Note,
+    Reply,
+    StartWorker,
+    TellCoordinator,
+    TellWorker,
+)
+from lycosa.cluster.worker_messages import (
+    Ended,
+    Failed,
+    FromWorker,
+    Memory,
+    ProcessMemory,
+    Progress,
+    Start,
+    ToWorker,
+    total,
+)
 from lycosa.config.units import show_mb
 from lycosa.folder.run_cost import cpu_s
 from lycosa.processes.parser_notes import ParserNotes
@@ -69,7 +93,12 @@ class Node:
         self.plan = NodePlan(time.time())
         partitions, count = session.config.frontier.partitions, plan.workers
         self._handles = [
-            WorkerHandle(number, tuple(range(number, partitions, count)), session.lock_filenos, self._hear_worker)
+            WorkerHandle(
+                number,
+                tuple(range(number, partitions, count)),
+                session.lock_filenos,
+                self._hear_worker,
+            )
             for number in range(count)
         ]
         self._sockets = Path(tempfile.mkdtemp(prefix="lycosa-")) if count > 1 else None
@@ -82,7 +111,7 @@ class Node:
     def __repr__(self) -> str:
         return f"<Node {self.plan!r} {self._handles!r}>"
 
-    # -- what whoever runs it does ------------------------------------------------------------------------------------
+    # -- what whoever runs it does
 
     def tick(self) -> None:
         """To be called several times a second."""
@@ -112,12 +141,17 @@ class Node:
         memory = [ProcessMemory("supervisor", *mine, cpu_s())]
         for handle in self._handles:
             which = f" {handle.number}" if len(self._handles) > 1 else ""
-            memory += [msgspec.structs.replace(each, part=each.part + which) for each in handle.progress.memory]
+            memory += [
+                msgspec.structs.replace(each, part=each.part + which)
+                for each in handle.progress.memory
+            ]
         # The program's code is the same pages in all processes.
         held = sum(each.own_bytes for each in memory) + mine.mapped_bytes
-        return msgspec.structs.replace(progress, memory=memory, memory_bytes=held, memory_bound=self._memory.total)
+        return msgspec.structs.replace(
+            progress, memory=memory, memory_bytes=held, memory_bound=self._memory.total
+        )
 
-    # -- acts -----------------------------------------------------------------------------------------------------------
+    # -- acts
 
     def _do(self, acts: list[Act]) -> None:
         for act in acts:
@@ -134,7 +168,9 @@ class Node:
 
     def _give_up(self, act: GiveUp) -> None:
         failed = act.failed
-        error = WorkerFailed(failed.kind, failed.text, failed.trace, failed.errno, failed.filename, failed.is_passing)
+        error = WorkerFailed(
+            failed.kind, failed.text, failed.trace, failed.errno, failed.filename, failed.is_passing
+        )
         self._listener.failed(error)
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
@@ -159,7 +195,10 @@ class Node:
     async def _recover(self, handle: WorkerHandle) -> None:
         recovered = await in_thread(
             lambda: self._session.recover_worker(handle.number, handle.owned),
-            lambda: self._listener.note(f"worker {handle.number} cannot be started (no thread can be): trying again until it can"),
+            lambda: self._listener.note(
+                f"worker {handle.number} cannot be started (no thread can be): trying again until"
+                " it can"
+            ),
         )
         handle.last_commit = recovered.last_commit
 
@@ -169,13 +208,18 @@ class Node:
         while not self.plan.is_abandoned:
             stop = self.plan.greeting(handle.number)
             try:
-                ended = await handle.run(self._start_of(handle, act), (stop,) if stop is not None else ())
+                ended = await handle.run(
+                    self._start_of(handle, act), (stop,) if stop is not None else ()
+                )
             except WorkerNotStarted as error:
                 if stop is not None:
                     return Ended(stop.end, handle.progress)
                 attempt += 1
                 if attempt == 1:
-                    self._listener.note(f"worker {handle.number} cannot be started ({error}): trying again until it can")
+                    self._listener.note(
+                        f"worker {handle.number} cannot be started ({error}): trying again until"
+                        " it can"
+                    )
                 await asyncio.sleep(pause_s(attempt))
             else:
                 return ended if ended is not None else Died(handle.how_it_died())
@@ -183,7 +227,11 @@ class Node:
 
     def _start_of(self, handle: WorkerHandle, act: StartWorker) -> Start:
         job = self._session.job(handle.number, handle.owned)
-        sockets = tuple(str(self._sockets / f"w{other.number}") for other in self._handles) if self._sockets else ()
+        sockets = (
+            tuple(str(self._sockets / f"w{other.number}") for other in self._handles)
+            if self._sockets
+            else ()
+        )
         return Start(
             str(job.folder),
             job.config,
@@ -203,7 +251,7 @@ class Node:
             act.is_careful,
         )
 
-    # -- what workers say -----------------------------------------------------------------------------------------------
+    # -- what workers say
 
     def _hear_worker(self, handle: WorkerHandle, message: FromWorker) -> None:
         if isinstance(message, Progress | Ended):
@@ -213,9 +261,13 @@ class Node:
         self._do(self.plan.worker_said(handle.number, message, time.monotonic()))
 
     def tell_memory(self, progress: Progress) -> None:
-        """Near the bound, and until it is far again: each worker judges by the sum what it has to do."""
+        """Near the bound, and until it is far again: each worker judges by the sum what it has
+        to do.
+        """
         now = time.monotonic()
-        if now < self._next_told or not (progress.relief or progress.memory_bytes >= FAR * self._memory.total):
+        if now < self._next_told or not (
+            progress.relief or progress.memory_bytes >= FAR * self._memory.total
+        ):
             return
         self._next_told = now + _MEMORY_S
         for handle in self._handles:
@@ -223,7 +275,9 @@ class Node:
         if progress.relief and progress.relief not in self._told_relief:
             self._told_relief.add(progress.relief)
             held, bound = show_mb(progress.memory_bytes), show_mb(self._memory.total)
-            self._listener.note(f"memory is near its bound ({held} of {bound}): a worker {progress.relief}")
+            self._listener.note(
+                f"memory is near its bound ({held} of {bound}): a worker {progress.relief}"
+            )
 
     def tell_stalled(self, progress: Progress) -> None:
         """Workers that wait for each other look like a crawl that has little to do."""

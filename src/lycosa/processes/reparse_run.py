@@ -1,4 +1,6 @@
-"""A run over a crawl folder that fetches nothing: stored documents that were never parsed are parsed, and their links join the crawl."""
+"""A run over a crawl folder that fetches nothing: stored documents that were never parsed are
+parsed, and their links join the crawl.
+"""
 
 from __future__ import annotations
 
@@ -22,21 +24,30 @@ _WAIT_S = 0.1
 
 
 class ReparseReport(msgspec.Struct, frozen=True):
-    """What came of it; ``unparsed`` documents are still without a parse, ``new_urls`` joined the crawl."""
+    """What came of it; ``unparsed`` documents are still without a parse, ``new_urls`` joined the
+    crawl.
+    """
 
     done: Reparsed
     unparsed: int
     new_urls: int
 
 
-async def reparse(folder: Path, with_killed: bool, on_progress: Callable[[Reparsed], None] = lambda _: None) -> ReparseReport:
-    """Parses them and commits what came of it. ``with_killed``: those too that the parser did not survive, or not in time.
+async def reparse(
+    folder: Path, with_killed: bool, on_progress: Callable[[Reparsed], None] = lambda _: None
+) -> ReparseReport:
+    """Parses them and commits what came of it. ``with_killed``: those too that the parser did not
+    survive, or not in time.
 
     Raises what ``Session`` raises, and ``ManifestError`` when the folder is not a crawl.
     """
     config = saved_settings(folder)
     if config is None:
-        raise NotACrawl(f"{folder} is not a crawl" if not exists(folder) else f"{folder} has no settings.json; start the crawl again first")
+        raise NotACrawl(
+            f"{folder} is not a crawl"
+            if not exists(folder)
+            else f"{folder} has no settings.json; start the crawl again first"
+        )
     plan = memory_plan(msgspec.structs.replace(config, workers=1))
     with Session(folder, config, rocks_opener(*RECOVERY_BYTES), SystemClock()) as session:
         job = session.job(0, tuple(range(config.frontier.partitions)))
@@ -58,7 +69,9 @@ async def reparse(folder: Path, with_killed: bool, on_progress: Callable[[Repars
 
             await reparsing.run(may_go_on, reasons)
             await worker.committer.finish()
-            return ReparseReport(reparsing.done, reparsing.waiting(reasons), _discovered(worker) - before)
+            return ReparseReport(
+                reparsing.done, reparsing.waiting(reasons), _discovered(worker) - before
+            )
         finally:
             await ports.parser.close()
             await assembled.sender.close()

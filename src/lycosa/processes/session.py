@@ -1,9 +1,12 @@
-"""One run over a crawl folder, from lock to last commit: what the command line, the Python API and simulations share.
+"""One run over a crawl folder, from lock to last commit: what the command line, the Python API and
+simulations share.
 
-folder is a crawl or becomes one -> lock -> manifest agrees with the settings -> nothing that was committed is missing
+folder is a crawl or becomes one -> lock -> manifest agrees with the settings -> nothing that was
+committed is missing
     -> settings saved -> recovery -> logs begun -> run counted
 
-Up to the check nothing in a crawl's folder is changed, so whatever is refused can be put right and the same command given again.
+Up to the check nothing in a crawl's folder is changed, so whatever is refused can be put right and
+the same command given again.
 """
 
 from __future__ import annotations
@@ -23,7 +26,14 @@ from lycosa.fetch.headers import build_user_agent
 from lycosa.folder import manifest as manifests
 from lycosa.folder.lock import CrawlLock
 from lycosa.folder.manifest import Manifest, identity_of
-from lycosa.folder.names import crawl_sites, log_folder, settings_path, spool_folder, status_path, suffix_list
+from lycosa.folder.names import (
+    crawl_sites,
+    log_folder,
+    settings_path,
+    spool_folder,
+    status_path,
+    suffix_list,
+)
 from lycosa.folder.seed_sources import load_sources
 from lycosa.frontier.crawl_clock import ahead_s, time_at_start
 from lycosa.kv.port import Opener, Reader
@@ -42,7 +52,9 @@ SOFTWARE = f"lycosa/{version('lycosa')}"
 
 
 def saved_settings(folder: Path) -> Config | None:
-    """The settings of the folder's last run, or ``None`` when it is not a crawl yet. Raises ``ManifestError``."""
+    """The settings of the folder's last run, or ``None`` when it is not a crawl yet. Raises
+    ``ManifestError``.
+    """
     if not manifests.exists(folder):
         return None
     manifests.load(folder)
@@ -51,17 +63,24 @@ def saved_settings(folder: Path) -> Config | None:
     except FileNotFoundError:
         return None
     except UNREADABLE as error:
-        what = f"{settings_path(folder)} cannot be read ({error}); restore it, or delete it and give the settings again"
+        what = (
+            f"{settings_path(folder)} cannot be read ({error}); restore it, or delete it and give"
+            " the settings again"
+        )
         raise manifests.DamagedManifest(what) from error
 
 
 def worker_count(config: Config) -> int:
-    """How many workers a run has: as the settings say, or one per core, and never more than there are partitions."""
+    """How many workers a run has: as the settings say, or one per core, and never more than
+    there are partitions.
+    """
     return min(config.workers or machine.cores(), config.frontier.partitions)
 
 
 def memory_plan(config: Config) -> MemoryPlan:
-    """How the memory of a run is dealt out on this machine. Raises ``SettingsError`` when it is too little."""
+    """How the memory of a run is dealt out on this machine. Raises ``SettingsError`` when it is
+    too little.
+    """
     try:
         return plan_memory(config, worker_count(config), machine.memory_bytes())
     except TooLittleMemory as error:
@@ -71,14 +90,21 @@ def memory_plan(config: Config) -> MemoryPlan:
 class Session:
     """Holds the lock of a crawl folder for one run. ``open`` blocks; use it as a context manager.
 
-    A crawl that is new is called ``crawl_id``, a UUID that is drawn unless given. ``read_table`` reads what ``open_table`` opens.
+    A crawl that is new is called ``crawl_id``, a UUID that is drawn unless given. ``read_table``
+    reads what ``open_table`` opens.
 
-    Raises ``ManifestError``, ``CrawlInUse``, ``IdentityChanged``, ``CommittedDataMissing``, ``LogDamaged``, ``StoreDamaged``,
-    ``StoreLocked`` or ``OSError``.
+    Raises ``ManifestError``, ``CrawlInUse``, ``IdentityChanged``, ``CommittedDataMissing``,
+    ``LogDamaged``, ``StoreDamaged``, ``StoreLocked`` or ``OSError``.
     """
 
     def __init__(
-        self, folder: Path, config: Config, open_table: Opener, clock: Clock, crawl_id: str = "", read_table: Reader | None = None
+        self,
+        folder: Path,
+        config: Config,
+        open_table: Opener,
+        clock: Clock,
+        crawl_id: str = "",
+        read_table: Reader | None = None,
     ) -> None:
         self.folder = folder
         self.config = config
@@ -90,7 +116,9 @@ class Session:
         self.machine_table: Path | None = None
         self.on_locked: Callable[[], None] = lambda: None
         """Called when the folder is locked, before anything else is written there."""
-        self.user_agent = build_user_agent(config.agent.product, version("lycosa"), config.agent.contact)
+        self.user_agent = build_user_agent(
+            config.agent.product, version("lycosa"), config.agent.contact
+        )
 
     def __enter__(self) -> Session:
         manifests.prepare(self.folder)
@@ -102,12 +130,19 @@ class Session:
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         status_path(self.folder).unlink(missing_ok=True)
         self._lock.release()
 
     def share_addresses(self) -> str:
-        """Uses the address table of the machine, when the settings say so; gives why that cannot be, in words, or an empty text."""
+        """Uses the address table of the machine, when the settings say so; gives why that cannot
+        be, in words, or an empty text.
+        """
         if self.config.politeness.address_table is AddressTables.CRAWL:
             return ""
         try:
@@ -140,7 +175,9 @@ class Session:
     def recover_worker(self, number: int, owned: Sequence[int]) -> Recovered:
         """Brings one worker's part to its last commit, after it died. Blocks."""
         from lycosa.folder.start_check import check_worker
-        from lycosa.worker.recovery import recover_worker  # here, because it imports stages: few workers die
+
+        # here, because it imports stages: few workers die
+        from lycosa.worker.recovery import recover_worker
 
         check_worker(self.folder, number, owned, self.manifest.runs, self._read_table)
         return recover_worker(self.folder, self.config, self._open_table, number, owned)
@@ -155,7 +192,9 @@ class Session:
         frozen = "" if self.is_new else manifests.load(self.folder).identity.suffixes
         identity = identity_of(self.config, crawl_sites(self.folder, frozen))
         if self.is_new:
-            manifest = manifests.create(self.folder, identity, SOFTWARE, self._clock.wall(), self._crawl_id)
+            manifest = manifests.create(
+                self.folder, identity, SOFTWARE, self._clock.wall(), self._crawl_id
+            )
         else:
             manifest = manifests.load(self.folder)
             manifests.check_identity(manifest, identity)
@@ -163,7 +202,10 @@ class Session:
             self._lock.sign(self._clock.wall())
             self.on_locked()  # not before: a start that is refused changes no file
         taken = sum(source.seeds for source in load_sources(self.folder))
-        replace_file(settings_path(self.folder), msgspec.json.format(msgspec.json.encode(self.config), indent=2))
+        replace_file(
+            settings_path(self.folder),
+            msgspec.json.format(msgspec.json.encode(self.config), indent=2),
+        )
         shutil.rmtree(spool_folder(self.folder), ignore_errors=True)
         spool_folder(self.folder).mkdir()
         workers = worker_count(self.config)
@@ -172,10 +214,13 @@ class Session:
         for worker in range(max(workers, manifest.workers)):
             _begin_log(self.folder, worker)
         new_seeds = max(taken - manifest.seeds, 0)
-        self.manifest: Manifest = manifests.begin_run(self.folder, manifest, SOFTWARE, self._clock.wall(), new_seeds, workers=workers)
+        self.manifest: Manifest = manifests.begin_run(
+            self.folder, manifest, SOFTWARE, self._clock.wall(), new_seeds, workers=workers
+        )
 
-    # Both are imported when there is something to look through. They bring numpy and the stages, a fifth of a second of work for a new
-    # crawl, whose folder was made a moment ago (``manifests.prepare`` lets none pass that has more than a lock, a list and seeds).
+    # Both are imported when there is something to look through. They bring numpy and the stages, a
+    # fifth of a second of work for a new crawl, whose folder was made a moment ago
+    # (``manifests.prepare`` lets none pass that has more than a lock, a list and seeds).
 
     def _check(self, manifest: Manifest) -> None:
         from lycosa.folder.start_check import check_crawl

@@ -1,4 +1,6 @@
-"""``status.json``: what a running crawl says of itself about once a second, for ``lycosa status`` and whoever else looks."""
+"""``status.json``: what a running crawl says of itself about once a second, for ``lycosa
+status`` and whoever else looks.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ class StatusFile:
             "pid": os.getpid(),
             "workers": workers,
             "deaths": deaths,
-            "pages_per_s": round((progress.captures - captures) / (now - then), 2) if now > then else 0.0,
+            "pages_per_s": (
+                round((progress.captures - captures) / (now - then), 2) if now > then else 0.0
+            ),
             "running": progress.running,
             "hosts": {
                 "ready": progress.hosts_ready,
@@ -71,13 +75,20 @@ def waiting_for(progress: Progress) -> str:
     if progress.relief == Relief.STOP.meaning and not progress.running:
         return "room in the memory (--memory); it goes on by itself when there is more"
     if progress.parser.away_s:
-        return f"the parse child, which cannot be started ({progress.parser.away_why}); it goes on by itself when it can"
+        return (
+            f"the parse child, which cannot be started ({progress.parser.away_why}); it goes on by"
+            " itself when it can"
+        )
     if progress.running:
         return f"{progress.running} page{'s' if progress.running > 1 else ''} being fetched or read"
     if progress.undelivered:
         return progress.undelivered
     note = min(progress.slowest, key=lambda note: note.next_in_s, default=None)
-    if note is not None and progress.next_in_s >= 0 and note.next_in_s <= progress.next_in_s + _AT_ONCE_S:
+    if (
+        note is not None
+        and progress.next_in_s >= 0
+        and note.next_in_s <= progress.next_in_s + _AT_ONCE_S
+    ):
         why = f" ({note.reason})" if note.reason else ""
         return f"{note.host}, ready in {note.next_in_s:.0f} s{why}"
     if progress.hosts_front:

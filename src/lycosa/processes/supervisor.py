@@ -1,8 +1,10 @@
-"""``lycosa crawl`` on one machine: one coordinator and one node in one process, with the operator before them.
+"""``lycosa crawl`` on one machine: one coordinator and one node in one process, with the operator
+before them.
 
-Neither the coordinator nor the node knows that it is alone: they say the same messages as on a cluster, and here these are calls. What
-is left to this module is the operator's: seeds from their feed, stops and the time limit, the status file, the display, the cost of the
-run. The crawling is the workers'.
+Neither the coordinator nor the node knows that it is alone: they say the same messages as on a
+cluster, and here these are calls. What is left to this module is the operator's: seeds from their
+feed, stops and the time limit, the status file, the display, the cost of the run. The crawling is
+the workers'.
 """
 
 from __future__ import annotations
@@ -45,8 +47,9 @@ _NODE = "this machine"
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """How a crawl's run ended: ``end`` as in ``worker.End``, the last counts, captures of this run alone, refused seeds with reasons,
-    worker deaths, seconds."""
+    """How a crawl's run ended: ``end`` as in ``worker.End``, the last counts, captures of this run
+    alone, refused seeds with reasons, worker deaths, seconds.
+    """
 
     end: str
     progress: Progress
@@ -69,7 +72,9 @@ class SeedFeed(Protocol):
 
 
 class Supervisor:
-    """Runs one session to its end. ``on_progress`` gets the workers' reports added up; ``on_note`` a line for the operator."""
+    """Runs one session to its end. ``on_progress`` gets the workers' reports added up;
+    ``on_note`` a line for the operator.
+    """
 
     def __init__(
         self,
@@ -84,24 +89,32 @@ class Supervisor:
         self._seeds = seeds
         self._on_progress = on_progress
         self._on_note = on_note
-        control = Control(_permits(session, plan.workers), list(dict.fromkeys(session.recovered.places)))
+        control = Control(
+            _permits(session, plan.workers), list(dict.fromkeys(session.recovered.places))
+        )
         number, limits = session.manifest.runs, session.config.limits
-        self._coordinator = Coordinator(number, plan.workers, limits, ONE_PROCESS, time.monotonic(), control)
+        self._coordinator = Coordinator(
+            number, plan.workers, limits, ONE_PROCESS, time.monotonic(), control
+        )
         self._node = Node(session, plan, self)
-        self._waiting: deque[Outgoing | ToCoordinator] = deque()  # messages, each to be handled when those before it are
+        # messages, each to be handled when those before it are
+        self._waiting: deque[Outgoing | ToCoordinator] = deque()
         self._is_handling = False
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._status = StatusFile(session.folder)
         self._refused: list[tuple[str, str]] = []
         self._batches = 0
         self._stops = 0
-        self._earlier_cpu_s = ended_children_cpu_s()  # of a program that runs one crawl after the other
+        # of a program that runs one crawl after the other
+        self._earlier_cpu_s = ended_children_cpu_s()
         self._start = 0, 0.0  # captures that were first reported, and processor seconds until then
 
-    # -- what the operator can do ---------------------------------------------------------------------------------
+    # -- what the operator can do
 
     def stop(self) -> None:
-        """First call: finish what is in flight. Second: break it off. Third: kill; the crawl can be resumed all the same."""
+        """First call: finish what is in flight. Second: break it off. Third: kill; the crawl can
+        be resumed all the same.
+        """
         self._stops += 1
         if self._stops >= 3:
             self._node.kill()
@@ -112,7 +125,7 @@ class Supervisor:
         """``--max-time`` is over."""
         self._ask(StopCrawl(End.LIMIT.value))
 
-    # -- the run --------------------------------------------------------------------------------------------------
+    # -- the run
 
     async def run(self) -> Outcome:
         """Until the crawl's end. Raises ``WorkerFailed``, and what recovery raises."""
@@ -129,11 +142,20 @@ class Supervisor:
             ticking.cancel()
             await asyncio.gather(ticking, return_exceptions=True)
         ends = self._coordinator.ends()
-        end = self._coordinator.end or next((End(end) for end in ends if end != End.FINISHED.value), End.FINISHED)
+        end = self._coordinator.end or next(
+            (End(end) for end in ends if end != End.FINISHED.value), End.FINISHED
+        )
         progress = self._node.total()
         captured = self._captured(progress)
         self._note_cost(progress, captured, time.monotonic() - began)
-        return Outcome(end.value, progress, captured, self._refused, self._node.plan.deaths, time.monotonic() - began)
+        return Outcome(
+            end.value,
+            progress,
+            captured,
+            self._refused,
+            self._node.plan.deaths,
+            time.monotonic() - began,
+        )
 
     async def _tick(self) -> None:
         try:
@@ -152,7 +174,9 @@ class Supervisor:
             cores=cores(),
             cpu_s=cpu_s() + ended_children_cpu_s() - self._earlier_cpu_s,
             start_cpu_s=self._start[1],
-            worker_cpu_s=sum(each.cpu_s for each in progress.memory if each.part.startswith("worker")),
+            worker_cpu_s=sum(
+                each.cpu_s for each in progress.memory if each.part.startswith("worker")
+            ),
             start_captured=self._start[0],
             captured=captured,
             captures=progress.captures,
@@ -164,10 +188,12 @@ class Supervisor:
         )
         append_cost(self._session.folder, cost)
 
-    # -- messages between coordinator and node ----------------------------------------------------------------------
+    # -- messages between coordinator and node
 
     def _carry(self, *messages: Outgoing | ToCoordinator) -> None:
-        """Hands messages over in the order in which they were said, though handling one brings up others."""
+        """Hands messages over in the order in which they were said, though handling one brings
+        up others.
+        """
         self._waiting.extend(messages)
         if self._is_handling:
             return
@@ -189,7 +215,8 @@ class Supervisor:
         elif isinstance(message.message, Answered):
             self._seeds_taken(message.message)
         else:
-            assert message.receiver == CONTROL  # not kept: the next start counts what is in the folder
+            # not kept: the next start counts what is in the folder
+            assert message.receiver == CONTROL
 
     def _ask(self, message: ToCoordinator) -> None:
         self._carry(message)
@@ -227,10 +254,12 @@ class Supervisor:
         """Captures of this run; negative while not all workers have said anything."""
         return progress.captures - sum(self._session.recovered.captures.values())
 
-    # -- seeds --------------------------------------------------------------------------------------------------------
+    # -- seeds
 
     def _next_seeds(self) -> None:
-        """The next batch, when the one before is committed: how far the feed was read can be recorded only then."""
+        """The next batch, when the one before is committed: how far the feed was read can be
+        recorded only then.
+        """
         batch = self._seeds.take(_SEED_BATCH)
         self._batches += 1
         self._ask(Ask(Seeds(f"seeds {self._batches}", batch)))

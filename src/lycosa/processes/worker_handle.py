@@ -1,4 +1,6 @@
-"""One worker process as its node sees it: started, spoken to, listened to, killed when it is silent for too long."""
+"""One worker process as its node sees it: started, spoken to, listened to, killed when it is
+silent for too long.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,16 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 
-from lycosa.cluster.worker_messages import Ended, Failed, FromWorker, Progress, Start, ToWorker, decode_from_worker, encode
+from lycosa.cluster.worker_messages import (
+    Ended,
+    Failed,
+    FromWorker,
+    Progress,
+    Start,
+    ToWorker,
+    decode_from_worker,
+    encode,
+)
 from lycosa.system.frame_stream import FrameStream
 from lycosa.system.shortage import is_shortage
 from lycosa.system.wire import FrameError
@@ -23,12 +34,28 @@ _REAP_S, _REAP_LOOK_S = 10.0, 0.01
 
 
 class WorkerFailed(Exception):
-    """A worker cannot go on; ``kind`` is the full name of its error's class and ``trace`` its traceback. ``errno`` (0 = none) and
-    ``filename`` are those of a system's error. ``is_passing``: it lacked a thread or memory, so another process may do better."""
+    """A worker cannot go on; ``kind`` is the full name of its error's class and ``trace`` its
+    traceback. ``errno`` (0 = none) and ``filename`` are those of a system's error. ``is_passing``:
+    it lacked a thread or memory, so another process may do better.
+    """
 
-    def __init__(self, kind: str, text: str, trace: str = "", errno: int = 0, filename: str = "", is_passing: bool = False) -> None:
+    def __init__(
+        self,
+        kind: str,
+        text: str,
+        trace: str = "",
+        errno: int = 0,
+        filename: str = "",
+        is_passing: bool = False,
+    ) -> None:
         super().__init__(text)
-        self.kind, self.trace, self.errno, self.filename, self.is_passing = kind, trace, errno, filename, is_passing
+        self.kind, self.trace, self.errno, self.filename, self.is_passing = (
+            kind,
+            trace,
+            errno,
+            filename,
+            is_passing,
+        )
 
 
 class WorkerNotStarted(Exception):
@@ -36,8 +63,10 @@ class WorkerNotStarted(Exception):
 
 
 class Silence:
-    """How long nothing was heard, in looks and not by the clock: a supervisor that was stopped itself (Ctrl-Z, a debugger) must not take
-    the time in which it heard nothing for the worker's silence. What came meanwhile is read before the next look."""
+    """How long nothing was heard, in looks and not by the clock: a supervisor that was stopped
+    itself (Ctrl-Z, a debugger) must not take the time in which it heard nothing for the worker's
+    silence. What came meanwhile is read before the next look.
+    """
 
     def __init__(self) -> None:
         self._looks = 0
@@ -55,7 +84,11 @@ class WorkerHandle:
     """The process that does one worker's job; after a death ``run`` starts another one."""
 
     def __init__(
-        self, number: int, owned: tuple[int, ...], lock_filenos: tuple[int, ...], on_message: Callable[[WorkerHandle, FromWorker], None]
+        self,
+        number: int,
+        owned: tuple[int, ...],
+        lock_filenos: tuple[int, ...],
+        on_message: Callable[[WorkerHandle, FromWorker], None],
     ) -> None:
         self.number = number
         self.owned = owned
@@ -71,7 +104,9 @@ class WorkerHandle:
         return f"<WorkerHandle {self.number} pid={self._process.pid if self._process else None}>"
 
     async def run(self, start: Start, greeting: tuple[ToWorker, ...] = ()) -> Ended | Failed | None:
-        """One process from start to end: the last that it said, or ``None`` when it died. Raises ``WorkerNotStarted``."""
+        """One process from start to end: the last that it said, or ``None`` when it died. Raises
+        ``WorkerNotStarted``.
+        """
         process, ours = self._spawn()
         self._process, self._stream = process, FrameStream(ours)
         self._silence = Silence()
@@ -94,16 +129,18 @@ class WorkerHandle:
         with theirs, ExitStack() as undo:
             undo.callback(ours.close)
             try:
-                # The lock goes with it: while a worker lives, even one whose supervisor was killed, nobody else gets the folder.
+                # The lock goes with it: while a worker lives, even one whose supervisor was killed,
+                # nobody else gets the folder.
                 process = subprocess.Popen(
                     [sys.executable, "-m", "lycosa.processes.worker_process", str(theirs.fileno())],
                     pass_fds=[theirs.fileno(), *self._lock_filenos],
                     stdin=subprocess.DEVNULL,
                     start_new_session=True,
+                    # numpy would start a thread for each core, in each worker, for nothing
                     env={
                         **os.environ,
                         "OPENBLAS_NUM_THREADS": "1",
-                    },  # numpy would start a thread for each core, in each worker, for nothing
+                    },
                 )
             except OSError as error:
                 if is_shortage(error):
@@ -146,7 +183,9 @@ class WorkerHandle:
 
 
 async def _reap(process: subprocess.Popen[bytes]) -> None:
-    """Waits for the process a while, then ends it. Without a thread, which the system may not have to give just now."""
+    """Waits for the process a while, then ends it. Without a thread, which the system may not
+    have to give just now.
+    """
     for look in itertools.count():
         if process.poll() is not None:
             return

@@ -1,8 +1,10 @@
-"""A worker as a process of its own: ``python -m lycosa.processes.worker_process FD``, a child of the supervisor.
+"""A worker as a process of its own: ``python -m lycosa.processes.worker_process FD``, a child of
+the supervisor.
 
-It talks over the socket FD, and ends when that closes: a supervisor that was killed leaves nobody behind. Ctrl-C is the supervisor's
-to handle, so it is ignored here. With ``LYCOSA_TEST_HOOKS=1`` in its environment it kills itself when it stores a page whose URL
-contains ``/hook-kill-worker``, and holds 25 MB for some seconds at ``/hook-hoard``, so that tests can see crawls survive it.
+It talks over the socket FD, and ends when that closes: a supervisor that was killed leaves nobody
+behind. Ctrl-C is the supervisor's to handle, so it is ignored here. With ``LYCOSA_TEST_HOOKS=1`` in
+its environment it kills itself when it stores a page whose URL contains ``/hook-kill-worker``, and
+holds 25 MB for some seconds at ``/hook-hoard``, so that tests can see crawls survive it.
 """
 
 from __future__ import annotations
@@ -15,7 +17,6 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -104,12 +105,21 @@ class WorkerProcess:
         meter = LoopMeter()
         meter.start()
         self._reliever = Reliever(start.plan, config.fetch.slots, assembled, parser, cache, ports)
-        report = ProgressReport(assembled.worker, config, assembled.clock, lambda: parser.pid, assembled.delivery.stalled, meter)
+        report = ProgressReport(
+            assembled.worker,
+            config,
+            assembled.clock,
+            lambda: parser.pid,
+            assembled.delivery.stalled,
+            meter,
+        )
         listening = asyncio.create_task(self._listen(assembled, duties))
         reporting = asyncio.create_task(self._report(report, duties))
         running = asyncio.create_task(assembled.worker.run())
         try:
-            done, _ = await asyncio.wait({listening, reporting, running}, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(
+                {listening, reporting, running}, return_when=asyncio.FIRST_COMPLETED
+            )
             if running not in done:
                 next(iter(done)).result()
                 raise ConnectionResetError("the supervisor closed")
@@ -132,7 +142,9 @@ class WorkerProcess:
         for number in count(1):
             for each in duties.report():
                 await self._stream.send(encode(each))
-            await self._stream.send(encode(msgspec.structs.replace(report.make(), relief=self._reliever.relief.meaning)))
+            await self._stream.send(
+                encode(msgspec.structs.replace(report.make(), relief=self._reliever.relief.meaning))
+            )
             if number % _TRIM_REPORTS == 0:
                 await self._ports.offload.run(give_back)
             await asyncio.sleep(_PROGRESS_S)
@@ -158,7 +170,8 @@ class WorkerProcess:
 
     def _told(self, task: asyncio.Task[None]) -> None:
         self._telling.discard(task)
-        with suppress(asyncio.CancelledError, ConnectionError):  # whoever listens finds out that the supervisor is gone
+        # whoever listens finds out that the supervisor is gone
+        with suppress(asyncio.CancelledError, ConnectionError):
             task.result()
 
 
@@ -174,7 +187,10 @@ def _job(start: Start, config: Config) -> Job:
         start.last_commit,
         start.places,
         rules=loaded(start.plugins.rules),
-        sinks=(*loaded(start.plugins.sinks), *([_misbehave_at_hook] if os.environ.get(_HOOKS_VARIABLE) == "1" else [])),
+        sinks=(
+            *loaded(start.plugins.sinks),
+            *([_misbehave_at_hook] if os.environ.get(_HOOKS_VARIABLE) == "1" else []),
+        ),
         plan=start.plan,
         time_base=start.time_base,
         machine_table=Path(start.machine_table) if start.machine_table else None,
@@ -183,13 +199,22 @@ def _job(start: Start, config: Config) -> Job:
 
 
 def _failed(error: Exception) -> Failed:
-    """What the supervisor is told; every way in which a disk can be full, Parquet's too, has one name."""
-    number, filename = (error.errno or 0, str(error.filename or "")) if isinstance(error, OSError) else (0, "")
+    """What the supervisor is told; every way in which a disk can be full, Parquet's too, has one
+    name.
+    """
+    number, filename = (
+        (error.errno or 0, str(error.filename or "")) if isinstance(error, OSError) else (0, "")
+    )
     if "No space left on device" in str(error):
         number = errno.ENOSPC
     kind = DiskFull if number in FULL else type(error)
     return Failed(
-        f"{kind.__module__}.{kind.__qualname__}", str(error) or repr(error), traceback.format_exc(), number, filename, is_shortage(error)
+        f"{kind.__module__}.{kind.__qualname__}",
+        str(error) or repr(error),
+        traceback.format_exc(),
+        number,
+        filename,
+        is_shortage(error),
     )
 
 
@@ -205,8 +230,13 @@ def _exchange(start: Start) -> SocketExchange | None:
     """The exchange with the other workers of this run, when there are any."""
     if not start.sockets:
         return None
-    route: Callable[[int], Path] = lambda partition: Path(start.sockets[partition % len(start.sockets)])  # noqa: E731 (typed in place)
-    return SocketExchange(Path(start.sockets[start.number]), route, f"{start.manifest.crawl}:{start.manifest.runs}")
+
+    def route(partition: int) -> Path:
+        return Path(start.sockets[partition % len(start.sockets)])
+
+    return SocketExchange(
+        Path(start.sockets[start.number]), route, f"{start.manifest.crawl}:{start.manifest.runs}"
+    )
 
 
 async def _open_exchange(start: Start, assembled: Assembled, exchange: SocketExchange) -> None:
@@ -220,7 +250,8 @@ async def _open_exchange(start: Start, assembled: Assembled, exchange: SocketExc
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sock = socket.socket(fileno=int(sys.argv[1]))
-    # What is imported lives until the end, and pages leave few cycles: looking for them less often saves 1 % of the time.
+    # What is imported lives until the end, and pages leave few cycles: looking for them less often
+    # saves 1 % of the time.
     gc.freeze()
     gc.set_threshold(20_000, 50, 100)
     use_few_arenas()

@@ -1,4 +1,6 @@
-"""What an answer means for its URL: done, redirected, tried again, or a dead letter. A pure function of what came back."""
+"""What an answer means for its URL: done, redirected, tried again, or a dead letter. A pure
+function of what came back.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,13 @@ REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _WHOLE = frozenset({Reason.NONE, Reason.BODY_TRUNCATED})
 _FINAL = frozenset({Reason.ADDRESS_FORBIDDEN, Reason.HEADERS_TOO_LARGE, Reason.MALFORMED_RESPONSE})
 _CONNECTION = frozenset(
-    {Reason.CONNECT_REFUSED, Reason.CONNECT_TIMEOUT, Reason.TLS_FAILED, Reason.NETWORK_UNREACHABLE, Reason.ADDRESS_FORBIDDEN}
+    {
+        Reason.CONNECT_REFUSED,
+        Reason.CONNECT_TIMEOUT,
+        Reason.TLS_FAILED,
+        Reason.NETWORK_UNREACHABLE,
+        Reason.ADDRESS_FORBIDDEN,
+    }
 )
 _NAMES = frozenset({Reason.DNS_NO_SUCH_NAME, Reason.DNS_FAILED, Reason.DNS_TIMEOUT})
 
@@ -38,7 +46,9 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
 
 
 def judge(fetched: Fetched, *, tries: int, conditional: bool, section: RetrySection) -> Outcome:
-    """``tries`` counts earlier failed requests of this URL; ``conditional`` says that validators were sent."""
+    """``tries`` counts earlier failed requests of this URL; ``conditional`` says that validators
+    were sent.
+    """
     reason = _failure(fetched, conditional)
     if reason is None:
         if fetched.status == 304:
@@ -67,7 +77,9 @@ def is_unreached(reason: Reason) -> bool:
 
 
 def _failure(fetched: Fetched, conditional: bool) -> Reason | None:
-    if fetched.reason not in _WHOLE and not (fetched.reason is Reason.TOTAL_TIMEOUT and fetched.truncated and fetched.status == 200):
+    if fetched.reason not in _WHOLE and not (
+        fetched.reason is Reason.TOTAL_TIMEOUT and fetched.truncated and fetched.status == 200
+    ):
         return fetched.reason
     status = fetched.status
     if status == 304:

@@ -8,7 +8,8 @@ A weighted mean of five factors, each first brought to [0, 1]:
 * change: ``7 d / (7 d + interval)`` between changes, 0.5 when that is unknown;
 * staleness: ``age / (30 d + age)`` since the last fetch, 1 when there was none.
 
-The owner of a URL asks for it when the URL is found, when it was fetched and whenever it is queued again (``frontier.ranking``).
+The owner of a URL asks for it when the URL is found, when it was fetched and whenever it is queued
+again (``frontier.ranking``).
 """
 
 from __future__ import annotations
@@ -23,12 +24,20 @@ _STALE_HALF_S = 30 * 86_400.0  # age of the last fetch at which the staleness fa
 
 def priority(factors: Factors, weights: PrioritySection) -> float:
     """The priority; higher is fetched sooner."""
-    importance = factors.importance if factors.hint < 0 else max(factors.importance, min(factors.hint, 1.0))
-    change = _CHANGE_HALF_S / (_CHANGE_HALF_S + factors.change_interval_s) if factors.change_interval_s > 0 else 0.5
+    importance = (
+        factors.importance if factors.hint < 0 else max(factors.importance, min(factors.hint, 1.0))
+    )
+    change = (
+        _CHANGE_HALF_S / (_CHANGE_HALF_S + factors.change_interval_s)
+        if factors.change_interval_s > 0
+        else 0.5
+    )
     # A URL that was never fetched is as stale as can be.
     staleness = 1.0 if factors.age_s < 0 else factors.age_s / (factors.age_s + _STALE_HALF_S)
     depth = _DEPTH_HALF / (_DEPTH_HALF + factors.depth)
-    total = weights.importance + weights.authority + weights.depth + weights.change + weights.staleness
+    total = (
+        weights.importance + weights.authority + weights.depth + weights.change + weights.staleness
+    )
     if total == 0:
         return 0.5
     weighted = (
@@ -42,5 +51,7 @@ def priority(factors: Factors, weights: PrioritySection) -> float:
 
 
 def link_importance(source_importance: float, links: int) -> float:
-    """What one link passes on of its page's importance: damped as in PageRank, shared over the page's links by their square root."""
+    """What one link passes on of its page's importance: damped as in PageRank, shared over the
+    page's links by their square root.
+    """
     return float(min(1.0, 0.85 * max(source_importance, 0.05) / max(links, 1) ** 0.5))

@@ -1,7 +1,8 @@
 """Content-seen: which capture was the first with this body?
 
-Exact, by the SHA-1 of the body as received. The partition that owns the digest keeps it; the caller publishes a digest only after
-its record is committed, so that a revisit record never points at a capture that a crash took away.
+Exact, by the SHA-1 of the body as received. The partition that owns the digest keeps it; the caller
+publishes a digest only after its record is committed, so that a revisit record never points at a
+capture that a crash took away.
 
 Key: ``C`` and the 20 bytes of the digest; value: the ``Original`` in msgpack.
 """

@@ -1,10 +1,12 @@
 """What was seen and is not in the file yet: exact, in memory, told apart by commit.
 
-A page asks for a hundred hashes, of which a dozen are new. A Python set answers and takes such handfuls fastest but costs some
-100 bytes an entry, so it holds only the youngest; beyond that they move into one sorted array (8 bytes, one binary search).
-Beside both, the hashes of each commit are kept as they came (8 bytes), because ``save`` writes by commit.
+A page asks for a hundred hashes, of which a dozen are new. A Python set answers and takes such
+handfuls fastest but costs some 100 bytes an entry, so it holds only the youngest; beyond that they
+move into one sorted array (8 bytes, one binary search). Beside both, the hashes of each commit are
+kept as they came (8 bytes), because ``save`` writes by commit.
 
-All methods belong to the owner's loop. ``sealed`` is an immutable tuple that is replaced, so another thread may read it at any time.
+All methods belong to the owner's loop. ``sealed`` is an immutable tuple that is replaced, so
+another thread may read it at any time.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ import numpy as np
 
 from lycosa.seen.port import Hashes, Mask
 
-_YOUNG = 2048  # set entries before they move into the array: 0.2 MB a partition, and moving them costs 0.1 us each
+# set entries before they move into the array: 0.2 MB a partition, and moving them costs 0.1 us each
+_YOUNG = 2048
 _EMPTY: Hashes = np.empty(0, dtype=np.uint64)
 
 
@@ -27,7 +30,9 @@ class Generation(NamedTuple):
 
 
 class Delta:
-    """Hashes by commit, with look-up over all of them. Knows nothing of the file: callers ask that first."""
+    """Hashes by commit, with look-up over all of them. Knows nothing of the file: callers ask
+    that first.
+    """
 
     def __init__(self, last: int) -> None:
         """``last`` is the newest commit that the file holds."""
@@ -56,7 +61,9 @@ class Delta:
         held = self._is_old(hashes)
         if self._young:
             young = self._young
-            held |= np.fromiter((value in young for value in hashes.tolist()), dtype=np.bool_, count=len(hashes))
+            held |= np.fromiter(
+                (value in young for value in hashes.tolist()), dtype=np.bool_, count=len(hashes)
+            )
         return held
 
     def add(self, hashes: Hashes) -> Mask:
@@ -78,7 +85,8 @@ class Delta:
     def seal(self, commit: int) -> None:
         """Closes the open generation under ``commit``."""
         if self._open:
-            # A number used before may be saved already, and what is added under it would be taken for saved.
+            # A number used before may be saved already, and what is added under it would be taken
+            # for saved.
             assert commit > self._last, f"commit {commit} does not follow {self._last}"
             self.sealed = (*self.sealed, Generation(commit, np.concatenate(self._open)))
             self._open = []
@@ -104,7 +112,11 @@ class Delta:
         return fresh
 
     def _is_old(self, hashes: Hashes) -> Mask:
-        return is_in_sorted(self._old, hashes) if len(self._old) else np.zeros(len(hashes), dtype=np.bool_)
+        return (
+            is_in_sorted(self._old, hashes)
+            if len(self._old)
+            else np.zeros(len(hashes), dtype=np.bool_)
+        )
 
     def _note(self, fresh: Hashes) -> None:
         if len(fresh):

@@ -1,9 +1,12 @@
-"""Was this body, or a text much like it, stored before? Content-seen and near-duplicates over all partitions of a crawl.
+"""Was this body, or a text much like it, stored before? Content-seen and near-duplicates over all
+partitions of a crawl.
 
-A key belongs to partition ``hash(key) mod P``, whoever owns that in this run. Keys of other workers are asked for before a page is settled
-(``ask``, the only thing here that waits); ``find`` and ``remember`` then decide in one step with what is known here. An answer that is late
-counts as "never seen", so the page is stored in full. Others are told of a page by rows of the commit that stores it, so they never
-hear of one that a crash took away; two workers that store the same body within the second between may both store it in full.
+A key belongs to partition ``hash(key) mod P``, whoever owns that in this run. Keys of other workers
+are asked for before a page is settled (``ask``, the only thing here that waits); ``find`` and
+``remember`` then decide in one step with what is known here. An answer that is late counts as
+"never seen", so the page is stored in full. Others are told of a page by rows of the commit that
+stores it, so they never hear of one that a crash took away; two workers that store the same body
+within the second between may both store it in full.
 """
 
 from __future__ import annotations
@@ -18,11 +21,17 @@ from lycosa.seen.told import NO_ANSWERS, Answers, Told
 
 
 class Duplicates:
-    """One per worker. ``tables`` are those of its partitions, by number, of ``partitions`` that the crawl has; ``others`` is needed when
-    it does not have all of them. ``max_distance`` is -1 when near-duplicates are not looked for."""
+    """One per worker. ``tables`` are those of its partitions, by number, of ``partitions`` that the
+    crawl has; ``others`` is needed when it does not have all of them. ``max_distance`` is -1 when
+    near-duplicates are not looked for.
+    """
 
     def __init__(
-        self, partitions: int, tables: Mapping[int, Table], others: Others | None = None, max_distance: int = MAX_DISTANCE
+        self,
+        partitions: int,
+        tables: Mapping[int, Table],
+        others: Others | None = None,
+        max_distance: int = MAX_DISTANCE,
     ) -> None:
         self._partitions = partitions
         self._tables = tables
@@ -30,12 +39,15 @@ class Duplicates:
         self._max_distance = max_distance
         self._told = Told(self._tell)
         # ``owner_of`` written out: about thirty keys are looked at for a page.
-        self._near = NearIndex(lambda key: tables.get(int.from_bytes(key[-2:], "big") % partitions), self._told)
+        self._near = NearIndex(
+            lambda key: tables.get(int.from_bytes(key[-2:], "big") % partitions), self._told
+        )
         self.asked = self.unanswered = 0
 
     def __repr__(self) -> str:
         return (
-            f"<Duplicates tables={len(self._tables)} of {self._partitions} asked={self.asked} unanswered={self.unanswered} {self._told!r}>"
+            f"<Duplicates tables={len(self._tables)} of {self._partitions} asked={self.asked}"
+            f" unanswered={self.unanswered} {self._told!r}>"
         )
 
     @property
@@ -44,11 +56,15 @@ class Duplicates:
         return self._others is not None
 
     def owner_of(self, key: bytes) -> int:
-        """The partition that owns a key: by its last bytes, which are uniform in digests and in SimHash blocks alike."""
+        """The partition that owns a key: by its last bytes, which are uniform in digests and in
+        SimHash blocks alike.
+        """
         return int.from_bytes(key[-2:], "big") % self._partitions
 
     async def ask(self, digest: bytes, simhash: int) -> Answers:
-        """What other workers know that ``find`` needs; at most two questions to each, within the time that ``Others`` gives them."""
+        """What other workers know that ``find`` needs; at most two questions to each, within the
+        time that ``Others`` gives them.
+        """
         if self._others is None:
             return NO_ANSWERS
         key, near = content_key(digest), self._max_distance >= 0
@@ -63,16 +79,24 @@ class Duplicates:
                 return {**answers, **await self._answered(more)}
         return answers
 
-    def find(self, digest: bytes, simhash: int, answers: Answers = NO_ANSWERS) -> tuple[Original | None, Original | None]:
-        """The first capture with this body, or else the nearest one by its text (simhash 0: too little text)."""
+    def find(
+        self, digest: bytes, simhash: int, answers: Answers = NO_ANSWERS
+    ) -> tuple[Original | None, Original | None]:
+        """The first capture with this body, or else the nearest one by its text (simhash 0: too
+        little text).
+        """
         original = self._original(digest, answers)
         if original is not None or not simhash or self._max_distance < 0:
             return original, None
         found = self._near.find(simhash, self._max_distance, answers)
         return None, found[0] if found else None
 
-    def remember(self, digest: bytes, simhash: int, original: Original, answers: Answers = NO_ANSWERS) -> None:
-        """A capture was stored in the open commit; ``simhash`` is 0 when its text is not to be found."""
+    def remember(
+        self, digest: bytes, simhash: int, original: Original, answers: Answers = NO_ANSWERS
+    ) -> None:
+        """A capture was stored in the open commit; ``simhash`` is 0 when its text is not to be
+        found.
+        """
         key = content_key(digest)
         table = self._tables.get(self.owner_of(key))
         if table is None:
@@ -82,11 +106,15 @@ class Duplicates:
         self._near.remember(simhash, original, answers)
 
     def take(self, partition: int, key: bytes, value: bytes) -> None:
-        """Another worker stored something whose key is owned here. Told twice it changes nothing."""
+        """Another worker stored something whose key is owned here. Told twice it changes
+        nothing.
+        """
         self._near.file(self._tables[partition], key, value)
 
     def snapshot(self) -> dict[str, int]:
-        """Keys that others were asked for and that they did not answer in time, and what the near-duplicate index did."""
+        """Keys that others were asked for and that they did not answer in time, and what the
+        near-duplicate index did.
+        """
         return {"asked": self.asked, "unanswered": self.unanswered, **self._near.snapshot()}
 
     def _original(self, digest: bytes, answers: Answers) -> Original | None:

@@ -1,10 +1,12 @@
 """Files of hashes: a header of 64 bytes and a payload, checksummed, replaced as a whole.
 
-Header, little-endian: magic (8 bytes), format version (u32), zero (u32), stamp (i64), count (u64), two numbers for the format's own use
-(u64 each), XXH3-64 of the payload (u64), XXH3-64 of the 56 bytes before (u64). The two checksums are apart so that a new stamp
-alone is written in place: 64 bytes of one disk sector, and if they should tear, the file is damaged and made again.
+Header, little-endian: magic (8 bytes), format version (u32), zero (u32), stamp (i64), count (u64),
+two numbers for the format's own use (u64 each), XXH3-64 of the payload (u64), XXH3-64 of the 56
+bytes before (u64). The two checksums are apart so that a new stamp alone is written in place: 64
+bytes of one disk sector, and if they should tear, the file is damaged and made again.
 
-Such a file can always be made again from the table, so anything wrong with it, an unknown version included, is one error: damaged.
+Such a file can always be made again from the table, so anything wrong with it, an unknown version
+included, is one error: damaged.
 """
 
 from __future__ import annotations
@@ -42,12 +44,23 @@ class Header:
     digest: int = 0
 
     def pack(self) -> bytes:
-        packed = _LAYOUT.pack(self.magic, self.version, 0, self.stamp, self.count, self.first, self.second, self.digest)
+        packed = _LAYOUT.pack(
+            self.magic,
+            self.version,
+            0,
+            self.stamp,
+            self.count,
+            self.first,
+            self.second,
+            self.digest,
+        )
         return packed + _CHECKSUM.pack(xxhash.xxh3_64_intdigest(packed))
 
 
 class HashFileWriter:
-    """Writes under a temporary name; ``commit`` makes it durable and puts it in place of the old file."""
+    """Writes under a temporary name; ``commit`` makes it durable and puts it in place of the old
+    file.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -91,7 +104,8 @@ def write_hash_file(path: Path, header: Header, parts: Iterable[NDArray[np.gener
 def map_hash_file(path: Path, magic: bytes, version: int) -> tuple[Header, NDArray[np.uint8]]:
     """The header and the payload, mapped and checked.
 
-    Raises ``FileNotFoundError`` or ``HashFileDamaged``. Reads the file once from end to end (0.1 s a GB from the page cache).
+    Raises ``FileNotFoundError`` or ``HashFileDamaged``. Reads the file once from end to end (0.1 s
+    a GB from the page cache).
     """
     size = path.stat().st_size
     if size < HEADER_BYTES:
@@ -109,7 +123,9 @@ def map_hash_file(path: Path, magic: bytes, version: int) -> tuple[Header, NDArr
 
 
 def stamp_in(path: Path) -> int:
-    """The stamp of a file by its header alone; -1 when there is no file or its header is damaged."""
+    """The stamp of a file by its header alone; -1 when there is no file or its header is
+    damaged.
+    """
     try:
         with path.open("rb") as file:
             return _unpack(path, file.read(HEADER_BYTES)).stamp

@@ -1,8 +1,9 @@
 """The ports of URL-seen and content-seen.
 
-URL-seen runs ahead of the disk: it must answer for URLs that were found a moment ago, while the file it keeps must never hold
-a URL whose commit could still be lost, or that URL would never be crawled. Hence generations: what ``unseen`` remembers belongs to
-the open one; ``seal`` ties it to a commit; ``save`` writes only what is sealed up to a commit that is applied.
+URL-seen runs ahead of the disk: it must answer for URLs that were found a moment ago, while the
+file it keeps must never hold a URL whose commit could still be lost, or that URL would never be
+crawled. Hence generations: what ``unseen`` remembers belongs to the open one; ``seal`` ties it to a
+commit; ``save`` writes only what is sealed up to a commit that is applied.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ Hashes = NDArray[np.uint64]
 Mask = NDArray[np.bool_]
 
 Confirm = Callable[[Hashes], Mask]
-"""Which of these hashes the table really holds. Called inside ``unseen`` with some hashes of the batch in hand."""
+"""Which of these hashes the table really holds. Called inside ``unseen`` with some hashes of the
+batch in hand.
+"""
 
 
 class Table(Protocol):
@@ -38,21 +41,26 @@ class Others(Protocol):
     """The partitions of other workers, for content-seen."""
 
     async def ask(self, keys: Sequence[Key]) -> Mapping[bytes, bytes | None]:
-        """What their tables hold under these keys, committed; ``None`` when nothing. What is not answered within a short time is absent.
-        Never raises."""
+        """What their tables hold under these keys, committed; ``None`` when nothing. What is not
+        answered within a short time is absent. Never raises.
+        """
         ...
 
     def tell(self, partition: int, key: bytes, value: bytes) -> None:
-        """Puts a row into the open commit; its owner gets it, exactly once, when that is on disk."""
+        """Puts a row into the open commit; its owner gets it, exactly once, when that is on
+        disk.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SeenSnapshot:
-    """How URL-seen stands: hashes held, of them ``unsaved`` only in memory; bytes in memory (not counting mapped files) and on disk;
-    hashes ``asked`` and answered ``unseen`` since the start. ``false_positives`` were refuted by the table; ``error_rate`` is their share
-    of all that was new, or, when nobody confirms, the rate expected from how full the filters are; both 0 for an exact
-    implementation. ``damage`` says why the file was not used, else empty."""
+    """How URL-seen stands: hashes held, of them ``unsaved`` only in memory; bytes in memory (not
+    counting mapped files) and on disk; hashes ``asked`` and answered ``unseen`` since the start.
+    ``false_positives`` were refuted by the table; ``error_rate`` is their share of all that was
+    new, or, when nobody confirms, the rate expected from how full the filters are; both 0 for an
+    exact implementation. ``damage`` says why the file was not used, else empty.
+    """
 
     count: int
     unsaved: int
@@ -68,16 +76,18 @@ class SeenSnapshot:
 class SeenUrls(Protocol):
     """Have we ever seen this URL? One per partition.
 
-    ``unseen``, ``seal``, ``should_save`` and ``snapshot`` belong to the owner's loop; ``save`` may run in another thread meanwhile. Two
-    URLs with one hash count as one: at n known URLs a new one is lost with odds n / 2^64 (at 10^9, one in 18 thousand million).
+    ``unseen``, ``seal``, ``should_save`` and ``snapshot`` belong to the owner's loop; ``save`` may
+    run in another thread meanwhile. Two URLs with one hash count as one: at n known URLs a new one
+    is lost with odds n / 2^64 (at 10^9, one in 18 thousand million).
     """
 
     @property
     def stamp(self) -> int:
-        """The file holds all hashes of commits up to this one and none of later ones; -1 when there is no file or a damaged one.
+        """The file holds all hashes of commits up to this one and none of later ones; -1 when there
+        is no file or a damaged one.
 
-        On start the owner calls ``rebuild`` when this is -1 or older than its commit log reaches back, then repeats every commit beyond
-        ``stamp`` with ``unseen`` and ``seal``.
+        On start the owner calls ``rebuild`` when this is -1 or older than its commit log reaches
+        back, then repeats every commit beyond ``stamp`` with ``unseen`` and ``seal``.
         """
         ...
 
@@ -87,7 +97,9 @@ class SeenUrls(Protocol):
         ...
 
     def unseen(self, hashes: Hashes) -> Mask:
-        """True at the first occurrence of each hash never seen before; remembers these as part of the open generation."""
+        """True at the first occurrence of each hash never seen before; remembers these as part
+        of the open generation.
+        """
         ...
 
     def seal(self, commit: int) -> None:
@@ -95,11 +107,15 @@ class SeenUrls(Protocol):
         ...
 
     def save(self, applied: int) -> None:
-        """Writes everything sealed with a commit up to ``applied``, nothing later; atomically, durable on return. Blocks."""
+        """Writes everything sealed with a commit up to ``applied``, nothing later; atomically,
+        durable on return. Blocks.
+        """
         ...
 
     def rebuild(self, hashes: Iterable[Hashes], stamp: int) -> None:
-        """Starts over from all hashes of the table, which holds the commits up to ``stamp``. Duplicates and any order are fine. Blocks."""
+        """Starts over from all hashes of the table, which holds the commits up to ``stamp``.
+        Duplicates and any order are fine. Blocks.
+        """
         ...
 
     def snapshot(self) -> SeenSnapshot: ...

@@ -1,10 +1,12 @@
 """Hashes met lately: stops most repeated links before they cost anything, the exchange included.
 
-Two sets of half the capacity. New hashes go into the younger one; when that is full the older one is dropped and they change
-places; a hash met again moves to the younger one. So at least the last capacity/2 distinct hashes are remembered, at most
-``capacity``, at the cost of one or two set look-ups, where an exact LRU would keep a linked list.
+Two sets of half the capacity. New hashes go into the younger one; when that is full the older one
+is dropped and they change places; a hash met again moves to the younger one. So at least the last
+capacity/2 distinct hashes are remembered, at most ``capacity``, at the cost of one or two set
+look-ups, where an exact LRU would keep a linked list.
 
-Forgetting is harmless (URL-seen decides); a false "lately" cannot happen, as whole hashes are compared.
+Forgetting is harmless (URL-seen decides); a false "lately" cannot happen, as whole hashes are
+compared.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ class RecentHashes:
         return is_new
 
     def forget(self, url8: bytes) -> None:
-        """The next ``admit`` of it is True: for a URL that must pass again (found nearer, or not delivered)."""
+        """The next ``admit`` of it is True: for a URL that must pass again (found nearer, or not
+        delivered).
+        """
         self._young.discard(url8)
         self._old.discard(url8)
 

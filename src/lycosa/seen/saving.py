@@ -1,7 +1,9 @@
-"""What both forms of URL-seen do alike: the newest hashes in memory, told apart by commit, all others in a file.
+"""What both forms of URL-seen do alike: the newest hashes in memory, told apart by commit, all
+others in a file.
 
-The owner's loop asks and remembers; ``save`` writes the file on another thread. It leaves its result where the loop takes it at its next
-call, so nothing that the loop reads changes under it. Hashes stay in memory until what the loop reads has them.
+The owner's loop asks and remembers; ``save`` writes the file on another thread. It leaves its
+result where the loop takes it at its next call, so nothing that the loop reads changes under it.
+Hashes stay in memory until what the loop reads has them.
 """
 
 from __future__ import annotations
@@ -26,11 +28,13 @@ Known = TypeVar("Known")
 class SavingSeenUrls(ABC, Generic[Known]):
     """See ``SeenUrls``. ``known`` is the file's content, which is never changed but replaced.
 
-    A missing or damaged file shows as ``stamp`` -1 and is treated as ``nothing``. ``most_delta`` is how many hashes may be in memory
-    before ``should_save`` asks for their being written.
+    A missing or damaged file shows as ``stamp`` -1 and is treated as ``nothing``. ``most_delta`` is
+    how many hashes may be in memory before ``should_save`` asks for their being written.
     """
 
-    def __init__(self, path: Path, known: Known, stamp: int, nothing: Known, most_delta: int) -> None:
+    def __init__(
+        self, path: Path, known: Known, stamp: int, nothing: Known, most_delta: int
+    ) -> None:
         self._path, self._nothing, self._most_delta = path, nothing, most_delta
         self._known = known
         self._delta = Delta(stamp)
@@ -46,7 +50,9 @@ class SavingSeenUrls(ABC, Generic[Known]):
     @property
     def should_save(self) -> bool:
         self._adopt()
-        return len(self._delta) > min(max(_LEAST_DELTA, self._count(self._known) // 8), self._most_delta)
+        return len(self._delta) > min(
+            max(_LEAST_DELTA, self._count(self._known) // 8), self._most_delta
+        )
 
     def unseen(self, hashes: Hashes) -> Mask:
         self._adopt()
@@ -65,10 +71,15 @@ class SavingSeenUrls(ABC, Generic[Known]):
     def save(self, applied: int) -> None:
         with self._saving:
             known, stamp = self._saved
-            upto = min(applied, self._delta.last)  # read before ``sealed``: a generation that joins in between waits for the next time
+            # read before ``sealed``: a generation that joins in between waits for the next time
+            upto = min(applied, self._delta.last)
             if upto <= stamp:
                 return
-            parts = [generation.hashes for generation in self._delta.sealed if stamp < generation.commit <= upto]
+            parts = [
+                generation.hashes
+                for generation in self._delta.sealed
+                if stamp < generation.commit <= upto
+            ]
             if parts or stamp < 0:
                 known = self._write(known, parts, upto)
             else:
@@ -107,8 +118,12 @@ class SavingSeenUrls(ABC, Generic[Known]):
 
     @abstractmethod
     def _write(self, known: Known, parts: list[Hashes], stamp: int) -> Known:
-        """The file with the parts added, which have nothing in common with it. ``known`` itself stays as it is: the loop reads it."""
+        """The file with the parts added, which have nothing in common with it. ``known`` itself
+        stays as it is: the loop reads it.
+        """
 
     @abstractmethod
     def _write_anew(self, hashes: Iterable[Hashes], stamp: int) -> Known:
-        """The file made from nothing but these, which may repeat; a crash meanwhile leaves a file that is not used."""
+        """The file made from nothing but these, which may repeat; a crash meanwhile leaves a
+        file that is not used.
+        """

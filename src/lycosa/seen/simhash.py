@@ -1,17 +1,20 @@
 """Near-duplicates: which earlier capture has a simhash within three bits of this one?
 
-**Theory** (Manku, Jain, Das Sarma 2007, "Detecting Near-Duplicates for Web Crawling"). Cut the 64 bits into five blocks of 13, 13,
-13, 13 and 12. Three differing bits fall into at most three blocks, so at least two of the five blocks are equal. There are ten
-pairs of blocks: keep ten tables, in each the simhashes filed under the value of one pair (25 or 26 bits). Every simhash within
-three bits is filed with ours in at least one table, and at n documents a pair's bucket holds n / 2^25 others by chance.
+**Theory** (Manku, Jain, Das Sarma 2007, "Detecting Near-Duplicates for Web Crawling"). Cut the 64
+bits into five blocks of 13, 13, 13, 13 and 12. Three differing bits fall into at most three blocks,
+so at least two of the five blocks are equal. There are ten pairs of blocks: keep ten tables, in
+each the simhashes filed under the value of one pair (25 or 26 bits). Every simhash within three
+bits is filed with ours in at least one table, and at n documents a pair's bucket holds n / 2^25
+others by chance.
 
-**Loss.** A bucket takes 64 simhashes; one that comes later is not filed in that table, and is found only through another table.
-``snapshot`` counts these. By chance alone a bucket fills at some two thousand million documents; what fills one earlier is a
-cluster of alike pages, where a page beside the missing one is found instead.
+**Loss.** A bucket takes 64 simhashes; one that comes later is not filed in that table, and is found
+only through another table. ``snapshot`` counts these. By chance alone a bucket fills at some two
+thousand million documents; what fills one earlier is a cluster of alike pages, where a page beside
+the missing one is found instead.
 
-Keys: ``S``, table number (1 byte), value of the block pair (4 bytes) to the simhashes, 8 bytes each; ``s`` and the simhash to the
-``Original`` in msgpack.
-Point keys only, so that each belongs to the partition that its hash says.
+Keys: ``S``, table number (1 byte), value of the block pair (4 bytes) to the simhashes, 8 bytes
+each; ``s`` and the simhash to the ``Original`` in msgpack. Point keys only, so that each belongs to
+the partition that its hash says.
 """
 
 from __future__ import annotations
@@ -34,7 +37,9 @@ _decode = msgspec.msgpack.Decoder(Original).decode
 
 
 def _pairs() -> tuple[tuple[bytes, int, int, int, int], ...]:
-    """For each table: key prefix; shift and mask of the upper block, placed above the lower one; shift and mask of the lower."""
+    """For each table: key prefix; shift and mask of the upper block, placed above the lower one;
+    shift and mask of the lower.
+    """
     blocks, shift = [], 64
     for width in _WIDTHS:
         shift -= width
@@ -49,26 +54,36 @@ _PAIRS = _pairs()
 
 
 class NearIndex:
-    """The index over all partitions of a crawl. ``table_for`` gives the table that owns a key, ``None`` when another worker has it.
+    """The index over all partitions of a crawl. ``table_for`` gives the table that owns a key,
+    ``None`` when another worker has it.
 
-    ``told`` is needed then: for what the owners answered beforehand, and to tell them what they are to file.
+    ``told`` is needed then: for what the owners answered beforehand, and to tell them what they are
+    to file.
     """
 
-    def __init__(self, table_for: Callable[[bytes], Table | None], told: Told | None = None) -> None:
+    def __init__(
+        self, table_for: Callable[[bytes], Table | None], told: Told | None = None
+    ) -> None:
         self._table_for = table_for
         self._told = told
-        # What the last ``find`` read, for the ``remember`` that follows it: most look-ups find nothing, and those cost the store most.
-        # Every write through here forgets it.
+        # What the last ``find`` read, for the ``remember`` that follows it: most look-ups find
+        # nothing, and those cost the store most. Every write through here forgets it.
         self._read: dict[bytes, tuple[Table, bytes | None]] = {}
         self._filed = self._not_filed = 0
 
-    def find(self, simhash: int, max_distance: int = MAX_DISTANCE, answers: Answers = NO_ANSWERS) -> tuple[Original, int] | None:
-        """The nearest simhash's first capture and its distance in bits, at most ``max_distance`` (0 to 3).
+    def find(
+        self, simhash: int, max_distance: int = MAX_DISTANCE, answers: Answers = NO_ANSWERS
+    ) -> tuple[Original, int] | None:
+        """The nearest simhash's first capture and its distance in bits, at most ``max_distance`` (0
+        to 3).
 
-        Of equally near ones it is the smallest. The simhash 0 means too little text and has no neighbours.
+        Of equally near ones it is the smallest. The simhash 0 means too little text and has no
+        neighbours.
         """
         if not 0 <= max_distance <= MAX_DISTANCE:
-            raise ValueError(f"the index finds distances from 0 to {MAX_DISTANCE}, not {max_distance}")
+            raise ValueError(
+                f"the index finds distances from 0 to {MAX_DISTANCE}, not {max_distance}"
+            )
         self._read.clear()
         if not simhash:
             return None
@@ -77,7 +92,8 @@ class NearIndex:
             return same, 0
         for distance, other in self._near(simhash, max_distance, answers):
             original = self._original(other, answers)
-            if original is not None:  # in a crash between two partitions' commits a bucket may be ahead
+            # in a crash between two partitions' commits a bucket may be ahead
+            if original is not None:
                 return original, distance
         return None
 
@@ -87,10 +103,14 @@ class NearIndex:
         return [key for key in keys if self._table_for(key) is None]
 
     def wanted_next(self, simhash: int, max_distance: int, answers: Answers) -> list[bytes]:
-        """The keys of other workers that it looks at next, when the first were answered: where the near ones were stored."""
+        """The keys of other workers that it looks at next, when the first were answered: where
+        the near ones were stored.
+        """
         if not simhash or self._original(simhash, answers) is not None:
             return []
-        keys = [_original_key(other) for _, other in self._near(simhash, max_distance, answers)[:BUCKET]]
+        keys = [
+            _original_key(other) for _, other in self._near(simhash, max_distance, answers)[:BUCKET]
+        ]
         return [key for key in keys if self._table_for(key) is None and key not in answers]
 
     def remember(self, simhash: int, original: Original, answers: Answers = NO_ANSWERS) -> None:
@@ -115,7 +135,9 @@ class NearIndex:
     def __repr__(self) -> str:
         return f"NearIndex({self.snapshot()})"
 
-    def _put(self, key: bytes, value: bytes, read: Mapping[bytes, tuple[Table, bytes | None]]) -> None:
+    def _put(
+        self, key: bytes, value: bytes, read: Mapping[bytes, tuple[Table, bytes | None]]
+    ) -> None:
         if key in read:
             table, known = read[key]
             self._file(table, key, value, known)
@@ -138,7 +160,9 @@ class NearIndex:
             table.put(key, bucket + value)
 
     def _near(self, simhash: int, max_distance: int, answers: Answers) -> list[tuple[int, int]]:
-        """Other simhashes within the distance, the nearest first: distance and simhash. Those that share two blocks are compared."""
+        """Other simhashes within the distance, the nearest first: distance and simhash. Those
+        that share two blocks are compared.
+        """
         if not max_distance:
             return []
         found: set[int] = set()
@@ -146,7 +170,11 @@ class NearIndex:
             bucket = self._get(key, answers)
             if bucket:
                 found.update(struct.unpack(f">{len(bucket) // 8}Q", bucket))
-        return sorted((distance, other) for other in found if 0 < (distance := (other ^ simhash).bit_count()) <= max_distance)
+        return sorted(
+            (distance, other)
+            for other in found
+            if 0 < (distance := (other ^ simhash).bit_count()) <= max_distance
+        )
 
     def _original(self, simhash: int, answers: Answers) -> Original | None:
         value = self._get(_original_key(simhash), answers)
@@ -170,7 +198,8 @@ def _original_key(simhash: int) -> bytes:
 @lru_cache(maxsize=8)  # a page's are looked up and then filed
 def _bucket_keys(simhash: int) -> tuple[bytes, ...]:
     return tuple(
-        prefix + ((simhash >> upper & upper_mask) | (simhash >> lower & lower_mask)).to_bytes(4, "big")
+        prefix
+        + ((simhash >> upper & upper_mask) | (simhash >> lower & lower_mask)).to_bytes(4, "big")
         for prefix, upper, upper_mask, lower, lower_mask in _PAIRS
     )
 

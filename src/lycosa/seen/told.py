@@ -1,7 +1,9 @@
-"""Content keys that other workers own, as one worker sees them: what they answered when they were asked, and what they were told.
+"""Content keys that other workers own, as one worker sees them: what they answered when they were
+asked, and what they were told.
 
-What was told is on its way for a while: first to the end of the commit that it belongs to, then to its owner. Meanwhile the pages of this
-worker are compared with it here. It is kept for the last keys told; forgetting one costs a duplicate that is stored in full.
+What was told is on its way for a while: first to the end of the commit that it belongs to, then to
+its owner. Meanwhile the pages of this worker are compared with it here. It is kept for the last
+keys told; forgetting one costs a duplicate that is stored in full.
 """
 
 from __future__ import annotations
@@ -10,7 +12,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 
 Answers = Mapping[bytes, bytes | None]
-"""What the owners said: key to value, ``None`` when they have none. A key that is absent was not answered in time."""
+"""What the owners said: key to value, ``None`` when they have none. A key that is absent was not
+answered in time.
+"""
 
 NO_ANSWERS: Answers = {}
 BUCKET = 64
@@ -18,7 +22,9 @@ _SIMHASHES = b"S"
 
 
 class Told:
-    """Remembers up to ``capacity`` keys (about 250 bytes each). ``tell`` sends a key and a value to the key's owner."""
+    """Remembers up to ``capacity`` keys (about 250 bytes each). ``tell`` sends a key and a value
+    to the key's owner.
+    """
 
     def __init__(self, tell: Callable[[bytes, bytes], None], capacity: int = 20_000) -> None:
         self._tell = tell

@@ -2,15 +2,18 @@
 
 1.8 bytes a URL at one error in a thousand, where the sorted file takes 8 to 9.
 
-A filter for n hashes with error p has m = -n ln p / (ln 2)^2 bits and k = m/n ln 2 positions a hash (Bloom 1970). The positions are
-g_i = h1 + i h2, i = 1 ... k (Kirsch and Mitzenmacher 2006: two hashes do as well as k), h1 being the hash itself, which must be
-uniform, and h2 a mix of it, taken modulo 2^64 and scaled to m by their upper 32 bits. A filter that holds n is closed and one of
-twice the capacity opened, so that a look-up asks log(n) of them; r filters err with at most r p.
+A filter for n hashes with error p has m = -n ln p / (ln 2)^2 bits and k = m/n ln 2 positions a hash
+(Bloom 1970). The positions are g_i = h1 + i h2, i = 1 ... k (Kirsch and Mitzenmacher 2006: two
+hashes do as well as k), h1 being the hash itself, which must be uniform, and h2 a mix of it, taken
+modulo 2^64 and scaled to m by their upper 32 bits. A filter that holds n is closed and one of twice
+the capacity opened, so that a look-up asks log(n) of them; r filters err with at most r p.
 
-A "yes" may be wrong. By default the table confirms it, which makes the answer exact at the price of a look-up for every known URL; without
-confirmation a new URL is lost with the error rate that ``snapshot`` states. What is not saved yet is held exactly.
+A "yes" may be wrong. By default the table confirms it, which makes the answer exact at the price of
+a look-up for every known URL; without confirmation a new URL is lost with the error rate that
+``snapshot`` states. What is not saved yet is held exactly.
 
-Payload: for each filter capacity, m, k, count (u64 each), then its bits, padded to 8 bytes. The header's first number counts the filters.
+Payload: for each filter capacity, m, k, count (u64 each), then its bits, padded to 8 bytes. The
+header's first number counts the filters.
 """
 
 from __future__ import annotations
@@ -55,7 +58,9 @@ class BloomFilter:
     def add(self, hashes: Hashes) -> None:
         for start in range(0, len(hashes), _BATCH):
             places = self._places(hashes[start : start + _BATCH]).ravel()
-            np.bitwise_or.at(self.array, places >> _U64(3), np.uint8(1) << (places & _U64(7)).astype(np.uint8))
+            np.bitwise_or.at(
+                self.array, places >> _U64(3), np.uint8(1) << (places & _U64(7)).astype(np.uint8)
+            )
         self.count += len(hashes)
 
     def copy(self) -> BloomFilter:
@@ -85,22 +90,36 @@ class BloomFilter:
         return places
 
     def __repr__(self) -> str:
-        return f"BloomFilter({self.count} of {self.capacity}, bits={self.bits}, positions={self.positions})"
+        return (
+            f"BloomFilter({self.count} of {self.capacity}, bits={self.bits},"
+            f" positions={self.positions})"
+        )
 
 
 _Filters = tuple[BloomFilter, ...]
 
 
 class BloomSeenUrls(SavingSeenUrls[_Filters]):
-    """See ``SeenUrls``. Filters for ``capacity`` hashes, then 2, 4, ... times as many, each with ``error``.
+    """See ``SeenUrls``. Filters for ``capacity`` hashes, then 2, 4, ... times as many, each with
+    ``error``.
 
-    ``confirm`` is asked about hashes that a filter claims; ``None`` believes the filters. The sizes of an existing file stay.
-    ``most_delta`` is how many hashes may be in memory, held exactly, before ``should_save`` asks for their being written.
+    ``confirm`` is asked about hashes that a filter claims; ``None`` believes the filters. The sizes
+    of an existing file stay. ``most_delta`` is how many hashes may be in memory, held exactly,
+    before ``should_save`` asks for their being written.
     """
 
-    def __init__(self, path: Path, capacity: int, error: float, confirm: Confirm | None = None, most_delta: int = MOST_DELTA) -> None:
+    def __init__(
+        self,
+        path: Path,
+        capacity: int,
+        error: float,
+        confirm: Confirm | None = None,
+        most_delta: int = MOST_DELTA,
+    ) -> None:
         if capacity < 1 or not 0 < error < 1:
-            raise ValueError(f"a Bloom filter for {capacity} hashes with error {error} cannot be made")
+            raise ValueError(
+                f"a Bloom filter for {capacity} hashes with error {error} cannot be made"
+            )
         self._capacity, self._error, self._confirm = capacity, error, confirm
         self._false_positives = 0
         filters, stamp, self._damage = _open(path)
@@ -128,7 +147,10 @@ class BloomSeenUrls(SavingSeenUrls[_Filters]):
         )
 
     def __repr__(self) -> str:
-        return f"BloomSeenUrls({str(self._path)!r}, {list(self._known)}, unsaved={len(self._delta)}, stamp={self.stamp})"
+        return (
+            f"BloomSeenUrls({str(self._path)!r}, {list(self._known)}, unsaved={len(self._delta)},"
+            f" stamp={self.stamp})"
+        )
 
     def _lacks(self, hashes: Hashes) -> Mask:
         lacking = ~_claims(self._known, hashes)
@@ -158,7 +180,8 @@ class BloomSeenUrls(SavingSeenUrls[_Filters]):
         """True where a filter claims a hash that neither the table nor the memory holds."""
         refuted = np.zeros(len(hashes), dtype=np.bool_)
         places = np.flatnonzero(claimed)
-        places = places[~self._delta.holds(hashes[places])]  # the table does not know the youngest yet
+        # the table does not know the youngest yet
+        places = places[~self._delta.holds(hashes[places])]
         if len(places):
             refuted[places] = ~confirm(hashes[places])
             self._false_positives += len(np.unique(hashes[refuted]))
@@ -204,7 +227,8 @@ def _content(header: Header, payload: NDArray[np.uint8]) -> _Filters:
     for _ in range(header.first):
         capacity, bits, positions, count = (int(value) for value in payload[:32].view("<u8"))
         bloom = BloomFilter(capacity, 0.5, bits=bits, positions=positions)
-        bloom.array[:] = payload[32 : 32 + len(bloom.array)]  # in memory, not mapped: every look-up goes everywhere
+        # in memory, not mapped: every look-up goes everywhere
+        bloom.array[:] = payload[32 : 32 + len(bloom.array)]
         bloom.count = count
         payload = payload[32 + len(bloom.array) :]
         filters.append(bloom)
@@ -214,5 +238,10 @@ def _content(header: Header, payload: NDArray[np.uint8]) -> _Filters:
 def _write(path: Path, filters: _Filters, stamp: int) -> None:
     parts: list[NDArray[np.generic]] = []
     for bloom in filters:
-        parts += [np.array([bloom.capacity, bloom.bits, bloom.positions, bloom.count], dtype="<u8"), bloom.array]
-    write_hash_file(path, Header(MAGIC, VERSION, stamp, sum(f.count for f in filters), len(filters)), parts)
+        parts += [
+            np.array([bloom.capacity, bloom.bits, bloom.positions, bloom.count], dtype="<u8"),
+            bloom.array,
+        ]
+    write_hash_file(
+        path, Header(MAGIC, VERSION, stamp, sum(f.count for f in filters), len(filters)), parts
+    )

@@ -1,11 +1,14 @@
 """URL-seen, exact: a memory-mapped file of sorted 64-bit hashes and what is newer in memory.
 
-BUbiNG's sieve and IRLbot's DRUM write new URLs to buckets and merge them with a sorted file in one sequential pass; this is the
-same trade, but answers at once. Hashes are uniform, so the upper bits say where a hash must stand: the file ends with a table of where
-each of 2^b buckets of about six hashes starts, and a look-up touches one page of it and one of the hashes, where a binary search over ten
-million touches some twenty. Cost: 8 to 9 bytes a URL, mapped, so the system may take the memory back.
+BUbiNG's sieve and IRLbot's DRUM write new URLs to buckets and merge them with a sorted file in one
+sequential pass; this is the same trade, but answers at once. Hashes are uniform, so the upper bits
+say where a hash must stand: the file ends with a table of where each of 2^b buckets of about six
+hashes starts, and a look-up touches one page of it and one of the hashes, where a binary search
+over ten million touches some twenty. Cost: 8 to 9 bytes a URL, mapped, so the system may take the
+memory back.
 
-Payload: ``count`` hashes (u64, little-endian, rising), then 2^b + 1 bucket starts (u32). The header's first number is b.
+Payload: ``count`` hashes (u64, little-endian, rising), then 2^b + 1 bucket starts (u32). The
+header's first number is b.
 """
 
 from __future__ import annotations
@@ -17,7 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lycosa.seen.delta import is_in_sorted, merged
-from lycosa.seen.files import HEADER_BYTES, HashFileDamaged, HashFileWriter, Header, map_hash_file, restamp
+from lycosa.seen.files import (
+    HEADER_BYTES,
+    HashFileDamaged,
+    HashFileWriter,
+    Header,
+    map_hash_file,
+    restamp,
+)
 from lycosa.seen.port import Hashes, Mask, SeenSnapshot
 from lycosa.seen.saving import MOST_DELTA, SavingSeenUrls
 
@@ -54,12 +64,17 @@ class _Sorted:
         return lacking
 
     def _lacks(self, hashes: Hashes) -> Mask:
-        buckets = (hashes >> self._shift).astype(np.intp) if self._shift < 64 else np.zeros(len(hashes), dtype=np.intp)
+        buckets = (
+            (hashes >> self._shift).astype(np.intp)
+            if self._shift < 64
+            else np.zeros(len(hashes), dtype=np.intp)
+        )
         first = self.starts[buckets].astype(np.intp)
         width = int((self.starts[buckets + 1] - first).max(initial=0))
         if width > _WIDEST:
             return ~is_in_sorted(self.hashes, hashes)
-        # Each row is a bucket and perhaps a bit of the next ones, which cannot match anything that is not there.
+        # Each row is a bucket and perhaps a bit of the next ones, which cannot match anything that
+        # is not there.
         places = first[:, None] + np.arange(width, dtype=np.intp)
         np.minimum(places, len(self) - 1, out=places)
         lacking: Mask = ~(self.hashes[places] == hashes[:, None]).any(axis=1)
@@ -74,7 +89,9 @@ class SortedSeenUrls(SavingSeenUrls[_Sorted]):
     """See ``SeenUrls``."""
 
     def __init__(self, path: Path, most_delta: int = MOST_DELTA) -> None:
-        """``most_delta`` is how many hashes may be in memory before ``should_save`` asks for their being written."""
+        """``most_delta`` is how many hashes may be in memory before ``should_save`` asks for
+        their being written.
+        """
         base, stamp, self._damage = _open(path)
         super().__init__(path, base, stamp, _NOTHING, most_delta)
 
@@ -85,14 +102,19 @@ class SortedSeenUrls(SavingSeenUrls[_Sorted]):
             count=count + len(delta),
             unsaved=len(delta),
             memory_bytes=delta.memory_bytes,
-            disk_bytes=8 * count + 4 * len(self._known.starts) + HEADER_BYTES if self.stamp >= 0 else 0,
+            disk_bytes=(
+                8 * count + 4 * len(self._known.starts) + HEADER_BYTES if self.stamp >= 0 else 0
+            ),
             asked=self._asked,
             unseen=self._unseen,
             damage=self._damage,
         )
 
     def __repr__(self) -> str:
-        return f"SortedSeenUrls({str(self._path)!r}, saved={len(self._known)}, unsaved={len(self._delta)}, stamp={self.stamp})"
+        return (
+            f"SortedSeenUrls({str(self._path)!r}, saved={len(self._known)},"
+            f" unsaved={len(self._delta)}, stamp={self.stamp})"
+        )
 
     def _lacks(self, hashes: Hashes) -> Mask:
         return self._known.lacks(hashes)
@@ -104,7 +126,8 @@ class SortedSeenUrls(SavingSeenUrls[_Sorted]):
         return _write(self._path, known, np.sort(np.concatenate([_NONE, *parts])), stamp)
 
     def _write_anew(self, hashes: Iterable[Hashes], stamp: int) -> _Sorted:
-        base = _write(self._path, _NOTHING, _NONE, -1)  # -1 until the end: a crash in between leaves a file that is not used
+        # -1 until the end: a crash in between leaves a file that is not used
+        base = _write(self._path, _NOTHING, _NONE, -1)
         for run in _runs(hashes):
             base = _write(self._path, base, run, -1)
         restamp(self._path, stamp)
@@ -115,7 +138,11 @@ class SortedSeenUrls(SavingSeenUrls[_Sorted]):
 def _open(path: Path) -> tuple[_Sorted, int, str]:
     try:
         header, payload = map_hash_file(path, MAGIC, VERSION)
-        return (_content(header, payload), header.stamp, "") if header.stamp >= 0 else (_NOTHING, -1, f"{path} was not finished")
+        return (
+            (_content(header, payload), header.stamp, "")
+            if header.stamp >= 0
+            else (_NOTHING, -1, f"{path} was not finished")
+        )
     except FileNotFoundError:
         return _NOTHING, -1, ""
     except HashFileDamaged as error:
@@ -163,8 +190,14 @@ def _merge(base: Hashes, fresh: Hashes) -> Iterator[Hashes]:
 
 
 def _count_buckets(counts: NDArray[np.uint32], block: Hashes, bits: int) -> None:
-    """Adds how many of a sorted block fall into each bucket; that of bucket i goes to place i + 1."""
-    buckets = (block >> np.uint64(64 - bits)).astype(np.intp) if bits else np.zeros(len(block), dtype=np.intp)
+    """Adds how many of a sorted block fall into each bucket; that of bucket i goes to place i +
+    1.
+    """
+    buckets = (
+        (block >> np.uint64(64 - bits)).astype(np.intp)
+        if bits
+        else np.zeros(len(block), dtype=np.intp)
+    )
     first = int(buckets[0])
     found = np.bincount(buckets - first)
     counts[first + 1 : first + 1 + len(found)] += found.astype(np.uint32)

@@ -19,19 +19,38 @@ DEFAULT_DELTA = 1 << 18
 
 
 class FolderSnapshots:
-    """The tables and URL-seen files of some partitions. ``delta`` is how many hashes of URL-seen may wait in memory."""
+    """The tables and URL-seen files of some partitions. ``delta`` is how many hashes of URL-seen
+    may wait in memory.
+    """
 
-    def __init__(self, folder: Path, config: Config, open_table: Opener, partitions: Collection[int], delta: int = DEFAULT_DELTA) -> None:
-        self._folder, self._config, self._open_table, self._partitions, self._delta = folder, config, open_table, partitions, delta
+    def __init__(
+        self,
+        folder: Path,
+        config: Config,
+        open_table: Opener,
+        partitions: Collection[int],
+        delta: int = DEFAULT_DELTA,
+    ) -> None:
+        self._folder, self._config, self._open_table, self._partitions, self._delta = (
+            folder,
+            config,
+            open_table,
+            partitions,
+            delta,
+        )
 
     def partitions(self) -> list[int]:
         """See ``Snapshots``."""
-        return [number for number in self._partitions if table_folder(self._folder, number).exists()]
+        return [
+            number for number in self._partitions if table_folder(self._folder, number).exists()
+        ]
 
     def restore(self, partition: int) -> PartitionData:
         """See ``Snapshots``."""
         table = self._open_table(table_folder(self._folder, partition))
-        return PartitionData(table, open_seen(self._folder, partition, self._config.seen, table, self._delta))
+        return PartitionData(
+            table, open_seen(self._folder, partition, self._config.seen, table, self._delta)
+        )
 
     def save(self, partition: int, data: PartitionData, mark: Mark) -> None:
         """See ``Snapshots``."""

@@ -1,13 +1,16 @@
-"""A view of a crawl folder, beside a running crawl or after one, without a lock and without writing anything.
+"""A view of a crawl folder, beside a running crawl or after one, without a lock and without writing
+anything.
 
-State lies in two places: the partitions' table files, and for what the owners have not flushed yet, the commit logs. A partition is its
-table with the batches laid over it that the table lacks.
+State lies in two places: the partitions' table files, and for what the owners have not flushed yet,
+the commit logs. A partition is its table with the batches laid over it that the table lacks.
 
-**Order:** the logs are read before a table is opened. An owner drops a log file only after flushing what it holds, so whatever is
-missing from the logs is then surely in the table; batches that the table turned out to have are left out by its mark. A partition is
-therefore always as it was after some commit of its owner. Different partitions may be some commits apart while the crawl runs.
+**Order:** the logs are read before a table is opened. An owner drops a log file only after flushing
+what it holds, so whatever is missing from the logs is then surely in the table; batches that the
+table turned out to have are left out by its mark. A partition is therefore always as it was after
+some commit of its owner. Different partitions may be some commits apart while the crawl runs.
 
-**Memory**: what the tables lack, which the owners hold in memory as well, plus one block cache. Scans stream.
+**Memory**: what the tables lack, which the owners hold in memory as well, plus one block cache.
+Scans stream.
 """
 
 from __future__ import annotations
@@ -33,7 +36,8 @@ _TRIES = 20
 class FolderView(SegmentView):
     """See ``View``. Logs up to ``keep_bytes`` are kept whole.
 
-    Raises a ``ManifestError`` when the folder is not a crawl, ``LogDamaged``, ``StoreDamaged``, ``OSError``.
+    Raises a ``ManifestError`` when the folder is not a crawl, ``LogDamaged``, ``StoreDamaged``,
+    ``OSError``.
     """
 
     def __init__(self, folder: Path, keep_bytes: int = 16 << 20) -> None:
@@ -45,7 +49,11 @@ class FolderView(SegmentView):
         self._partitions = range(manifest.identity.partitions)
         last = self._read_logs()
         origin = Origin(
-            str(folder), manifest, lambda: crawl_sites(folder, manifest.identity.suffixes), lambda: _settings(folder), folder=folder
+            str(folder),
+            manifest,
+            lambda: crawl_sites(folder, manifest.identity.suffixes),
+            lambda: _settings(folder),
+            folder=folder,
         )
         self.seen = Seen(origin, self._partitions, last)
 
@@ -81,16 +89,21 @@ class FolderView(SegmentView):
         for _ in range(_TRIES - 1):
             try:
                 return self._take_logs(self._marks())
-            except FileNotFoundError:  # its owner flushed and dropped a log: what it held is in the tables now
+            # its owner flushed and dropped a log: what it held is in the tables now
+            except FileNotFoundError:
                 continue
         return self._take_logs(self._marks())
 
     def _marks(self) -> dict[int, Mark]:
-        """What the tables contain, so that of large logs only the rest is kept; of small ones all is, which is quicker.
+        """What the tables contain, so that of large logs only the rest is kept; of small ones all
+        is, which is quicker.
 
         Marks only grow, so asking for them before the logs are read keeps too much at worst.
         """
-        if sum(path.stat().st_size for path in log_folder(self._folder).glob("commit-*.log")) <= self._keep_bytes:
+        if (
+            sum(path.stat().st_size for path in log_folder(self._folder).glob("commit-*.log"))
+            <= self._keep_bytes
+        ):
             return {}
         return {number: self.flushed(number) for number in self._partitions}
 
@@ -109,7 +122,12 @@ class FolderView(SegmentView):
         for waiting in batches.values():
             waiting.sort(key=lambda pair: pair[0])  # those of several workers, each of its own run
         self._batches = batches
-        return LastCommits(newest, wall, time, {name: length for each in lengths.values() for name, length in each.items()})
+        return LastCommits(
+            newest,
+            wall,
+            time,
+            {name: length for each in lengths.values() for name, length in each.items()},
+        )
 
 
 def _settings(folder: Path) -> Config | None:

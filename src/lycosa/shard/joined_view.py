@@ -1,6 +1,8 @@
-"""A view of several shards of one crawl as one crawl: each partition, segment and record is asked of the view that has it.
+"""A view of several shards of one crawl as one crawl: each partition, segment and record is asked
+of the view that has it.
 
-Each shard is shown as it was after some commit of its own, so they may be some commits apart, as the workers of a running crawl are.
+Each shard is shown as it was after some commit of its own, so they may be some commits apart, as
+the workers of a running crawl are.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ from lycosa.store import RecordError, Row, StoredRecord, StoredSegment, layout
 
 
 class JoinedView:
-    """See ``View``. The views are of the same crawl, have no partition in common, and are closed with this one."""
+    """See ``View``. The views are of the same crawl, have no partition in common, and are closed
+    with this one.
+    """
 
     def __init__(self, origin: Origin, views: Sequence[View]) -> None:
         self._views = views
@@ -24,7 +28,9 @@ class JoinedView:
         lengths = {name: length for last in lasts for name, length in last.lengths.items()}
         newest = max((last.newest for last in lasts), default=latest.newest)
         last = LastCommits(newest, latest.wall, latest.time, lengths)
-        self.seen = Seen(origin, sorted(self._owners), last, is_live=any(view.seen.is_live for view in views))
+        self.seen = Seen(
+            origin, sorted(self._owners), last, is_live=any(view.seen.is_live for view in views)
+        )
 
     def table(self, partition: int) -> SavedTable:
         """See ``View``."""
@@ -32,7 +38,9 @@ class JoinedView:
 
     def segments(self) -> list[StoredSegment]:
         """See ``View``."""
-        found = {segment.name: (segment, view) for view in self._views for segment in view.segments()}
+        found = {
+            segment.name: (segment, view) for view in self._views for segment in view.segments()
+        }
         self._by_segment = {name: view for name, (_, view) in found.items()}
         return [segment for _, (segment, _) in sorted(found.items())]
 

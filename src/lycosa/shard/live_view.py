@@ -1,11 +1,14 @@
-"""A view of a shard whose worker runs, from within its process: what its tables hold is what is committed.
+"""A view of a shard whose worker runs, from within its process: what its tables hold is what is
+committed.
 
-The worker goes on. With tables that can be frozen (``viewable``) every look sees the same moment, the one at which the view was made,
-however long it takes; the worker's writes meanwhile keep the values that they replace. Tables that cannot be frozen are read as they are,
-so a view of them holds only while no commit is applied.
+The worker goes on. With tables that can be frozen (``viewable``) every look sees the same moment,
+the one at which the view was made, however long it takes; the worker's writes meanwhile keep the
+values that they replace. Tables that cannot be frozen are read as they are, so a view of them holds
+only while no commit is applied.
 
-Making a view waits for a write to the tables that is under way, and reading blocks, so both belong on another thread, or on the loop in
-slices: scans stream, and what is read of one key costs some microseconds.
+Making a view waits for a write to the tables that is under way, and reading blocks, so both belong
+on another thread, or on the loop in slices: scans stream, and what is read of one key costs some
+microseconds.
 """
 
 from __future__ import annotations
@@ -24,18 +27,30 @@ from lycosa.store import SegmentReader
 
 def viewable(shard: Shard) -> Shard:
     """The shard with tables that can be frozen. Its worker must use this one alone."""
-    return msgspec.structs.replace(shard, data={number: PartitionData(ViewableTable(d.table), d.seen) for number, d in shard.data.items()})
+    return msgspec.structs.replace(
+        shard,
+        data={
+            number: PartitionData(ViewableTable(d.table), d.seen)
+            for number, d in shard.data.items()
+        },
+    )
 
 
 class LiveView(SegmentView):
-    """See ``View``. ``segments`` reads those of the shard; ``last`` is the last commit that its worker applied, which is looked for in the
-    log when it is not given. Raises ``LogDamaged``."""
+    """See ``View``. ``segments`` reads those of the shard; ``last`` is the last commit that its
+    worker applied, which is looked for in the log when it is not given. Raises ``LogDamaged``.
+    """
 
-    def __init__(self, origin: Origin, shard: Shard, segments: SegmentReader, last: Commit | None = None) -> None:
-        self._frozen = [table.freeze() for table in shard.tables.values() if isinstance(table, ViewableTable)]
+    def __init__(
+        self, origin: Origin, shard: Shard, segments: SegmentReader, last: Commit | None = None
+    ) -> None:
+        self._frozen = [
+            table.freeze() for table in shard.tables.values() if isinstance(table, ViewableTable)
+        ]
         frozen = iter(self._frozen)
         self._tables = {
-            number: Borrowed(next(frozen) if isinstance(table, ViewableTable) else table) for number, table in shard.tables.items()
+            number: Borrowed(next(frozen) if isinstance(table, ViewableTable) else table)
+            for number, table in shard.tables.items()
         }
         self._segments = segments
         try:
@@ -62,7 +77,9 @@ class LiveView(SegmentView):
         marks = {number: Mark.unpack(table.get(MARK_KEY)) for number, table in self._tables.items()}
         last = shard.last
         for commit in shard.ground.log.read():
-            if any(commit.mark > marks.get(batch.partition, commit.mark) for batch in commit.batches):
+            if any(
+                commit.mark > marks.get(batch.partition, commit.mark) for batch in commit.batches
+            ):
                 break
             last = commit
         return last

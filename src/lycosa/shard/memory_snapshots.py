@@ -1,9 +1,10 @@
-"""The snapshots port over objects in memory, as an object store behaves: for tests, and for histories of many nodes.
+"""The snapshots port over objects in memory, as an object store behaves: for tests, and for
+histories of many nodes.
 
-A snapshot is one object with all rows of the shard's table as they were at one commit. Two are kept. The newest is the one with the
-greatest (term, sequence), and it is used only if the log continues with the next commit; else the other one; else the takeover stops.
-Tables
-and URL-seen are local to the owner and are made anew by each: URL-seen from the table's own rows.
+A snapshot is one object with all rows of the shard's table as they were at one commit. Two are
+kept. The newest is the one with the greatest (term, sequence), and it is used only if the log
+continues with the next commit; else the other one; else the takeover stops. Tables and URL-seen are
+local to the owner and are made anew by each: URL-seen from the table's own rows.
 """
 
 from __future__ import annotations
@@ -28,9 +29,13 @@ class SnapshotUnusable(Exception):
 
 
 class MemorySnapshots:
-    """The snapshots of one shard, which has one partition of the same number. ``make`` opens an empty local one."""
+    """The snapshots of one shard, which has one partition of the same number. ``make`` opens an
+    empty local one.
+    """
 
-    def __init__(self, objects: Objects, shard: int, log: Log, make: Callable[[], PartitionData]) -> None:
+    def __init__(
+        self, objects: Objects, shard: int, log: Log, make: Callable[[], PartitionData]
+    ) -> None:
         self._objects, self._shard, self._log, self._make = objects, shard, log, make
 
     def partitions(self) -> list[int]:
@@ -45,7 +50,10 @@ class MemorySnapshots:
         saved = sorted(map(_mark, self._keys()), reverse=True)
         ends = last.mark if last else NOTHING
         if saved and saved[0] > ends:
-            raise SnapshotUnusable(f"shard {partition}: there is a snapshot of commit {saved[0].sequence}, the log ends at {ends.sequence}")
+            raise SnapshotUnusable(
+                f"shard {partition}: there is a snapshot of commit {saved[0].sequence}, the log"
+                f" ends at {ends.sequence}"
+            )
         needed = _before(first, partition)
         data = self._make()
         for mark in saved:
@@ -57,8 +65,9 @@ class MemorySnapshots:
             return data
         data.close()
         raise SnapshotUnusable(
-            f"shard {partition}: the log begins at commit {first.sequence if first else 0} and continues commit {needed}; of the "
-            f"snapshots of commits {[mark.sequence for mark in saved]} none reaches there or can be read"
+            f"shard {partition}: the log begins at commit {first.sequence if first else 0} and"
+            f" continues commit {needed}; of the snapshots of commits"
+            f" {[mark.sequence for mark in saved]} none reaches there or can be read"
         )
 
     def save(self, partition: int, data: PartitionData, mark: Mark) -> None:
@@ -68,7 +77,9 @@ class MemorySnapshots:
         files: list[dict[bytes, bytes]] = [{} for _ in range(_FILES)]
         for row, value in data.table.scan(b"", b"\xff"):
             files[crc32(row) % _FILES][row] = value
-        names = [self._store(number, msgspec.msgpack.encode(rows)) for number, rows in enumerate(files)]
+        names = [
+            self._store(number, msgspec.msgpack.encode(rows)) for number, rows in enumerate(files)
+        ]
         self._objects[self._key(mark)] = msgspec.msgpack.encode(names)
         for key in self._keys()[:-_KEPT]:
             del self._objects[key]
@@ -80,7 +91,9 @@ class MemorySnapshots:
         return name
 
     def _rows(self, mark: Mark) -> dict[bytes, bytes] | None:
-        """The content of a snapshot; ``None`` when it cannot be read, or a file is not what its name says."""
+        """The content of a snapshot; ``None`` when it cannot be read, or a file is not what its
+        name says.
+        """
         rows: dict[bytes, bytes] = {}
         try:
             for name in msgspec.msgpack.decode(self._objects[self._key(mark)], type=list[str]):
@@ -107,7 +120,9 @@ class MemorySnapshots:
 
 
 def _before(first: Commit | None, partition: int) -> int:
-    """The sequence of the last commit to a partition that the log does not have any more; 0 when it has all. Its first commit says so."""
+    """The sequence of the last commit to a partition that the log does not have any more; 0 when
+    it has all. Its first commit says so.
+    """
     if first is None:
         return 0
     return first.before[partition].sequence if partition in first.before else first.sequence - 1

@@ -1,11 +1,13 @@
 """A shard: everything that one worker owns, opened and closed as one.
 
-    log, segments and snapshots are the three ports under a commit; the tables and URL-seen are what the commits add up to
+    log, segments and snapshots are the three ports under a commit; the tables and URL-seen are what
+    the commits add up to
 
-State is the fold of the commits in the log. A snapshot saves reading all of them: ``bring_up`` claims the log, drops what no commit
-names, restores each table as the newest snapshot has it and applies the commits that it lacks, as they were written. Nothing is decided
-again. It is the same code for the files of a crawl folder and for a shard of a cluster, and every step may be repeated, so a crash in
-here is repaired by the next start.
+State is the fold of the commits in the log. A snapshot saves reading all of them: ``bring_up``
+claims the log, drops what no commit names, restores each table as the newest snapshot has it and
+applies the commits that it lacks, as they were written. Nothing is decided again. It is the same
+code for the files of a crawl folder and for a shard of a cluster, and every step may be repeated,
+so a crash in here is repaired by the next start.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ from lycosa.store import Recovery, Segments
 
 
 class PartitionData(msgspec.Struct, frozen=True):
-    """What one partition is made of: its table, and the URL-seen that answers for it. The mark of the last commit is in the table."""
+    """What one partition is made of: its table, and the URL-seen that answers for it. The mark
+    of the last commit is in the table.
+    """
 
     table: KeyValue
     seen: SeenUrls
@@ -39,9 +43,11 @@ class PartitionData(msgspec.Struct, frozen=True):
 
 
 class Snapshots(Protocol):
-    """What holds the fold of the commits, so that the log need not be read from its beginning. The calls block.
+    """What holds the fold of the commits, so that the log need not be read from its beginning. The
+    calls block.
 
-    A snapshot is of one commit: it has all that this commit and those before it wrote, and nothing else.
+    A snapshot is of one commit: it has all that this commit and those before it wrote, and nothing
+    else.
     """
 
     def partitions(self) -> Collection[int]:
@@ -49,16 +55,22 @@ class Snapshots(Protocol):
         ...
 
     def restore(self, partition: int) -> PartitionData:
-        """The partition as its newest usable snapshot has it, or empty. Raises ``StoreDamaged``, ``StoreLocked`` or ``OSError``."""
+        """The partition as its newest usable snapshot has it, or empty. Raises ``StoreDamaged``,
+        ``StoreLocked`` or ``OSError``.
+        """
         ...
 
     def save(self, partition: int, data: PartitionData, mark: Mark) -> None:
-        """Returns when a snapshot of this commit is safe. ``data`` contains it, and maybe later ones."""
+        """Returns when a snapshot of this commit is safe. ``data`` contains it, and maybe later
+        ones.
+        """
         ...
 
 
 class Ground(msgspec.Struct, frozen=True):
-    """The three ports under the commits of a shard. ``snapshot_commits`` is after how many commits a snapshot is taken."""
+    """The three ports under the commits of a shard. ``snapshot_commits`` is after how many
+    commits a snapshot is taken.
+    """
 
     log: Log
     segments: Segments
@@ -67,8 +79,9 @@ class Ground(msgspec.Struct, frozen=True):
 
 
 class Shard(msgspec.Struct, frozen=True):
-    """A shard that is open. ``number`` is the shard's, or that of a worker on one machine; ``term`` counts its owners; ``last`` is the last
-    commit of its log."""
+    """A shard that is open. ``number`` is the shard's, or that of a worker on one machine; ``term``
+    counts its owners; ``last`` is the last commit of its log.
+    """
 
     number: int
     term: int
@@ -88,9 +101,12 @@ class Shard(msgspec.Struct, frozen=True):
 
     @property
     def was_left_orderly(self) -> bool:
-        """Whether the owner before this one, if there was one, ended with a commit and had nothing under way.
+        """Whether the owner before this one, if there was one, ended with a commit and had nothing
+        under way.
 
-        One that claimed the shard and never committed may have asked hosts all the same, so it must be the very owner before."""
+        One that claimed the shard and never committed may have asked hosts all the same, so it must
+        be the very owner before.
+        """
         if self.last is None:
             return self.term == 1
         return self.last.is_final and self.last.term == self.term - 1
@@ -103,15 +119,22 @@ class Shard(msgspec.Struct, frozen=True):
 
 
 def open_shard(number: int, partitions: Collection[int], ground: Ground) -> tuple[Shard, Recovered]:
-    """Takes a shard over, from whatever its last owner left. Blocks. Raises what the ports raise."""
+    """Takes a shard over, from whatever its last owner left. Blocks. Raises what the ports
+    raise.
+    """
     with _brought_up(ground, frozenset(partitions)) as (claim, opened, recovered):
         for partition in sorted(set(partitions) - opened.keys()):
             opened[partition] = ground.snapshots.restore(partition)
-        return Shard(number, claim.term, ground, dict(sorted(opened.items())), claim.latest), recovered
+        return (
+            Shard(number, claim.term, ground, dict(sorted(opened.items())), claim.latest),
+            recovered,
+        )
 
 
 def bring_up(ground: Ground, owned: Collection[int] | None = None) -> Recovered:
-    """Brings a shard, or only the partitions ``owned``, to its last commit and closes it again. Blocks."""
+    """Brings a shard, or only the partitions ``owned``, to its last commit and closes it again.
+    Blocks.
+    """
     with _brought_up(ground, None if owned is None else frozenset(owned)) as (_, opened, recovered):
         for each in opened.values():
             each.close()
@@ -120,13 +143,19 @@ def bring_up(ground: Ground, owned: Collection[int] | None = None) -> Recovered:
 
 
 @contextmanager
-def _brought_up(ground: Ground, owned: frozenset[int] | None) -> Iterator[tuple[Claim, dict[int, PartitionData], Recovered]]:
-    """Claim, partitions at the last commit, report. Everything is closed when what follows raises."""
+def _brought_up(
+    ground: Ground, owned: frozenset[int] | None
+) -> Iterator[tuple[Claim, dict[int, PartitionData], Recovered]]:
+    """Claim, partitions at the last commit, report. Everything is closed when what follows
+    raises.
+    """
     log, snapshots = ground.log, ground.snapshots
     opened: dict[int, PartitionData] = {}
     try:
         claim = log.claim()
-        report = ground.segments.recover({name: length for last in claim.last for name, length in last.lengths.items()})
+        report = ground.segments.recover(
+            {name: length for last in claim.last for name, length in last.lengths.items()}
+        )
         existing = [number for number in snapshots.partitions() if owned is None or number in owned]
         opened.update((number, snapshots.restore(number)) for number in existing)
         replayed, rebuilt = _catch_up(ground, claim, opened, owned)
@@ -139,15 +168,21 @@ def _brought_up(ground: Ground, owned: frozenset[int] | None) -> Iterator[tuple[
         raise
 
 
-def _catch_up(ground: Ground, claim: Claim, opened: dict[int, PartitionData], owned: frozenset[int] | None) -> tuple[int, int]:
-    """Applies the batches that partitions lack; gives how many, and how many URL-seen were made again."""
+def _catch_up(
+    ground: Ground, claim: Claim, opened: dict[int, PartitionData], owned: frozenset[int] | None
+) -> tuple[int, int]:
+    """Applies the batches that partitions lack; gives how many, and how many URL-seen were made
+    again.
+    """
     marks = {number: mark_of(each.table) for number, each in opened.items()}
-    # URL-seen catches up from the log when the log reaches back to it; any other is made again from the table.
+    # URL-seen catches up from the log when the log reaches back to it; any other is made again from
+    # the table.
     reach = stamp_of(claim.reach)
     stale = {
         number
         for number, each in opened.items()
-        if each.seen.stamp < 0 or (each.seen.stamp < stamp_of(marks[number]) and each.seen.stamp + 1 < reach)
+        if each.seen.stamp < 0
+        or (each.seen.stamp < stamp_of(marks[number]) and each.seen.stamp + 1 < reach)
     }
     replayed = 0
     for commit in ground.log.read():
@@ -164,7 +199,11 @@ def _catch_up(ground: Ground, claim: Claim, opened: dict[int, PartitionData], ow
                 replayed += 1
             seen = opened[number].seen
             if number not in stale and stamp_of(commit.mark) > seen.stamp:
-                _remember(seen, (key for key, value in pairs_of(batch.writes) if value is not None), stamp_of(commit.mark))
+                _remember(
+                    seen,
+                    (key for key, value in pairs_of(batch.writes) if value is not None),
+                    stamp_of(commit.mark),
+                )
     for number, each in opened.items():
         if number in stale:
             each.seen.rebuild(known_hashes(each.table), stamp_of(marks[number]))
@@ -179,9 +218,17 @@ def _remember(seen: SeenUrls, keys: Iterable[bytes], stamp: int) -> None:
     seen.seal(stamp)
 
 
-def _told(claim: Claim, report: Recovery, opened: Mapping[int, PartitionData], replayed: int, rebuilt: int) -> Recovered:
+def _told(
+    claim: Claim, report: Recovery, opened: Mapping[int, PartitionData], replayed: int, rebuilt: int
+) -> Recovered:
     last = max((commit.wall for commit in claim.last), default=0.0)
-    latest = (claim.latest.time or claim.latest.wall, claim.latest.wall) if claim.latest else (0.0, 0.0)
+    latest = (
+        (claim.latest.time or claim.latest.wall, claim.latest.wall) if claim.latest else (0.0, 0.0)
+    )
     captures = {number: counters_of(each.table).captures for number, each in opened.items()}
-    places = [key[1:].decode() for each in opened.values() for key, _ in each.table.scan(b"J", prefix_end(b"J"))]
+    places = [
+        key[1:].decode()
+        for each in opened.values()
+        for key, _ in each.table.scan(b"J", prefix_end(b"J"))
+    ]
     return Recovered(replayed, rebuilt, report.unbuildable, last, captures, places, latest)

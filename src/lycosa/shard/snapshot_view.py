@@ -1,11 +1,13 @@
-"""A view of a shard from its newest snapshot and the commits behind it, wherever its owner is, and whether it has one.
+"""A view of a shard from its newest snapshot and the commits behind it, wherever its owner is, and
+whether it has one.
 
-The snapshot is restored into a table of the looker's own and caught up from the log by the same writes that its owner applied. Nothing is
-claimed, trimmed or saved, so the owner is not disturbed, and it may trim the log and take new snapshots meanwhile: when the log then does
-not continue the snapshot any more, the newer one is restored.
+The snapshot is restored into a table of the looker's own and caught up from the log by the same
+writes that its owner applied. Nothing is claimed, trimmed or saved, so the owner is not disturbed,
+and it may trim the log and take new snapshots meanwhile: when the log then does not continue the
+snapshot any more, the newer one is restored.
 
-For stores whose ``restore`` makes a new table each time, as those of a cluster do. A crawl folder's own tables belong to its owner; that
-one is looked at by ``folder_view``.
+For stores whose ``restore`` makes a new table each time, as those of a cluster do. A crawl folder's
+own tables belong to its owner; that one is looked at by ``folder_view``.
 """
 
 from __future__ import annotations
@@ -28,10 +30,18 @@ class LogMovedOn(Exception):
 
 
 class SnapshotView(SegmentView):
-    """See ``View``. Blocks until the partitions are restored and caught up. Raises what ``Snapshots.restore`` and ``Log.read`` raise, and
-    ``LogMovedOn``."""
+    """See ``View``. Blocks until the partitions are restored and caught up. Raises what
+    ``Snapshots.restore`` and ``Log.read`` raise, and ``LogMovedOn``.
+    """
 
-    def __init__(self, origin: Origin, log: Log, segments: SegmentReader, snapshots: Snapshots, partitions: Iterable[int]) -> None:
+    def __init__(
+        self,
+        origin: Origin,
+        log: Log,
+        segments: SegmentReader,
+        snapshots: Snapshots,
+        partitions: Iterable[int],
+    ) -> None:
         self._segments = segments
         self._tables: dict[int, KeyValue] = {}
         wanted = tuple(partitions)
@@ -49,7 +59,10 @@ class SnapshotView(SegmentView):
                 self.seen = Seen(origin, wanted, LastCommits.of(last))
                 return
             self.close()
-        raise LogMovedOn(f"{origin.name}: {_TRIES} times the log did not continue the snapshot that was just restored")
+        raise LogMovedOn(
+            f"{origin.name}: {_TRIES} times the log did not continue the snapshot that was just"
+            " restored"
+        )
 
     def table(self, partition: int) -> SavedTable:
         """See ``View``."""
@@ -70,7 +83,9 @@ class SnapshotView(SegmentView):
         for last in log.read():
             if first is None:
                 first = last
-                if any(before > marks.get(number, before) for number, before in first.before.items()):
+                if any(
+                    before > marks.get(number, before) for number, before in first.before.items()
+                ):
                     return False, None
             for batch in last.batches:
                 if batch.partition in marks and last.mark > marks[batch.partition]:

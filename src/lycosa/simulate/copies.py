@@ -1,8 +1,10 @@
-"""What is stored of each page, and whether it is still what the page says: freshness and age by their usual definitions.
+"""What is stored of each page, and whether it is still what the page says: freshness and age by
+their usual definitions.
 
-A copy is *current* until its page changes for the first time after it was fetched; its *age* is 0 until then, and the time since from then
-on (Cho and Garcia-Molina, Synchronizing a database to improve freshness, 2000). Changes of a page come at random (a Poisson process),
-so when the next one comes is drawn at each fetch, and nothing happens in between.
+A copy is *current* until its page changes for the first time after it was fetched; its *age* is 0
+until then, and the time since from then on (Cho and Garcia-Molina, Synchronizing a database to
+improve freshness, 2000). Changes of a page come at random (a Poisson process), so when the next one
+comes is drawn at each fetch, and nothing happens in between.
 """
 
 from __future__ import annotations
@@ -24,7 +26,11 @@ class Copies:
         self._mean = changes_per_day / 86_400.0
         nothing = array("d", [math.nan])
         self._changes_at = nothing * pages  # not a number: no copy
-        self._rates = array("d", np.random.default_rng(seed).exponential(self._mean, pages).tobytes()) if self._mean else nothing * 0
+        self._rates = (
+            array("d", np.random.default_rng(seed).exponential(self._mean, pages).tobytes())
+            if self._mean
+            else nothing * 0
+        )
 
     def __repr__(self) -> str:
         return f"<Copies of {len(self._changes_at)} pages>"
@@ -39,7 +45,13 @@ class Copies:
         self._changes_at[page] = now + self._chance.expovariate(rate) if rate > 0 else _NEVER
 
     def freshness(self, now: float) -> tuple[int, int, float]:
-        """How many copies there are, how many of them are current, and the sum of their ages in seconds."""
+        """How many copies there are, how many of them are current, and the sum of their ages in
+        seconds.
+        """
         changes = np.frombuffer(self._changes_at)
         changes = changes[~np.isnan(changes)]
-        return len(changes), int(np.count_nonzero(changes > now)), float(np.maximum(now - changes, 0.0).sum())
+        return (
+            len(changes),
+            int(np.count_nonzero(changes > now)),
+            float(np.maximum(now - changes, 0.0).sum()),
+        )

@@ -1,9 +1,12 @@
-"""Lets the time of a part pass: from the end of a request to a host that is ready, a URL that is due, a meter that is free.
+"""Lets the time of a part pass: from the end of a request to a host that is ready, a URL that is
+due, a meter that is free.
 
-Between two looks it is measured what held the crawl up. A meter binds for as long as somebody waits for it; the workbench, while it is
-full of hosts that rest and one that has rested waits outside. The rest of the time is politeness's if on average one host in a thousand,
-or more, had something to fetch: then they rested. Otherwise there was nothing to do. The average, and not whether there was anybody at a
-moment, is what does not depend on the size of the sample."""
+Between two looks it is measured what held the crawl up. A meter binds for as long as somebody waits
+for it; the workbench, while it is full of hosts that rest and one that has rested waits outside.
+The rest of the time is politeness's if on average one host in a thousand, or more, had something to
+fetch: then they rested. Otherwise there was nothing to do. The average, and not whether there was
+anybody at a moment, is what does not depend on the size of the sample.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +23,20 @@ from lycosa.simulate.sample import Sample
 from lycosa.simulate.table import Table
 from lycosa.simulate.visits import EPOCH, Visits
 
-_COMMIT_VISITS = 50  # fewer than a worker's: what is open is looked through whenever something is due
+_COMMIT_VISITS = (
+    50  # fewer than a worker's: what is open is looked through whenever something is due
+)
 _LATE_S = 1.0
 _BUSY = 0.001  # of the hosts
 
 
 class Point(msgspec.Struct, kw_only=True):
-    """A part, or the whole crawl, at virtual second ``at``. Counts are since the start; ``limits`` are seconds since the last point by
-    what held the crawl up. ``known`` is URLs discovered, ``queued`` those that wait to be fetched now, ``stored`` pages of which there
-    is a copy, ``current`` the copies that are still what their page says, ``age_s`` the sum of the ages of all copies."""
+    """A part, or the whole crawl, at virtual second ``at``. Counts are since the start; ``limits``
+    are seconds since the last point by what held the crawl up. ``known`` is URLs discovered,
+    ``queued`` those that wait to be fetched now, ``stored`` pages of which there is a copy,
+    ``current`` the copies that are still what their page says, ``age_s`` the sum of the ages of all
+    copies.
+    """
 
     at: float
     requests: float = 0
@@ -61,7 +69,9 @@ class Drive:
         return f"<Drive {self._visits!r}>"
 
     def run(self, until_s: float, looks: Sequence[float], look: Callable[[Point], None]) -> None:
-        """Until a virtual time; ``look`` is told how it stands at each of the times ``looks``, which rise."""
+        """Until a virtual time; ``look`` is told how it stands at each of the times ``looks``,
+        which rise.
+        """
         visits, clock, pending = self._visits, self._visits.clock, list(reversed(looks))
         while True:
             self._start_what_can()
@@ -118,7 +128,13 @@ class Drive:
         elif outside and benched >= frontier.capacity and self._is_somebody_late():
             self._limits[WORKBENCH] += passed
         in_lines = len(visits.partition.lines)
-        self._waiting += passed * (benched + outside + in_lines + len(frontier.in_process) + visits.partition.counters.hosts_asleep)
+        self._waiting += passed * (
+            benched
+            + outside
+            + in_lines
+            + len(frontier.in_process)
+            + visits.partition.counters.hosts_asleep
+        )
         visits.clock.now = to
 
     def _is_somebody_late(self) -> bool:

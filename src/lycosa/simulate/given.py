@@ -1,7 +1,9 @@
-"""What a user says of a model: the same keys in a TOML file and on the command line, each with its meaning and bound.
+"""What a user says of a model: the same keys in a TOML file and on the command line, each with its
+meaning and bound.
 
-The keys are read from the structs themselves (``web.hosts``, ``means.cores``, ``prices.core_hour``), as those of the settings are, so that
-each is declared once. Whatever is wrong is told at once, one line each, with the place where it was said.
+The keys are read from the structs themselves (``web.hosts``, ``means.cores``,
+``prices.core_hour``), as those of the settings are, so that each is declared once. Whatever is
+wrong is told at once, one line each, with the place where it was said.
 """
 
 from __future__ import annotations
@@ -54,13 +56,19 @@ def read_model(
     flags: Mapping[str, tuple[str, object]] | None = None,
     base: Mapping[str, object] | None = None,
 ) -> Given:
-    """The model of all sources: defaults, ``base`` (what a past crawl shows), the file, ``key=value`` pairs, ``flags`` (option and value by
-    key); a later one wins. Raises ``SettingsError``."""
+    """The model of all sources: defaults, ``base`` (what a past crawl shows), the file,
+    ``key=value`` pairs, ``flags`` (option and value by key); a later one wins. Raises
+    ``SettingsError``.
+    """
     problems: list[str] = []
     values: dict[str, Any] = dict(base or {})
     origins = dict.fromkeys(values, "past crawl")
     said = [*_of_file(file, problems), *_of_pairs(pairs, problems)]
-    said += [_Said(key, value, option) for key, (option, value) in (flags or {}).items() if value is not None]
+    said += [
+        _Said(key, value, option)
+        for key, (option, value) in (flags or {}).items()
+        if value is not None
+    ]
     for key, value, place in said:
         field = model_fields().get(key)
         if field is None:
@@ -105,7 +113,9 @@ def _of_file(file: Path | None, problems: list[str]) -> Iterator[_Said]:
         return
     for section, values in tree.items():
         if isinstance(values, dict):
-            yield from (_Said(f"{section}.{name}", value, str(file)) for name, value in values.items())
+            yield from (
+                _Said(f"{section}.{name}", value, str(file)) for name, value in values.items()
+            )
         else:
             yield _Said(section, values, str(file))
 
@@ -127,14 +137,18 @@ def _plain(field: Field, value: object) -> object:
 
 
 def read_count(text: str) -> int:
-    """A number of things: ``250000``, ``250_000``, ``250k``, ``45M``, ``1.5G``. Raises ``ValueError``."""
+    """A number of things: ``250000``, ``250_000``, ``250k``, ``45M``, ``1.5G``. Raises
+    ``ValueError``.
+    """
     found = _SCALED.fullmatch(text.strip().replace(",", "_"))
     if found is None:
         raise ValueError(f"{text!r} is not a number of things; write 250000, 250k, 45M, 1G")
     try:
         number = float(found[1]) * _SCALES[found[2].lower()]
     except ValueError:
-        raise ValueError(f"{text!r} is not a number of things; write 250000, 250k, 45M, 1G") from None
+        raise ValueError(
+            f"{text!r} is not a number of things; write 250000, 250k, 45M, 1G"
+        ) from None
     if not number.is_integer():
         raise ValueError(f"{text!r} is not a whole number")
     return int(number)
@@ -143,6 +157,8 @@ def read_count(text: str) -> int:
 def _unknown(key: str) -> str:
     names = model_fields()
     leaf = key.rpartition(".")[2]
-    near = [name for name in names if name.partition(".")[2] == leaf] or difflib.get_close_matches(key, names, 1, 0.6)
+    near = [name for name in names if name.partition(".")[2] == leaf] or difflib.get_close_matches(
+        key, names, 1, 0.6
+    )
     hint = f"did you mean {near[0]}?" if near else "`lycosa simulate --keys` lists all"
     return f"there is no key {key!r} of a model; {hint}"

@@ -1,10 +1,14 @@
-"""Hosts of a real crawl, as ``lycosa export DIR hosts`` writes them: JSON lines, CSV or Parquet, one host a row.
+"""Hosts of a real crawl, as ``lycosa export DIR hosts`` writes them: JSON lines, CSV or Parquet,
+one host a row.
 
 Of the columns these are read, the others are not looked at; only the first has to be there:
 
-* ``discovered`` (or ``pages``, in a list that somebody wrote): URLs of the host that are known; a host without any is left out;
-* ``captures``, ``bytes``, ``time_s``: how many were fetched, how large they were and how long that took, all together;
-* ``crawl_delay_s``: what its robots.txt asks for; ``address``; ``state`` with ``last_error``: whether its name resolves.
+* ``discovered`` (or ``pages``, in a list that somebody wrote): URLs of the host that are known; a
+  host without any is left out;
+* ``captures``, ``bytes``, ``time_s``: how many were fetched, how large they were and how long that
+  took, all together;
+* ``crawl_delay_s``: what its robots.txt asks for; ``address``; ``state`` with ``last_error``:
+  whether its name resolves.
 """
 
 from __future__ import annotations
@@ -19,15 +23,30 @@ from lycosa.config.sources import SettingsError
 from lycosa.reasons import Reason
 from lycosa.simulate.sample import HostRow
 
-COLUMNS = ("discovered", "pages", "captures", "bytes", "time_s", "crawl_delay_s", "address", "state", "last_error", "reason")
+COLUMNS = (
+    "discovered",
+    "pages",
+    "captures",
+    "bytes",
+    "time_s",
+    "crawl_delay_s",
+    "address",
+    "state",
+    "last_error",
+    "reason",
+)
 _PARQUET = (".parquet", ".pq")
 _NO_NAME = Reason.DNS_NO_SUCH_NAME.label
 
 
 def read_hosts(path: Path, server_bytes_per_s: float) -> list[HostRow]:
-    """The hosts of a file. Raises ``SettingsError``, with the line that is wrong, and ``OSError``."""
+    """The hosts of a file. Raises ``SettingsError``, with the line that is wrong, and
+    ``OSError``.
+    """
     if path.suffix.lower() in _PARQUET:
-        numbered: Iterable[tuple[str, Mapping[str, Any]]] = ((str(path), row) for row in _parquet(path))
+        numbered: Iterable[tuple[str, Mapping[str, Any]]] = (
+            (str(path), row) for row in _parquet(path)
+        )
     else:
         numbered = ((f"{path}:{number}", row) for number, row in _lines(path))
     found = []
@@ -46,13 +65,20 @@ def read_hosts(path: Path, server_bytes_per_s: float) -> list[HostRow]:
 def host_row(row: Mapping[str, Any], server_bytes_per_s: float) -> HostRow | None:
     """One row of the table; ``None`` when no URL of the host is known. Raises ``ValueError``."""
     if "discovered" not in row and "pages" not in row:
-        raise ValueError("there is neither a column discovered nor a column pages; `lycosa export DIR hosts` writes what is wanted")
+        raise ValueError(
+            "there is neither a column discovered nor a column pages; `lycosa export DIR hosts`"
+            " writes what is wanted"
+        )
     pages = _number(row, "discovered") or _number(row, "pages")
     if pages < 1:
         return None
     captures, size = _number(row, "captures"), _number(row, "bytes")
     body = size / captures if captures else 0.0
-    latency = max(_number(row, "time_s") / captures - body / server_bytes_per_s, 0.0) if captures and row.get("time_s") else -1.0
+    latency = (
+        max(_number(row, "time_s") / captures - body / server_bytes_per_s, 0.0)
+        if captures and row.get("time_s")
+        else -1.0
+    )
     is_retired = row.get("state") == "retired"
     return HostRow(
         pages=int(pages),

@@ -1,12 +1,14 @@
 """What a crawl has to work with, and meters that say when that is used up.
 
-Every resource is a rate: processor seconds, bytes, slot seconds, each by the second. A request takes its part of each, and while a
-meter is ahead of the clock nothing new is started: the fluid form of a queue, which is right for a thousandth of a slot as well as for a
-thousand slots, as a sample needs it.
+Every resource is a rate: processor seconds, bytes, slot seconds, each by the second. A request
+takes its part of each, and while a meter is ahead of the clock nothing new is started: the fluid
+form of a queue, which is right for a thousandth of a slot as well as for a thousand slots, as a
+sample needs it.
 
-A meter remembers what was not used for a second, or for ``_BURST`` requests if that is longer. Without the second half a sample would
-queue where the whole crawl does not: with a ten-thousandth of a core a page takes ten seconds, and two that are ready together
-would wait for each other, though the crawl is half idle.
+A meter remembers what was not used for a second, or for ``_BURST`` requests if that is longer.
+Without the second half a sample would queue where the whole crawl does not: with a ten-thousandth
+of a core a page takes ten seconds, and two that are ready together would wait for each other,
+though the crawl is half idle.
 """
 
 from __future__ import annotations
@@ -26,7 +28,10 @@ LIMITS = {
     NETWORK: "the network: more bandwidth",
     SLOTS: "requests at once: servers are slow, and all slots (fetch.slots) wait for them",
     WORKBENCH: "hosts in attention: all places (frontier.workbench) are taken by hosts that rest",
-    POLITENESS: "everybody who has something to fetch rests or answers: more hosts would help, more machines would not",
+    POLITENESS: (
+        "everybody who has something to fetch rests or answers: more hosts would help, more"
+        " machines would not"
+    ),
     HOSTS: "nothing to do: what is known is fetched, and little is due yet",
 }
 """What can hold a crawl up, and what that means."""
@@ -35,25 +40,65 @@ LIMITS = {
 class Means(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the whole crawl has, and what a page costs it."""
 
-    cores: Annotated[float, Meta(description="Cores that the crawl may use; a part of one where a quota says so.", gt=0)] = 2.0
-    bandwidth_bytes_per_s: Annotated[int, Meta(description="Network: bytes that may arrive in a second.", ge=1)] = 125_000_000
+    cores: Annotated[
+        float,
+        Meta(
+            description="Cores that the crawl may use; a part of one where a quota says so.", gt=0
+        ),
+    ] = 2.0
+    bandwidth_bytes_per_s: Annotated[
+        int, Meta(description="Network: bytes that may arrive in a second.", ge=1)
+    ] = 125_000_000
     page_ms: Annotated[
-        float, Meta(description="Processor time of a page with everything done to it, all processes together (bench/page_cost).", gt=0)
+        float,
+        Meta(
+            description=(
+                "Processor time of a page with everything done to it, all processes together"
+                " (bench/page_cost)."
+            ),
+            gt=0,
+        ),
     ] = 1.96
-    request_ms: Annotated[float, Meta(description="The same of a request without a page: robots.txt, 304, errors.", ge=0)] = 0.8
-    start_cpu_s: Annotated[float, Meta(description="Processor time of starting and ending a run.", ge=0)] = 0.0
+    request_ms: Annotated[
+        float,
+        Meta(description="The same of a request without a page: robots.txt, 304, errors.", ge=0),
+    ] = 0.8
+    start_cpu_s: Annotated[
+        float, Meta(description="Processor time of starting and ending a run.", ge=0)
+    ] = 0.0
     loop_share: Annotated[
         float,
-        Meta(description="Part of a page's time that the worker spends, one core at most; its parse child has the rest.", gt=0.1, le=1),
+        Meta(
+            description=(
+                "Part of a page's time that the worker spends, one core at most; its parse child"
+                " has the rest."
+            ),
+            gt=0.1,
+            le=1,
+        ),
     ] = 0.6
-    request_bytes: Annotated[int, Meta(description="Received for a request beside the body: headers, TLS.", ge=0)] = 1000
-    disk_factor: Annotated[float, Meta(description="Bytes on disk for each byte of a body: WARC and text.", ge=0)] = 1.7
-    record_bytes: Annotated[int, Meta(description="Bytes on disk of a capture beside that: records, rows, indexes, links.", ge=0)] = 4000
-    url_bytes: Annotated[int, Meta(description="Bytes on disk of a known URL (bench/frontier).", ge=0)] = 107
+    request_bytes: Annotated[
+        int, Meta(description="Received for a request beside the body: headers, TLS.", ge=0)
+    ] = 1000
+    disk_factor: Annotated[
+        float, Meta(description="Bytes on disk for each byte of a body: WARC and text.", ge=0)
+    ] = 1.7
+    record_bytes: Annotated[
+        int,
+        Meta(
+            description="Bytes on disk of a capture beside that: records, rows, indexes, links.",
+            ge=0,
+        ),
+    ] = 4000
+    url_bytes: Annotated[
+        int, Meta(description="Bytes on disk of a known URL (bench/frontier).", ge=0)
+    ] = 107
 
 
 class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What things cost, in any currency. The defaults are of the size of a large cloud's list prices in dollars."""
+    """What things cost, in any currency. The defaults are of the size of a large cloud's list
+    prices in dollars.
+    """
 
     core_hour: Annotated[float, Meta(description="An hour of one core, used or not.", ge=0)] = 0.04
     gb_received: Annotated[float, Meta(description="A gigabyte received.", ge=0)] = 0.0
@@ -61,7 +106,9 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Meter:
-    """One resource, ``per_s`` of it a second: it is free again at ``free_at``. ``typical`` is what a request takes of it."""
+    """One resource, ``per_s`` of it a second: it is free again at ``free_at``. ``typical`` is
+    what a request takes of it.
+    """
 
     __slots__ = ("_burst_s", "_per_s", "free_at", "name", "spent")
 
@@ -82,10 +129,13 @@ class Meter:
 
 
 class Meters:
-    """The meters of a sample that is a ``share`` of the crawl; ``workers`` of ``slots`` requests each. ``latency_s`` and ``page_bytes`` are
-    a typical request's."""
+    """The meters of a sample that is a ``share`` of the crawl; ``workers`` of ``slots`` requests
+    each. ``latency_s`` and ``page_bytes`` are a typical request's.
+    """
 
-    def __init__(self, means: Means, workers: int, slots: int, share: float, typical: tuple[float, float]) -> None:
+    def __init__(
+        self, means: Means, workers: int, slots: int, share: float, typical: tuple[float, float]
+    ) -> None:
         latency_s, page_bytes = typical
         self.page_s, self.request_s = means.page_ms / 1000, means.request_ms / 1000
         self._request_bytes = means.request_bytes
@@ -93,7 +143,8 @@ class Meters:
         self.network = Meter(NETWORK, means.bandwidth_bytes_per_s * share, page_bytes)
         self.slots = Meter(SLOTS, workers * slots * share, latency_s)
         self.all = (self.cpu, self.network, self.slots)
-        # A run starts one process after the other: that is the work of one core, and nothing is fetched meanwhile.
+        # A run starts one process after the other: that is the work of one core, and nothing is
+        # fetched meanwhile.
         self.cpu.spent = means.start_cpu_s * share
         self.cpu.free_at = self.free_at = means.start_cpu_s / min(means.cores, 1.0)
 
@@ -114,7 +165,9 @@ class Meters:
 
 
 def busy_cores(means: Means, workers: int) -> float:
-    """Cores that all processes together can keep busy: a worker's loop has one at most, and its parse child works beside it."""
+    """Cores that all processes together can keep busy: a worker's loop has one at most, and its
+    parse child works beside it.
+    """
     return min(float(means.cores), workers / means.loop_share)
 
 

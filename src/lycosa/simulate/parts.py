@@ -1,7 +1,8 @@
-"""Runs the parts of a sample side by side, each in a process of its own, and hears from them how far they are.
+"""Runs the parts of a sample side by side, each in a process of its own, and hears from them how
+far they are.
 
-A fresh interpreter each: what this one has open, threads above all, is not to be copied, and the memory of a part goes back when it is
-done.
+A fresh interpreter each: what this one has open, threads above all, is not to be copied, and the
+memory of a part goes back when it is done.
 """
 
 from __future__ import annotations
@@ -18,32 +19,44 @@ _SPAWN = multiprocessing.get_context("spawn")
 Work = TypeVar("Work")
 Done = TypeVar("Done")
 Job = Callable[[Work, Callable[[float], None]], Done]
-"""Does a piece of work; tells meanwhile what share of it is done. A function of a module, so that another process finds it."""
+"""Does a piece of work; tells meanwhile what share of it is done. A function of a module, so
+that another process finds it.
+"""
 
 
 class PartLostError(Exception):
     """A process ended without an answer, as when the system ran out of memory."""
 
 
-def run_all(job: Job[Work, Done], pieces: Sequence[Work], jobs: int, tell: Callable[[float], None]) -> list[Done]:
-    """The answers in the order of the pieces, ``jobs`` at a time; ``tell`` hears what share of all is done. What a piece raises is raised
-    here, and the others are ended. Raises ``PartLostError``."""
+def run_all(
+    job: Job[Work, Done], pieces: Sequence[Work], jobs: int, tell: Callable[[float], None]
+) -> list[Done]:
+    """The answers in the order of the pieces, ``jobs`` at a time; ``tell`` hears what share of all
+    is done. What a piece raises is raised here, and the others are ended. Raises ``PartLostError``.
+    """
     if jobs <= 1 or len(pieces) == 1:
-        return [job(piece, lambda share, before=number: tell((before + share) / len(pieces))) for number, piece in enumerate(pieces)]  # type: ignore[misc]
+        return [
+            job(piece, lambda share, before=number: tell((before + share) / len(pieces)))  # type: ignore[misc]
+            for number, piece in enumerate(pieces)
+        ]
     return _Parts(job, pieces, tell).run(min(jobs, len(pieces)))
 
 
 class _Parts(Generic[Work, Done]):
     """The processes that are running, by the connection on which each is heard."""
 
-    def __init__(self, job: Job[Work, Done], pieces: Sequence[Work], tell: Callable[[float], None]) -> None:
+    def __init__(
+        self, job: Job[Work, Done], pieces: Sequence[Work], tell: Callable[[float], None]
+    ) -> None:
         self._job, self._pieces, self._tell = job, pieces, tell
         self._shares = [0.0] * len(pieces)
         self._done: dict[int, Done] = {}
         self._running: dict[Connection, tuple[int, BaseProcess]] = {}
 
     def __repr__(self) -> str:
-        return f"<_Parts done={len(self._done)} running={len(self._running)} of {len(self._pieces)}>"
+        return (
+            f"<_Parts done={len(self._done)} running={len(self._running)} of {len(self._pieces)}>"
+        )
 
     def run(self, jobs: int) -> list[Done]:
         waiting = list(reversed(range(len(self._pieces))))
@@ -62,7 +75,9 @@ class _Parts(Generic[Work, Done]):
 
     def _start(self, number: int) -> None:
         ours, theirs = _SPAWN.Pipe(duplex=False)
-        process = _SPAWN.Process(target=_work, args=(self._job, self._pieces[number], theirs), daemon=True)
+        process = _SPAWN.Process(
+            target=_work, args=(self._job, self._pieces[number], theirs), daemon=True
+        )
         process.start()
         theirs.close()
         self._running[ours] = (number, process)
@@ -73,7 +88,10 @@ class _Parts(Generic[Work, Done]):
             said = connection.recv()
         except EOFError:
             process.join()
-            raise PartLostError(f"part {number + 1} of the simulation ended with {process.exitcode} and without an answer") from None
+            raise PartLostError(
+                f"part {number + 1} of the simulation ended with {process.exitcode} and without an"
+                " answer"
+            ) from None
         if isinstance(said, float):
             self._shares[number] = said
             self._tell(sum(self._shares) / len(self._shares))
@@ -89,7 +107,8 @@ class _Parts(Generic[Work, Done]):
 
 def _work(job: Job[Work, Done], piece: Work, connection: Connection) -> None:
     """What a process does."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is for the one who started this, and who ends it
+    # a Ctrl-C is for the one who started this, and who ends it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         answer = job(piece, connection.send)
     except Exception as error:

@@ -1,8 +1,9 @@
 """What a page cost in a past crawl, from its folder: the means of the next one.
 
-The folder has what each run cost in processor time (``run_cost``) and what it did. A request without a page (robots.txt, an error, 304) is
-taken to cost a fixed part of a page, since one crawl cannot tell the two apart. Bytes on disk are what the folder's files come to, by what
-they grow with: bodies (WARC and text), captures (all other files of output).
+The folder has what each run cost in processor time (``run_cost``) and what it did. A request
+without a page (robots.txt, an error, 304) is taken to cost a fixed part of a page, since one crawl
+cannot tell the two apart. Bytes on disk are what the folder's files come to, by what they grow
+with: bodies (WARC and text), captures (all other files of output).
 """
 
 from __future__ import annotations
@@ -25,19 +26,25 @@ _BY_BODY, _BY_CAPTURE = ("warc", "text"), ("journal", "cdxj", "pages", "links")
 
 
 def past_means(folder: Path) -> dict[str, object]:
-    """Values by their keys in a model (``means.page_ms`` and others). Raises ``SettingsError`` when the folder cannot tell."""
+    """Values by their keys in a model (``means.page_ms`` and others). Raises ``SettingsError``
+    when the folder cannot tell.
+    """
     runs = _whole_runs(read_costs(folder))
     pages = sum(run.pages for run in runs)
     if pages < _LEAST_PAGES:
         raise SettingsError(
             [
-                f"{folder} cannot tell what a page costs: {pages} pages in runs of `lycosa crawl` that came to their end, "
-                f"at least {_LEAST_PAGES} are wanted; give --let means.page_ms=..."
+                f"{folder} cannot tell what a page costs: {pages} pages in runs of `lycosa crawl`"
+                f" that came to their end, at least {_LEAST_PAGES} are wanted; give --let"
+                " means.page_ms=..."
             ]
         )
     spent = sum(max(run.cpu_s - run.start_cpu_s, 0.0) for run in runs)
-    later = sum(run.captured - run.start_captured for run in runs) / max(sum(run.captured for run in runs), 1)
-    others = sum(max(run.requests - run.pages, 0) + run.hosts for run in runs)  # a robots.txt for each host
+    later = sum(run.captured - run.start_captured for run in runs) / max(
+        sum(run.captured for run in runs), 1
+    )
+    # a robots.txt for each host
+    others = sum(max(run.requests - run.pages, 0) + run.hosts for run in runs)
     page_s = spent / max(later * (pages + _REQUEST * others), 1.0)
     start_s = sum(run.start_cpu_s - page_s * run.start_captured for run in runs) / len(runs)
     work = sum(run.cpu_s for run in runs)
@@ -66,9 +73,13 @@ def _whole_runs(costs: Iterable[RunCost]) -> list[RunCost]:
 def _disk(folder: Path, last: RunCost) -> dict[str, object]:
     found: dict[str, object] = {}
     if last.body_bytes >= _LEAST_BODIES:
-        found["means.disk_factor"] = sum(_size(folder / name) for name in _BY_BODY) / last.body_bytes
+        found["means.disk_factor"] = (
+            sum(_size(folder / name) for name in _BY_BODY) / last.body_bytes
+        )
     if last.captures >= _LEAST_CAPTURES:
-        found["means.record_bytes"] = round(sum(_size(folder / name) for name in _BY_CAPTURE) / last.captures)
+        found["means.record_bytes"] = round(
+            sum(_size(folder / name) for name in _BY_CAPTURE) / last.captures
+        )
     return found
 
 

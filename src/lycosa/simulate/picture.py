@@ -1,7 +1,10 @@
-"""The curves of a simulated crawl as one SVG file: six small charts with one time axis, and a band that says what held the crawl up.
+"""The curves of a simulated crawl as one SVG file: six small charts with one time axis, and a band
+that says what held the crawl up.
 
-It is written by hand, without a drawing library, because it has to look the same everywhere and to fit into a page of documentation. What
-an axis shows is in words above its chart, and the largest value at its end, so that nothing depends on telling colours apart."""
+It is written by hand, without a drawing library, because it has to look the same everywhere and to
+fit into a page of documentation. What an axis shows is in words above its chart, and the largest
+value at its end, so that nothing depends on telling colours apart.
+"""
 
 from __future__ import annotations
 
@@ -53,11 +56,25 @@ _CHARTS = (
     _Chart(
         "URLs",
         short_count,
-        (_Curve("known", _SECOND, lambda row: row.known), _Curve("of them stored", _LINE, lambda row: row.stored)),
+        (
+            _Curve("known", _SECOND, lambda row: row.known),
+            _Curve("of them stored", _LINE, lambda row: row.stored),
+        ),
     ),
-    _Chart("stored pages that are current", lambda value: f"{value:.0f} %", (_Curve("", _LINE, lambda row: 100 * row.fresh),), 100.0),
-    _Chart("URLs that wait to be fetched now", short_count, (_Curve("", _LINE, lambda row: row.queued),)),
-    _Chart("received, bits a second", short_count, (_Curve("", _LINE, lambda row: row.bits_per_s),)),
+    _Chart(
+        "stored pages that are current",
+        lambda value: f"{value:.0f} %",
+        (_Curve("", _LINE, lambda row: 100 * row.fresh),),
+        100.0,
+    ),
+    _Chart(
+        "URLs that wait to be fetched now",
+        short_count,
+        (_Curve("", _LINE, lambda row: row.queued),),
+    ),
+    _Chart(
+        "received, bits a second", short_count, (_Curve("", _LINE, lambda row: row.bits_per_s),)
+    ),
     _Chart("on disk, bytes", short_count, (_Curve("", _LINE, lambda row: row.disk_bytes),)),
 )
 
@@ -66,8 +83,11 @@ def svg(found: Report, title: str, subtitle: str) -> str:
     """The picture as text."""
     rows = found.rows
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" height="{_HEIGHT}"'
-        ' font-family="Helvetica, Arial, sans-serif" font-size="12">',
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}"'
+            f' width="{_WIDTH}" height="{_HEIGHT}" font-family="Helvetica, Arial, sans-serif"'
+            ' font-size="12">'
+        ),
         f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="#ffffff"/>',
         _text(_LEFT, 30, title, size=18),
         _text(_LEFT, 52, subtitle, colour="#555555"),
@@ -81,21 +101,47 @@ def svg(found: Report, title: str, subtitle: str) -> str:
 
 def _draw(chart: _Chart, rows: Sequence[Row], left: float, top: float) -> list[str]:
     days = rows[-1].day
-    most = chart.most or _round_up(max(max(curve.value(row) for row in rows) for curve in chart.curves))
+    most = chart.most or _round_up(
+        max(max(curve.value(row) for row in rows) for curve in chart.curves)
+    )
     bottom = top + _CHART_HEIGHT
     parts = [_text(left, top - 8, chart.title)]
     for step in range(5):
         y = bottom - step / 4 * _CHART_HEIGHT
-        parts.append(f'<line x1="{left}" y1="{y:.1f}" x2="{left + _CHART_WIDTH}" y2="{y:.1f}" stroke="{_FAINT}"/>')
-        parts.append(_text(left - 6, y + 4, chart.show(most * step / 4), anchor="end", colour="#555555", size=10))
+        parts.append(
+            f'<line x1="{left}" y1="{y:.1f}" x2="{left + _CHART_WIDTH}" y2="{y:.1f}"'
+            f' stroke="{_FAINT}"/>'
+        )
+        parts.append(
+            _text(
+                left - 6,
+                y + 4,
+                chart.show(most * step / 4),
+                anchor="end",
+                colour="#555555",
+                size=10,
+            )
+        )
     parts += _days(days, left, bottom)
     for number, curve in enumerate(chart.curves):
         path = " ".join(
-            f"{left + row.day / days * _CHART_WIDTH:.1f},{bottom - min(curve.value(row) / most, 1.0) * _CHART_HEIGHT:.1f}" for row in rows
+            f"{left + row.day / days * _CHART_WIDTH:.1f},"
+            f"{bottom - min(curve.value(row) / most, 1.0) * _CHART_HEIGHT:.1f}"
+            for row in rows
         )
-        parts.append(f'<polyline points="{path}" fill="none" stroke="{curve.colour}" stroke-width="1.6"/>')
+        parts.append(
+            f'<polyline points="{path}" fill="none" stroke="{curve.colour}" stroke-width="1.6"/>'
+        )
         if len(chart.curves) > 1:
-            parts.append(_text(left + _CHART_WIDTH - 130 * (len(chart.curves) - number) + 130, top - 8, curve.name, "end", curve.colour))
+            parts.append(
+                _text(
+                    left + _CHART_WIDTH - 130 * (len(chart.curves) - number) + 130,
+                    top - 8,
+                    curve.name,
+                    "end",
+                    curve.colour,
+                )
+            )
     return parts
 
 
@@ -116,13 +162,18 @@ def _band(found: Report, top: float) -> list[str]:
     before = 0.0
     for row in found.rows:
         x, end = _LEFT + before / days * width, _LEFT + row.day / days * width
-        parts.append(f'<rect x="{x:.2f}" y="{top}" width="{end - x + 0.3:.2f}" height="18" fill="{_COLOURS[row.limit]}"/>')
+        parts.append(
+            f'<rect x="{x:.2f}" y="{top}" width="{end - x + 0.3:.2f}" height="18"'
+            f' fill="{_COLOURS[row.limit]}"/>'
+        )
         before = row.day
     left = float(_LEFT)
     for name, share in found.limits.items():
         if share >= 0.0005:
             label = f"{'nothing to do' if name == HOSTS else name} {100 * share:.1f} %"
-            parts.append(f'<rect x="{left}" y="{top + 30}" width="10" height="10" fill="{_COLOURS[name]}"/>')
+            parts.append(
+                f'<rect x="{left}" y="{top + 30}" width="10" height="10" fill="{_COLOURS[name]}"/>'
+            )
             parts.append(_text(left + 15, top + 39, label))
             left += 30 + 7 * len(label)
     return parts
@@ -133,8 +184,17 @@ def _round_up(value: float) -> float:
     if value <= 0 or not math.isfinite(value):
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))
-    return next(step * power for step in (1.0, 1.2, 1.6, 2.0, 2.4, 3.2, 4.0, 6.0, 8.0, 10.0) if step * power >= value * 0.9999)
+    return next(
+        step * power
+        for step in (1.0, 1.2, 1.6, 2.0, 2.4, 3.2, 4.0, 6.0, 8.0, 10.0)
+        if step * power >= value * 0.9999
+    )
 
 
-def _text(x: float, y: float, text: str, anchor: str = "start", colour: str = _INK, size: int = 12) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}" font-size="{size}">{escape(text)}</text>'
+def _text(
+    x: float, y: float, text: str, anchor: str = "start", colour: str = _INK, size: int = 12
+) -> str:
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}"'
+        f' font-size="{size}">{escape(text)}</text>'
+    )

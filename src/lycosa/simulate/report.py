@@ -1,9 +1,11 @@
-"""What a simulated crawl comes to, in the numbers that people ask for: rates, freshness, queue, bandwidth, disk, cost, and what binds.
+"""What a simulated crawl comes to, in the numbers that people ask for: rates, freshness, queue,
+bandwidth, disk, cost, and what binds.
 
-Rates are of the time between two points. Pages a day are captures; bandwidth counts what is received, headers too; disk is everything that
-the crawl folder keeps. Cost is that of the cores for the whole time, used or not, of what is received, and of what is kept for as long as
-it is kept. *What binds* is what held the crawl up while most pages were fetched: by time it would be the last few large hosts, which
-nobody waits for.
+Rates are of the time between two points. Pages a day are captures; bandwidth counts what is
+received, headers too; disk is everything that the crawl folder keeps. Cost is that of the cores for
+the whole time, used or not, of what is received, and of what is kept for as long as it is kept.
+*What binds* is what held the crawl up while most pages were fetched: by time it would be the last
+few large hosts, which nobody waits for.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ _LATE = 0.25  # of the run: what is "in the end"
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """The crawl at day ``day``; rates are since the row before. ``limit`` is what held it up most since then."""
+    """The crawl at day ``day``; rates are since the row before. ``limit`` is what held it up
+    most since then.
+    """
 
     day: float
     pages_per_day: float
@@ -56,10 +60,12 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """The answers. ``*_late`` are of the last quarter of the time. ``first_round_day`` is when the last page that could be reached had
-    been fetched once, ``most_day`` when nine of ten were; both are negative when the crawl still finds new pages in the end. ``limits``
-    are shares of the time by what held the crawl up, ``limits_of_pages`` of the captures; ``binds`` is the first of the latter that is not
-    that there was nothing to do, or empty."""
+    """The answers. ``*_late`` are of the last quarter of the time. ``first_round_day`` is when the
+    last page that could be reached had been fetched once, ``most_day`` when nine of ten were; both
+    are negative when the crawl still finds new pages in the end. ``limits`` are shares of the time
+    by what held the crawl up, ``limits_of_pages`` of the captures; ``binds`` is the first of the
+    latter that is not that there was nothing to do, or empty.
+    """
 
     days: float
     pages_per_day: float
@@ -97,7 +103,10 @@ def report(model: Model, outcome: Outcome) -> Report:
     points, means = outcome.points, model.means
     rows = [_row(means, before, after) for before, after in pairwise(points)]
     end, seconds = points[-1], points[-1].at
-    wide = [_row(means, before, after) for before, after in pairwise(_wide(points, _MANY / outcome.share))]
+    wide = [
+        _row(means, before, after)
+        for before, after in pairwise(_wide(points, _MANY / outcome.share))
+    ]
     late = [row for row in rows if row.day > (1 - _LATE) * seconds / DAY_S]
     since = next(point for point in reversed(points) if point.at <= (1 - _LATE) * seconds)
     of_pages = _ranked(_pages(points))
@@ -107,7 +116,11 @@ def report(model: Model, outcome: Outcome) -> Report:
         pages_per_day_most=max(row.pages_per_day for row in wide),
         pages_per_day_late=_mean(row.pages_per_day for row in late),
         first_round_day=outcome.last_new_s / DAY_S if _is_round(points) else -1.0,
-        most_day=min(_day_of(points, _MOST * end.stored), outcome.last_new_s / DAY_S) if _is_round(points) else -1.0,
+        most_day=(
+            min(_day_of(points, _MOST * end.stored), outcome.last_new_s / DAY_S)
+            if _is_round(points)
+            else -1.0
+        ),
         first_round_pages=outcome.new_pages,
         known=end.known,
         stored=end.stored,
@@ -123,7 +136,9 @@ def report(model: Model, outcome: Outcome) -> Report:
         bits_per_s=8 * _received(means, end) / seconds,
         bits_per_s_most=max(row.bits_per_s for row in wide),
         disk_bytes=_disk(means, end),
-        disk_bytes_per_day_late=(_disk(means, end) - _disk(means, since)) / max(end.at - since.at, 1.0) * DAY_S,
+        disk_bytes_per_day_late=(_disk(means, end) - _disk(means, since))
+        / max(end.at - since.at, 1.0)
+        * DAY_S,
         busy_cores=end.cpu_s / seconds,
         busy_cores_most=max(row.busy_cores for row in wide),
         cost=_cost(model, points),
@@ -135,7 +150,9 @@ def report(model: Model, outcome: Outcome) -> Report:
 
 
 def some_rows(model: Model, outcome: Outcome, most: int = 14) -> list[Row]:
-    """The crawl at some of the points, close together at first, where most happens; rates are between those."""
+    """The crawl at some of the points, close together at first, where most happens; rates are
+    between those.
+    """
     points = outcome.points
     places = sorted({round((len(points) - 1) ** (step / (most - 1))) for step in range(most)})
     found, before = [], 0
@@ -144,7 +161,9 @@ def some_rows(model: Model, outcome: Outcome, most: int = 14) -> list[Row]:
         for point in points[before + 1 : place + 1]:
             for name, seconds in point.limits.items():
                 limits[name] = limits.get(name, 0.0) + seconds
-        found.append(_row(model.means, points[before], msgspec.structs.replace(points[place], limits=limits)))
+        found.append(
+            _row(model.means, points[before], msgspec.structs.replace(points[place], limits=limits))
+        )
         before = place
     return found
 
@@ -171,7 +190,11 @@ def as_document(model: Model, outcome: Outcome, found: Report) -> dict[str, Any]
             "cpu_s": round(outcome.cpu_s, 2),
             "wall_s": round(outcome.wall_s, 2),
         },
-        **{name: getattr(found, name) for name in found.__struct_fields__ if name not in ("cost", "rows")},
+        **{
+            name: getattr(found, name)
+            for name in found.__struct_fields__
+            if name not in ("cost", "rows")
+        },
         "cost": {**msgspec.to_builtins(found.cost), "total": found.cost.total},
         "meanings": {name: LIMITS[name] for name in found.limits},
         "rows": msgspec.to_builtins(found.rows),
@@ -196,7 +219,9 @@ def _row(means: Means, before: Point, after: Point) -> Row:
 
 
 def _wide(points: Sequence[Point], captures: float) -> list[Point]:
-    """Points with so many captures, or a tenth of all, between each: a rate of a handful of requests of a small sample says nothing."""
+    """Points with so many captures, or a tenth of all, between each: a rate of a handful of
+    requests of a small sample says nothing.
+    """
     least, found = min(captures, points[-1].captures / 10), [points[0]]
     for point in points[1:]:
         if point.captures - found[-1].captures >= least and point.captures > found[-1].captures:
@@ -231,13 +256,22 @@ def _received(means: Means, point: Point) -> float:
 
 
 def _disk(means: Means, point: Point) -> float:
-    """Bodies that were stored, what each capture leaves beside its body, and what is remembered of each URL."""
-    return means.disk_factor * point.stored_bytes + means.record_bytes * point.captures + means.url_bytes * point.known
+    """Bodies that were stored, what each capture leaves beside its body, and what is remembered
+    of each URL.
+    """
+    return (
+        means.disk_factor * point.stored_bytes
+        + means.record_bytes * point.captures
+        + means.url_bytes * point.known
+    )
 
 
 def _cost(model: Model, points: Sequence[Point]) -> Cost:
     prices, means = model.prices, model.means
-    kept = sum((_disk(means, before) + _disk(means, after)) / 2 * (after.at - before.at) for before, after in pairwise(points))
+    kept = sum(
+        (_disk(means, before) + _disk(means, after)) / 2 * (after.at - before.at)
+        for before, after in pairwise(points)
+    )
     return Cost(
         cores=prices.core_hour * means.cores * points[-1].at / 3600,
         received=prices.gb_received * _received(means, points[-1]) / _GB,

@@ -1,10 +1,14 @@
-"""Runs a model: draws the sample, takes it apart, runs each part in a process, puts the parts together and scales them up.
+"""Runs a model: draws the sample, takes it apart, runs each part in a process, puts the parts
+together and scales them up.
 
-**Scaling law.** Let ``n`` of ``N`` hosts be drawn, one of each ``n``-th of all hosts by size. They are crawled by ``n / N`` of the crawl:
-of its processors, network, slots, and places on the workbench. What a host does by itself (its delay, its robots.txt, its back-off, its
-pages, one after another) is not scaled. Then counts of the sample times ``N / n`` are those of the crawl, and shares and times are the
-same. It holds as long as a share of each thing is still something: for a workbench of a few places, or a web where one host of a million
-decides, the sample is too small. Parts are samples of a sample, by the same law."""
+**Scaling law.** Let ``n`` of ``N`` hosts be drawn, one of each ``n``-th of all hosts by size. They
+are crawled by ``n / N`` of the crawl: of its processors, network, slots, and places on the
+workbench. What a host does by itself (its delay, its robots.txt, its back-off, its pages, one after
+another) is not scaled. Then counts of the sample times ``N / n`` are those of the crawl, and shares
+and times are the same. It holds as long as a share of each thing is still something: for a
+workbench of a few places, or a web where one host of a million decides, the sample is too small.
+Parts are samples of a sample, by the same law.
+"""
 
 from __future__ import annotations
 
@@ -52,8 +56,10 @@ _SUMMED = (
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True):
-    """What is simulated: ``rows`` are hosts of a past crawl, if any, which then stand for the ``web.hosts`` hosts. ``sample`` is how many
-    hosts are drawn (0 = as many as have some 50,000 pages)."""
+    """What is simulated: ``rows`` are hosts of a past crawl, if any, which then stand for the
+    ``web.hosts`` hosts. ``sample`` is how many hosts are drawn (0 = as many as have some 50,000
+    pages).
+    """
 
     web: Web = Web()
     means: Means = Means()
@@ -65,20 +71,28 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def workers(self) -> int:
-        """Worker processes; as many as cores for ``auto``, and no more than there are partitions."""
-        return min(self.config.workers or math.ceil(self.means.cores), self.config.frontier.partitions)
+        """Worker processes; as many as cores for ``auto``, and no more than there are
+        partitions.
+        """
+        return min(
+            self.config.workers or math.ceil(self.means.cores), self.config.frontier.partitions
+        )
 
     @property
     def sample_hosts(self) -> int:
         """Hosts that are drawn."""
         most = min(self.web.hosts, len(self.rows)) if self.rows else self.web.hosts
-        wanted = self.sample or max(int(_SAMPLE_PAGES * self.web.hosts / self.web.pages), _SAMPLE_HOSTS)
+        wanted = self.sample or max(
+            int(_SAMPLE_PAGES * self.web.hosts / self.web.pages), _SAMPLE_HOSTS
+        )
         return min(wanted, most)
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of it: the whole crawl at points in time, the first at its start; the second of virtual time at which every page that could
-    be reached had been fetched once, and how many those are; what was simulated, and the processor time that it took."""
+    """What came of it: the whole crawl at points in time, the first at its start; the second of
+    virtual time at which every page that could be reached had been fetched once, and how many those
+    are; what was simulated, and the processor time that it took.
+    """
 
     points: list[Point]
     last_new_s: float
@@ -104,14 +118,20 @@ class _Done(NamedTuple):
     cpu_s: float
 
 
-def simulate(model: Model, jobs: int = 1, tell: Callable[[float], None] = lambda _: None) -> Outcome:
-    """Simulates, in up to ``jobs`` processes; how many changes nothing but the time it takes. ``tell`` hears what share of the work is
-    done. Raises ``ValueError`` when the sample is too large, and ``PartLostError``."""
+def simulate(
+    model: Model, jobs: int = 1, tell: Callable[[float], None] = lambda _: None
+) -> Outcome:
+    """Simulates, in up to ``jobs`` processes; how many changes nothing but the time it takes.
+    ``tell`` hears what share of the work is done. Raises ``ValueError`` when the sample is too
+    large, and ``PartLostError``.
+    """
     began = time.monotonic()
     sample = draw(model.web, model.sample_hosts, model.config.seed, model.rows)
     parts = parts_of(sample, min(max(len(sample) // _PART_HOSTS, 1), _MOST_PARTS))
     done = run_all(_work, [_Piece(model, part) for part in parts], jobs, tell)
-    points = [_sum([each.points[number] for each in done], parts) for number in range(len(done[0].points))]
+    points = [
+        _sum([each.points[number] for each in done], parts) for number in range(len(done[0].points))
+    ]
     return Outcome(
         points=points,
         last_new_s=max(each.last_new_s for each in done),
@@ -127,17 +147,29 @@ def simulate(model: Model, jobs: int = 1, tell: Callable[[float], None] = lambda
 
 
 def looks(end_s: float) -> list[float]:
-    """When it is written down how things stand: at even steps, and before the first of them closer and closer to the start, where a crawl
-    is quickest."""
+    """When it is written down how things stand: at even steps, and before the first of them closer
+    and closer to the start, where a crawl is quickest.
+    """
     step = end_s / _POINTS
-    return [0.0, *(step / 2**halved for halved in range(_EARLY, 0, -1)), *(step * number for number in range(1, _POINTS + 1))]
+    return [
+        0.0,
+        *(step / 2**halved for halved in range(_EARLY, 0, -1)),
+        *(step * number for number in range(1, _POINTS + 1)),
+    ]
 
 
 def run_part(
-    model: Model, part: Sample, witness: Witness | None = None, tell: Callable[[float], None] = lambda _: None
+    model: Model,
+    part: Sample,
+    witness: Witness | None = None,
+    tell: Callable[[float], None] = lambda _: None,
 ) -> tuple[list[Point], Visits]:
     """One part to the end, in this process."""
-    web, config, end_s = model.web, msgspec.structs.replace(model.config, workers=model.workers), model.days * 86_400.0
+    web, config, end_s = (
+        model.web,
+        msgspec.structs.replace(model.config, workers=model.workers),
+        model.days * 86_400.0,
+    )
     meters = Meters(model.means, model.workers, config.fetch.slots, part.share, part.typical)
     points: list[Point] = []
 
@@ -160,7 +192,8 @@ def run_part(
 def _work(piece: _Piece, tell: Callable[[float], None]) -> _Done:
     """A part, in whatever process."""
     thresholds = gc.get_threshold()
-    gc.set_threshold(100_000, 50, 1000)  # nothing here makes cycles, and looking through a million records takes seconds
+    # nothing here makes cycles, and looking through a million records takes seconds
+    gc.set_threshold(100_000, 50, 1000)
     began = _cpu_s()
     try:
         points, visits = run_part(piece.model, piece.part, tell=tell)

@@ -1,7 +1,9 @@
-"""Hosts of a sample, each with all that the simulation knows of it, and the pages on them by number.
+"""Hosts of a sample, each with all that the simulation knows of it, and the pages on them by
+number.
 
-Hosts are drawn with their addresses: those that share one are in the sample together, because they rest together. A sample is cut into
-parts between addresses, so a part is a sample too, of fewer hosts.
+Hosts are drawn with their addresses: those that share one are in the sample together, because they
+rest together. A sample is cut into parts between addresses, so a part is a sample too, of fewer
+hosts.
 """
 
 from __future__ import annotations
@@ -21,8 +23,9 @@ MOST_PAGES = 5_000_000
 
 
 class HostRow(msgspec.Struct, frozen=True, gc=False):
-    """One host of a real crawl. ``latency_s`` and ``crawl_delay_s`` are negative, ``body_bytes`` 0, ``address`` empty and ``is_dead`` none
-    when not known."""
+    """One host of a real crawl. ``latency_s`` and ``crawl_delay_s`` are negative, ``body_bytes`` 0,
+    ``address`` empty and ``is_dead`` none when not known.
+    """
 
     pages: int
     latency_s: float = -1.0
@@ -33,8 +36,10 @@ class HostRow(msgspec.Struct, frozen=True, gc=False):
 
 
 class Host(msgspec.Struct, frozen=True, gc=False):
-    """One host of a sample. ``latency_s`` is until the first byte, ``crawl_delay_s`` robots.txt's (negative = none), ``is_dead`` says that
-    its name does not resolve, ``has_validators`` that it answers 304."""
+    """One host of a sample. ``latency_s`` is until the first byte, ``crawl_delay_s`` robots.txt's
+    (negative = none), ``is_dead`` says that its name does not resolve, ``has_validators`` that it
+    answers 304.
+    """
 
     name: str
     pages: int
@@ -69,13 +74,17 @@ class Sample(msgspec.Struct, frozen=True):
 
 
 def draw(web: Web, count: int, seed: int, hosts: Sequence[HostRow] = ()) -> Sample:
-    """``count`` hosts of the web, or of a list of hosts, which then says what it knows of them. Raises ``ValueError`` when they have more
-    pages than a simulation holds."""
+    """``count`` hosts of the web, or of a list of hosts, which then says what it knows of them.
+    Raises ``ValueError`` when they have more pages than a simulation holds.
+    """
     chance = np.random.default_rng([seed, count])
     rows = _listed(count, hosts, chance) if hosts else _described(web, count, chance)
     pages = np.array([max(row.pages, 1) for row in rows])
     if pages.sum() > MOST_PAGES:
-        raise ValueError(f"{len(rows):,} hosts have {pages.sum():,} pages, and a sample may have {MOST_PAGES:,}: give a smaller --sample")
+        raise ValueError(
+            f"{len(rows):,} hosts have {pages.sum():,} pages, and a sample may have {MOST_PAGES:,}:"
+            " give a smaller --sample"
+        )
     dead, validators = _marked(pages, web.dead, chance), _marked(pages, web.validators, chance)
     latencies = _latencies(web, pages, chance)
     made = [
@@ -95,13 +104,16 @@ def draw(web: Web, count: int, seed: int, hosts: Sequence[HostRow] = ()) -> Samp
 
 
 def parts_of(sample: Sample, count: int) -> list[Sample]:
-    """The sample in ``count`` parts of about as many pages; hosts that share an address stay together."""
+    """The sample in ``count`` parts of about as many pages; hosts that share an address stay
+    together.
+    """
     groups: dict[str, list[Host]] = {}
     for host in sample.hosts:
         groups.setdefault(host.address, []).append(host)
     parts: list[list[Host]] = [[] for _ in range(min(count, len(groups)))]
     loads = [0] * len(parts)
-    for group in sorted(groups.values(), key=_pages_of, reverse=True):  # the largest first, each to whom has least
+    # the largest first, each to whom has least
+    for group in sorted(groups.values(), key=_pages_of, reverse=True):
         least = loads.index(min(loads))
         parts[least] += group
         loads[least] += _pages_of(group)
@@ -116,7 +128,10 @@ def _described(web: Web, count: int, chance: np.random.Generator) -> list[HostRo
     sizes = chance.permutation(host_sizes(web, count))
     slow = _marked(sizes, web.robots_delay, chance)
     delays = [web.robots_delay_s if is_slow else -1.0 for is_slow in slow]
-    return [HostRow(pages, crawl_delay_s=delay_s) for pages, delay_s in zip(sizes.tolist(), delays, strict=True)]
+    return [
+        HostRow(pages, crawl_delay_s=delay_s)
+        for pages, delay_s in zip(sizes.tolist(), delays, strict=True)
+    ]
 
 
 def _listed(count: int, hosts: Sequence[HostRow], chance: np.random.Generator) -> list[HostRow]:
@@ -125,13 +140,17 @@ def _listed(count: int, hosts: Sequence[HostRow], chance: np.random.Generator) -
         return list(hosts)
     ranked = sorted(hosts, key=lambda row: row.pages)
     step = len(ranked) / count
-    chosen = [ranked[int((number + place) * step)] for number, place in enumerate(chance.random(count))]
+    chosen = [
+        ranked[int((number + place) * step)] for number, place in enumerate(chance.random(count))
+    ]
     return [chosen[number] for number in chance.permutation(count)]
 
 
 def _marked(pages: NDArray[np.int64], share: float, chance: np.random.Generator) -> list[bool]:
-    """A share of all hosts, at random places: of some drawings the one that comes nearest to the same share of the pages. Else one
-    giant that is dead in a small sample, and not in the next, would hide what else differs between them."""
+    """A share of all hosts, at random places: of some drawings the one that comes nearest to the
+    same share of the pages. Else one giant that is dead in a small sample, and not in the next,
+    would hide what else differs between them.
+    """
     wanted, total = round(len(pages) * share), int(pages.sum())
     drawn = (chance.permutation(len(pages))[:wanted] for _ in range(_DRAWINGS))
     best = min(drawn, key=lambda places: abs(int(pages[places].sum()) / total - share))
@@ -141,7 +160,9 @@ def _marked(pages: NDArray[np.int64], share: float, chance: np.random.Generator)
 
 
 def _latencies(web: Web, pages: NDArray[np.int64], chance: np.random.Generator) -> list[float]:
-    """Exponential, none below a tenth of the mean; of some drawings the one with which pages have most nearly the mean."""
+    """Exponential, none below a tenth of the mean; of some drawings the one with which pages
+    have most nearly the mean.
+    """
     ranks = (np.arange(len(pages)) + 0.5) / len(pages)
     times = -np.log1p(-ranks)
     drawn = (chance.permutation(times) for _ in range(_DRAWINGS))

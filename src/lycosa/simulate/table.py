@@ -1,7 +1,7 @@
 """The one partition of a part, over a table in memory, with commits in a worker's order.
 
-Nothing is synced and there is no log, because nobody resumes a simulation. One partition and not sixteen: which partition has a host
-decides nothing but who owns it.
+Nothing is synced and there is no log, because nobody resumes a simulation. One partition and not
+sixteen: which partition has a host decides nothing but who owns it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from lycosa.seen.urls_sorted import SortedSeenUrls
 
 
 class Table:
-    """``partition`` over an empty table; ``folder`` is for the file of URL-seen when there are many URLs."""
+    """``partition`` over an empty table; ``folder`` is for the file of URL-seen when there are
+    many URLs.
+    """
 
     def __init__(self, folder: Path, config: Config) -> None:
         self._store = MemoryKeyValue()

@@ -1,9 +1,11 @@
 """Takes hosts through what ``pipeline.Pipeline.visit`` does with them: a pipeline without bytes.
 
-What decides is the crawler's own code, in the pipeline's order: budgets, robots.txt's record and its life, the address table, ``Pacing``
-(delays, jitter, back-off), ``judge`` and the waits of retries, ``next_interval`` of refetches, priorities, discovery through URL-seen. What
-is left out is what a page's bytes go through: names, sockets, parsing, content-seen, files. In their place stand the sample (how long a
-host takes, what it answers, what a page names), the copies (what changed) and the meters (when processors, network or slots are used up).
+What decides is the crawler's own code, in the pipeline's order: budgets, robots.txt's record and
+its life, the address table, ``Pacing`` (delays, jitter, back-off), ``judge`` and the waits of
+retries, ``next_interval`` of refetches, priorities, discovery through URL-seen. What is left out is
+what a page's bytes go through: names, sockets, parsing, content-seen, files. In their place stand
+the sample (how long a host takes, what it answers, what a page names), the copies (what changed)
+and the meters (when processors, network or slots are used up).
 """
 
 from __future__ import annotations
@@ -30,7 +32,13 @@ from lycosa.model.fetched import Fetched
 from lycosa.model.parsed import Link
 from lycosa.politeness.addresses import AddressTable
 from lycosa.politeness.delay import hosts_of_address
-from lycosa.politeness.robots_cache import RobotsAnswer, RobotsRecord, RobotsState, after_fetch, robots_state
+from lycosa.politeness.robots_cache import (
+    RobotsAnswer,
+    RobotsRecord,
+    RobotsState,
+    after_fetch,
+    robots_state,
+)
 from lycosa.reasons import Reason
 from lycosa.schedule.outcome import Meaning, Outcome, judge
 from lycosa.schedule.priority import link_importance
@@ -75,8 +83,9 @@ class Witness(Protocol):
 
 
 class Tally(msgspec.Struct):
-    """What happened so far: requests, of them for robots.txt; captures, of them revisits; bodies received; pages fetched for the first
-    time, and when that last happened."""
+    """What happened so far: requests, of them for robots.txt; captures, of them revisits; bodies
+    received; pages fetched for the first time, and when that last happened.
+    """
 
     requests: int = 0
     robots: int = 0
@@ -89,7 +98,9 @@ class Tally(msgspec.Struct):
 
 
 class Known(msgspec.Struct, gc=False):
-    """A host of the sample with what the driver remembers of it; ``first`` is the number of its first page."""
+    """A host of the sample with what the driver remembers of it; ``first`` is the number of its
+    first page.
+    """
 
     host: Host
     first: int
@@ -108,25 +119,46 @@ class Visit(msgspec.Struct, order=True, gc=False):
 
 
 class Visits:
-    """The visits of one part. ``begin`` sends what a host's visit sends, ``end_due`` ends the requests whose time has come."""
+    """The visits of one part. ``begin`` sends what a host's visit sends, ``end_due`` ends the
+    requests whose time has come.
+    """
 
     def __init__(
-        self, sample: Sample, web: Web, config: Config, partition: Partition, meters: Meters, witness: Witness | None = None
+        self,
+        sample: Sample,
+        web: Web,
+        config: Config,
+        partition: Partition,
+        meters: Meters,
+        witness: Witness | None = None,
     ) -> None:
-        self.clock, self.tally, self.partition, self.meters = JumpClock(), Tally(), partition, meters
+        self.clock, self.tally, self.partition, self.meters = (
+            JumpClock(),
+            Tally(),
+            partition,
+            meters,
+        )
         self._web, self._config, self._witness = web, config, witness
         firsts, pages = [], 0
         for host in sample.hosts:
             firsts.append(pages)
             pages += host.pages
         self.copies = Copies(pages, web.changes_per_day, config.seed)
-        self._known = {host.name: Known(host, first) for host, first in zip(sample.hosts, firsts, strict=True)}
+        self._known = {
+            host.name: Known(host, first) for host, first in zip(sample.hosts, firsts, strict=True)
+        }
         self._chance = random.Random(f"visits:{config.seed}")
-        self._pacing = Pacing(config.politeness, CrawlClock(self.clock), random.Random(f"jitter:{config.seed}"))
-        self._addresses = AddressTable(None, config.politeness, max(_MANY_ADDRESSES, 2 * len(sample)))
+        self._pacing = Pacing(
+            config.politeness, CrawlClock(self.clock), random.Random(f"jitter:{config.seed}")
+        )
+        self._addresses = AddressTable(
+            None, config.politeness, max(_MANY_ADDRESSES, 2 * len(sample))
+        )
         capacity = max(1, round(config.frontier.workbench * max(config.workers, 1) * sample.share))
         workbench = Workbench(config.politeness.address_slots)
-        self.frontier = Frontier([partition], workbench, capacity, hosts_of_address(config.politeness))
+        self.frontier = Frontier(
+            [partition], workbench, capacity, hosts_of_address(config.politeness)
+        )
         self.going: list[Visit] = []
         self._tickets = 0
 
@@ -145,7 +177,7 @@ class Visits:
             found.append(Discovered(url, hash8(name), hash8(url), LinkKind.SEED, 0, importance=1.0))
         self.partition.discover(found, self.clock.wall())
 
-    # -- a visit begins -------------------------------------------------------------------------------------------
+    # -- a visit begins
 
     def begin(self, visit: VisitState) -> None:
         """A host that ``Frontier.acquire`` gave: its request leaves, or it is given back."""
@@ -202,12 +234,21 @@ class Visits:
         duration_s = host.latency_s * (1.0 - _SPREAD + 2.0 * _SPREAD * self._chance.random())
         status, size = self._answer(known, lease, now + duration_s)
         duration_s += size / self._web.server_bytes_per_s
-        fetched = Fetched(host.name, Reason.NONE, status=status, body_bytes=int(size), started=EPOCH + now, duration_s=duration_s)
+        fetched = Fetched(
+            host.name,
+            Reason.NONE,
+            status=status,
+            body_bytes=int(size),
+            started=EPOCH + now,
+            duration_s=duration_s,
+        )
         self.meters.spend(lease is not None and status == 200, size, duration_s, now)
         if self._witness is not None:
             self._witness.begins(host, now)
         self._tickets += 1
-        heapq.heappush(self.going, Visit(now + duration_s, self._tickets, visit, known, lease, fetched))
+        heapq.heappush(
+            self.going, Visit(now + duration_s, self._tickets, visit, known, lease, fetched)
+        )
 
     def _answer(self, known: Known, lease: Lease | None, at: float) -> tuple[int, float]:
         """Status and bytes of the body."""
@@ -216,11 +257,15 @@ class Visits:
             return (500, _SMALL_BYTES) if look < self._web.errors / 2 else (503, _SMALL_BYTES)
         if lease is None:
             return 200, _SMALL_BYTES
-        if known.host.has_validators and lease.record.history is not None and self.copies.is_current(_page(known, lease), at):
+        if (
+            known.host.has_validators
+            and lease.record.history is not None
+            and self.copies.is_current(_page(known, lease), at)
+        ):
             return 304, 0
         return 200, known.host.page_bytes
 
-    # -- a request ends ---------------------------------------------------------------------------------------------
+    # -- a request ends
 
     def end_due(self) -> int:
         """Ends the requests whose answers are there by now; gives how many."""
@@ -242,7 +287,11 @@ class Visits:
         if going.lease is None:
             self._read_robots(visit, known, rest, fetched)
         visit.next_time, visit.record.next_at = rest.until, rest.time_until
-        if going.lease is None and known.robots is not None and robots_state(known.robots, self.clock.wall()) is RobotsState.WAIT:
+        if (
+            going.lease is None
+            and known.robots is not None
+            and robots_state(known.robots, self.clock.wall()) is RobotsState.WAIT
+        ):
             self._snooze(visit, known.robots.next_try, Reason.ROBOTS_UNREACHABLE)
         elif going.lease is not None and rest.is_asked and visit.may_wait:
             self._snooze(visit, visit.record.next_at, Reason.HTTP_TOO_MANY_REQUESTS)
@@ -253,10 +302,16 @@ class Visits:
     def _read_robots(self, visit: VisitState, known: Known, rest: Rest, fetched: Fetched) -> None:
         self.tally.robots += 1
         delay_s = known.host.crawl_delay_s
-        answer = RobotsAnswer(fetched.status, _ROBOTS if delay_s < 0 else _ROBOTS + b"Crawl-delay: %g\n" % delay_s)
-        known.robots = after_fetch(known.robots, answer, self._config.agent.product, self._config.robots, self.clock.wall())
+        answer = RobotsAnswer(
+            fetched.status, _ROBOTS if delay_s < 0 else _ROBOTS + b"Crawl-delay: %g\n" % delay_s
+        )
+        known.robots = after_fetch(
+            known.robots, answer, self._config.agent.product, self._config.robots, self.clock.wall()
+        )
         self.partition.table.put(robots_key(visit.host8, False), encode(known.robots))
-        visit.record.pace = msgspec.structs.replace(visit.record.pace, crawl_delay_s=known.robots.rules.crawl_delay_s)
+        visit.record.pace = msgspec.structs.replace(
+            visit.record.pace, crawl_delay_s=known.robots.rules.crawl_delay_s
+        )
         rest.decide()
         self.partition.visits.touch(visit)
 
@@ -264,15 +319,21 @@ class Visits:
         self.partition.snooze(visit, until, reason)
         visit.next_time = max(visit.next_time, self.clock.now + until - self.clock.wall())
 
-    # -- what came of it --------------------------------------------------------------------------------------------
+    # -- what came of it
 
     def _settle(self, going: Visit, lease: Lease) -> None:
         record, fetched, partition = lease.record, going.fetched, self.partition
         old = record.history or History()
-        outcome = judge(fetched, tries=record.tries, conditional=bool(old.etag), section=self._config.retry)
+        outcome = judge(
+            fetched, tries=record.tries, conditional=bool(old.etag), section=self._config.retry
+        )
         is_capture = outcome.meaning is not Meaning.RETRY
         partition.note_capture(
-            going.state, body_bytes=fetched.body_bytes, duration_s=fetched.duration_s, is_page=fetched.status == 200, is_capture=is_capture
+            going.state,
+            body_bytes=fetched.body_bytes,
+            duration_s=fetched.duration_s,
+            is_page=fetched.status == 200,
+            is_capture=is_capture,
         )
         self.tally.captures += is_capture
         if outcome.meaning is Meaning.RETRY:
@@ -285,11 +346,15 @@ class Visits:
 
     def _store(self, going: Visit, lease: Lease, old: History, outcome: Outcome) -> None:
         page, now = _page(going.known, lease), self.clock.now
-        changed = outcome.meaning is not Meaning.NOT_MODIFIED and not self.copies.is_current(page, now)
+        changed = outcome.meaning is not Meaning.NOT_MODIFIED and not self.copies.is_current(
+            page, now
+        )
         self.tally.revisits += not changed
         self.tally.stored_bytes += going.fetched.body_bytes if changed else 0
         self.copies.store(page, now)
-        interval = next_interval(self._config.refetch, old.interval_s, changed=changed, is_first=old.fetches == 0)
+        interval = next_interval(
+            self._config.refetch, old.interval_s, changed=changed, is_first=old.fetches == 0
+        )
         due = int(self.clock.wall() + interval) if interval else 0
         history = self._history(old, going, changed, int(interval))
         self.partition.complete(lease, _completed(lease, UrlState.FETCHED, outcome, due, history))
@@ -310,7 +375,9 @@ class Visits:
         )
 
     def _name_pages(self, host: Host, lease: Lease) -> None:
-        """The pages of its host that this one names first: pages are a tree with so many branches at each."""
+        """The pages of its host that this one names first: pages are a tree with so many
+        branches at each.
+        """
         most, branches = self._config.scope.max_depth, self._web.branches
         first = int(lease.record.target[1:]) * branches + 1
         last = min(first + branches, host.pages)
@@ -329,5 +396,9 @@ def _page(known: Known, lease: Lease) -> int:
     return known.first + int(lease.record.target[1:])
 
 
-def _completed(lease: Lease, state: UrlState, outcome: Outcome, due: int, history: History | None) -> Completed:
-    return Completed(lease.visit.host8, lease.entry.url8, lease.number, state, outcome.reason, "", due, history)
+def _completed(
+    lease: Lease, state: UrlState, outcome: Outcome, due: int, history: History | None
+) -> Completed:
+    return Completed(
+        lease.visit.host8, lease.entry.url8, lease.number, state, outcome.reason, "", due, history
+    )

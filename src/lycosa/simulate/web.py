@@ -1,8 +1,10 @@
-"""What a web is like, as far as it decides how long a crawl takes: sizes of hosts, speed, errors, change, robots.txt.
+"""What a web is like, as far as it decides how long a crawl takes: sizes of hosts, speed, errors,
+change, robots.txt.
 
-A ``Web`` is a description of hundreds of millions of hosts in a handful of numbers. ``host_sizes`` turns it into the pages of each of
-``n`` hosts that stand for all of them: the hosts in the order of their sizes, cut into ``n`` equal shares, and of each share the mean. So
-the sum is right at every ``n``, and what a smaller sample loses is only how far sizes differ within a share.
+A ``Web`` is a description of hundreds of millions of hosts in a handful of numbers. ``host_sizes``
+turns it into the pages of each of ``n`` hosts that stand for all of them: the hosts in the order of
+their sizes, cut into ``n`` equal shares, and of each share the mean. So the sum is right at every
+``n``, and what a smaller sample loses is only how far sizes differ within a share.
 """
 
 from __future__ import annotations
@@ -32,46 +34,96 @@ class Sizes(Enum):
 
 
 class Web(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The shape of a web. A page names pages of its own host; every host's first page is known from the start."""
+    """The shape of a web. A page names pages of its own host; every host's first page is known
+    from the start.
+    """
 
     hosts: Annotated[int, Meta(description="Hosts.", ge=1)] = 4_500_000
     pages: Annotated[int, Meta(description="Pages of all hosts together.", ge=1)] = 100_000_000
-    sizes: Annotated[Sizes, Meta(description="How pages are spread over hosts: zipf (exponent 1.5), lognormal (sigma 1) or fixed.")] = (
-        Sizes.ZIPF
-    )
-    largest: Annotated[int, Meta(description="Most pages of one host; 0 is a thousand times the mean.", ge=0)] = 0
-    page_bytes: Annotated[int, Meta(description="Mean body of a page as sent, compressed or not.", ge=0)] = 20_000
-    latency_s: Annotated[float, Meta(description="Mean time of a host to its first byte; exponential, none below a tenth of it.", ge=0)] = (
-        0.3
-    )
-    server_bytes_per_s: Annotated[int, Meta(description="How fast the body of one answer arrives.", ge=1)] = 2_500_000
-    errors: Annotated[float, Meta(description="Share of requests answered with 500 or 503, one as often as the other.", ge=0, le=1)] = 0.01
-    dead: Annotated[float, Meta(description="Share of hosts whose name does not resolve.", ge=0, le=1)] = 0.05
-    changes_per_day: Annotated[
-        float, Meta(description="How often a page changes on average; pages differ exponentially, times are random.", ge=0)
+    sizes: Annotated[
+        Sizes,
+        Meta(
+            description=(
+                "How pages are spread over hosts: zipf (exponent 1.5), lognormal (sigma 1) or"
+                " fixed."
+            )
+        ),
+    ] = Sizes.ZIPF
+    largest: Annotated[
+        int, Meta(description="Most pages of one host; 0 is a thousand times the mean.", ge=0)
+    ] = 0
+    page_bytes: Annotated[
+        int, Meta(description="Mean body of a page as sent, compressed or not.", ge=0)
+    ] = 20_000
+    latency_s: Annotated[
+        float,
+        Meta(
+            description=(
+                "Mean time of a host to its first byte; exponential, none below a tenth of it."
+            ),
+            ge=0,
+        ),
+    ] = 0.3
+    server_bytes_per_s: Annotated[
+        int, Meta(description="How fast the body of one answer arrives.", ge=1)
+    ] = 2_500_000
+    errors: Annotated[
+        float,
+        Meta(
+            description="Share of requests answered with 500 or 503, one as often as the other.",
+            ge=0,
+            le=1,
+        ),
+    ] = 0.01
+    dead: Annotated[
+        float, Meta(description="Share of hosts whose name does not resolve.", ge=0, le=1)
     ] = 0.05
-    validators: Annotated[float, Meta(description="Share of hosts that answer 304 when a page has not changed.", ge=0, le=1)] = 0.4
-    robots_delay: Annotated[float, Meta(description="Share of hosts whose robots.txt asks for a delay.", ge=0, le=1)] = 0.03
+    changes_per_day: Annotated[
+        float,
+        Meta(
+            description=(
+                "How often a page changes on average; pages differ exponentially, times are random."
+            ),
+            ge=0,
+        ),
+    ] = 0.05
+    validators: Annotated[
+        float,
+        Meta(description="Share of hosts that answer 304 when a page has not changed.", ge=0, le=1),
+    ] = 0.4
+    robots_delay: Annotated[
+        float, Meta(description="Share of hosts whose robots.txt asks for a delay.", ge=0, le=1)
+    ] = 0.03
     robots_delay_s: Annotated[float, Meta(description="The delay that they ask for.", ge=0)] = 10.0
     hosts_per_address: Annotated[int, Meta(description="Hosts that share an address.", ge=1)] = 4
-    branches: Annotated[int, Meta(description="New pages that a page names, as long as its host has any.", ge=1)] = 10
+    branches: Annotated[
+        int, Meta(description="New pages that a page names, as long as its host has any.", ge=1)
+    ] = 10
 
     def __post_init__(self) -> None:
         if self.pages < self.hosts:
-            raise ValueError(f"{self.pages:,} pages on {self.hosts:,} hosts: a web has a page on each host")
+            raise ValueError(
+                f"{self.pages:,} pages on {self.hosts:,} hosts: a web has a page on each host"
+            )
         if 0 < self.largest < self.pages / self.hosts:
-            raise ValueError(f"the largest host cannot have {self.largest:,} pages, less than the mean of {self.pages / self.hosts:,.1f}")
+            raise ValueError(
+                f"the largest host cannot have {self.largest:,} pages, less than the mean of"
+                f" {self.pages / self.hosts:,.1f}"
+            )
 
 
 def host_sizes(web: Web, count: int) -> NDArray[np.int64]:
-    """Pages of ``count`` hosts that stand for all, the largest first; their mean is the web's to the rounding of one host."""
+    """Pages of ``count`` hosts that stand for all, the largest first; their mean is the web's to
+    the rounding of one host.
+    """
     mean = web.pages / web.hosts
     edges = np.concatenate([[0.0], np.geomspace(_LEAST, 1.0, _STEPS)])
     middles = np.sqrt(np.maximum(edges[1:], _LEAST / 10) * np.maximum(edges[:-1], _LEAST / 10))
     upto = np.concatenate([[0.0], np.cumsum(_sizes_at(web, middles) * np.diff(edges))])
     shares = np.diff(np.interp(np.linspace(0.0, 1.0, count + 1), edges, upto))
     shares = np.clip(shares * mean / shares.mean(), 1.0, max(web.largest or mean * _LARGEST, 1.0))
-    shares = 1.0 + (shares - 1.0) * ((mean - 1.0) / max(shares.mean() - 1.0, 1e-12))  # what was clipped goes back in proportion
+    # what was clipped goes back in proportion
+    shares = 1.0 + (shares - 1.0) * ((mean - 1.0) / max(shares.mean() - 1.0, 1e-12))
     return np.diff(np.round(np.cumsum(shares)), prepend=0.0).astype(np.int64).clip(1)
 
 
@@ -85,6 +137,13 @@ def _sizes_at(web: Web, ranks: NDArray[np.float64]) -> NDArray[np.float64]:
     else:
         normal = NormalDist()
         sizes = np.exp(
-            _SIGMA * np.array([normal.inv_cdf(1.0 - min(max(rank, _LEAST), 1 - _LEAST)) for rank in ranks.tolist()]) - _SIGMA**2 / 2
+            _SIGMA
+            * np.array(
+                [
+                    normal.inv_cdf(1.0 - min(max(rank, _LEAST), 1 - _LEAST))
+                    for rank in ranks.tolist()
+                ]
+            )
+            - _SIGMA**2 / 2
         )
     return np.minimum(sizes, largest)

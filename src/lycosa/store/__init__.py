@@ -9,7 +9,14 @@ if TYPE_CHECKING:
     from lycosa.store.damage import StoreDamaged
     from lycosa.store.journal import JournalError, read_header, read_rows
     from lycosa.store.pending import PendingWrite
-    from lycosa.store.port import FoundSegments, NotStored, OpenSegment, SegmentReader, Segments, StoredSegment
+    from lycosa.store.port import (
+        FoundSegments,
+        NotStored,
+        OpenSegment,
+        SegmentReader,
+        Segments,
+        StoredSegment,
+    )
     from lycosa.store.reading import RecordError, StoredRecord, crawl_rows, location_of, read_record
     from lycosa.store.records import CrawlInfo
     from lycosa.store.recovery import Recovery, rebuild, recover

@@ -1,11 +1,13 @@
 """CDXJ: one line per capture that can be shown, sorted, by which replay tools find a URL's records.
 
-A line is SURT key, 14-digit time and a JSON object, as pywb and Common Crawl's index have them: digest in base32 without prefix,
-numbers as strings, ``warc/revisit`` as the type of a revisit. File names are relative to the crawl folder. Lines are sorted by
-their bytes, which is what binary search over the file, and ``sort -m`` of several files under ``LC_ALL=C``, expect.
+A line is SURT key, 14-digit time and a JSON object, as pywb and Common Crawl's index have them:
+digest in base32 without prefix, numbers as strings, ``warc/revisit`` as the type of a revisit. File
+names are relative to the crawl folder. Lines are sorted by their bytes, which is what binary search
+over the file, and ``sort -m`` of several files under ``LC_ALL=C``, expect.
 
-A visit that the server answered with 304 has no line. A replay tool takes the line nearest to the time that it is asked for, and pywb shows
-the empty 304 itself; without the line it shows the capture that the 304 confirmed.
+A visit that the server answered with 304 has no line. A replay tool takes the line nearest to the
+time that it is asked for, and pywb shows the empty 304 itself; without the line it shows the
+capture that the 304 confirmed.
 """
 
 from __future__ import annotations
@@ -79,8 +81,10 @@ def line(row: Row) -> bytes:
 
 
 class CdxjBuilder:
-    """Builds the index of one segment. Lines are sorted in runs that memory can hold (some 20 MB) and merged from files without a name
-    at the end: a segment of small captures has a million lines."""
+    """Builds the index of one segment. Lines are sorted in runs that memory can hold (some 20 MB)
+    and merged from files without a name at the end: a segment of small captures has a million
+    lines.
+    """
 
     def __init__(self, path: Path, run: int = _RUN) -> None:
         self._path, self._run, self._lines = path, run, list[bytes]()
@@ -93,7 +97,8 @@ class CdxjBuilder:
         self._lines.append(line(row))
         if len(self._lines) >= self._run:
             self._lines.sort()
-            # Beside the file that is made: room there was asked for, and a kill leaves nothing behind.
+            # Beside the file that is made: room there was asked for, and a kill leaves nothing
+            # behind.
             file = tempfile.TemporaryFile(dir=self._path.parent)  # noqa: SIM115 (closed by ``close``)
             self._runs.append(file)
             file.writelines(self._lines)

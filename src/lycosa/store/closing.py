@@ -1,8 +1,9 @@
 """Closing a segment: final names, then the files derived from its journal.
 
-The order makes every crash harmless. The journal gets its final name first and the WARC second, so a WARC with its final name
-always has a whole journal. Derived files appear by rename, whole or not at all, and are built in one pass over the journal from
-nothing else, so what is missing can be built at any later time and comes out the same.
+The order makes every crash harmless. The journal gets its final name first and the WARC second, so
+a WARC with its final name always has a whole journal. Derived files appear by rename, whole or not
+at all, and are built in one pass over the journal from nothing else, so what is missing can be
+built at any later time and comes out the same.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ class Builder(Protocol):
 
 
 def give_final_names(folder: Path, name: str) -> bool:
-    """Takes ``.open`` off a segment's journal and WARC, durably. Gives whether there was anything to do."""
+    """Takes ``.open`` off a segment's journal and WARC, durably. Gives whether there was
+    anything to do.
+    """
     renamed = False
     for kind in (layout.JOURNAL, layout.WARC):
         closed = folder / layout.file_name(kind, name)
@@ -65,29 +68,37 @@ def missing_files(folder: Path, header: SegmentHeader) -> dict[str, Path]:
 
 
 class LackingFile(msgspec.Struct, frozen=True):
-    """A derived file that a closed segment should have and has not: ``pages/NAME.parquet``. ``reason`` says why it cannot be built, and is
-    empty when the next start builds it."""
+    """A derived file that a closed segment should have and has not: ``pages/NAME.parquet``.
+    ``reason`` says why it cannot be built, and is empty when the next start builds it.
+    """
 
     file: str
     reason: str = ""
 
 
 def lacking_files(folder: Path) -> list[LackingFile]:
-    """The derived files that closed segments lack. Where the journal cannot say which files its segment was to have, those are told that
-    every segment has. Lists each folder once; reads the first line of the journals concerned."""
+    """The derived files that closed segments lack. Where the journal cannot say which files its
+    segment was to have, those are told that every segment has. Lists each folder once; reads the
+    first line of the journals concerned.
+    """
     there = {kind: layout.segment_names(folder, kind) for kind in layout.DERIVED}
     found = []
     for name in layout.closed_segments(folder):
         if all(name in names for names in there.values()):
             continue
         wanted, reason = wanted_or_certain(folder, name)
-        found += [LackingFile(layout.file_name(kind, name), reason) for kind in wanted if name not in there[kind]]
+        found += [
+            LackingFile(layout.file_name(kind, name), reason)
+            for kind in wanted
+            if name not in there[kind]
+        ]
     return found
 
 
 def wanted_or_certain(folder: Path, name: str) -> tuple[list[str], str]:
-    """The kinds of derived files that a closed segment should have, as far as its journal tells; and why it cannot be built from, or
-    nothing."""
+    """The kinds of derived files that a closed segment should have, as far as its journal tells;
+    and why it cannot be built from, or nothing.
+    """
     path = folder / layout.file_name(layout.JOURNAL, name)
     try:
         return wanted_kinds(journal.read_header(path)), ""
@@ -98,10 +109,11 @@ def wanted_or_certain(folder: Path, name: str) -> tuple[list[str], str]:
 
 
 def build_derived(folder: Path, name: str) -> list[str]:
-    """Builds the missing derived files of a closed segment; gives their names. Blocks; memory is bounded whatever the segment holds.
+    """Builds the missing derived files of a closed segment; gives their names. Blocks; memory is
+    bounded whatever the segment holds.
 
-    Needs nothing but the folder, so it may run in another process. Raises ``JournalError``, ``DiskFull`` or another ``OSError``; nothing
-    half-built remains under a final name.
+    Needs nothing but the folder, so it may run in another process. Raises ``JournalError``,
+    ``DiskFull`` or another ``OSError``; nothing half-built remains under a final name.
     """
     source = folder / layout.file_name(layout.JOURNAL, name)
     header = journal.read_header(source)
@@ -132,7 +144,8 @@ def build_derived(folder: Path, name: str) -> list[str]:
 
 
 def _builder(kind: str, path: Path, header: SegmentHeader) -> Builder:
-    # Arrow is imported when a table is written: whoever only asks which files are missing should not pay for it.
+    # Arrow is imported when a table is written: whoever only asks which files are missing should
+    # not pay for it.
     if kind == layout.CDXJ:
         return CdxjBuilder(path)
     if kind == layout.PAGES:

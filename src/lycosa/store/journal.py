@@ -1,7 +1,8 @@
 """The row journal: the lines of a segment's captures, in zstd frames of one commit each.
 
-Frame ends are the lengths that commits record, so a journal is cut back to a commit by cutting the file. It is kept when the
-segment closes: it is what the derived files are rebuilt from, and what exports and audits read.
+Frame ends are the lengths that commits record, so a journal is cut back to a commit by cutting the
+file. It is kept when the segment closes: it is what the derived files are rebuilt from, and what
+exports and audits read.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ def encode_frame(lines: Sequence[bytes]) -> bytes:
 
 
 def read_header(path: Path) -> SegmentHeader:
-    """The first line. Raises ``JournalError`` when there is none, or its format is newer than ours."""
+    """The first line. Raises ``JournalError`` when there is none, or its format is newer than
+    ours.
+    """
     lines = _lines(path, None)
     try:
         first = next(lines, b"")
@@ -54,7 +57,9 @@ def read_header(path: Path) -> SegmentHeader:
 
 
 def header_in(data: bytes, name: str) -> SegmentHeader:
-    """The first line of a journal that is in memory; ``name`` is for the error. Raises like ``read_header``."""
+    """The first line of a journal that is in memory; ``name`` is for the error. Raises like
+    ``read_header``.
+    """
     try:
         with zstd.ZstdFile(io.BytesIO(data)) as lines:
             first = next(iter(lines), b"")
@@ -66,15 +71,18 @@ def header_in(data: bytes, name: str) -> SegmentHeader:
 def read_rows(path: Path, length: int | None = None, having: bytes = b"") -> Iterator[Row]:
     """The rows of a journal, in the order of their records; memory holds one at a time.
 
-    ``length`` limits reading to the committed bytes of an open journal. Without it, an open journal is read up to
-    its last whole frame, since one may be being written; a closed one that ends inside a frame raises ``JournalError``. With ``having``
-    only lines that contain these bytes are decoded and given.
+    ``length`` limits reading to the committed bytes of an open journal. Without it, an open journal
+    is read up to its last whole frame, since one may be being written; a closed one that ends
+    inside a frame raises ``JournalError``. With ``having`` only lines that contain these bytes are
+    decoded and given.
     """
     return _rows_of(path, _lines(path, length), having)
 
 
 def rows_in(data: bytes, name: str, having: bytes = b"") -> Iterator[Row]:
-    """The rows of a journal that is in memory; ``name`` is for errors, ``having`` as for ``read_rows``. Raises ``JournalError``."""
+    """The rows of a journal that is in memory; ``name`` is for errors, ``having`` as for
+    ``read_rows``. Raises ``JournalError``.
+    """
     return _rows_of(Path(name), _unpacked(io.BytesIO(data), Path(name), may_be_torn=False), having)
 
 
@@ -112,7 +120,9 @@ def _lines(path: Path, length: int | None) -> Generator[bytes, None, None]:
         yield from _unpacked(file if length is None else _Head(file, length), path, may_be_torn)
 
 
-def _unpacked(source: BinaryIO | io.RawIOBase, path: Path, may_be_torn: bool) -> Generator[bytes, None, None]:
+def _unpacked(
+    source: BinaryIO | io.RawIOBase, path: Path, may_be_torn: bool
+) -> Generator[bytes, None, None]:
     stream = zstd.ZstdFile(source)
     try:
         yield from stream

@@ -1,10 +1,11 @@
 """Names of the files of a segment: the only place that knows them.
 
 A segment is one WARC file, its row journal and what is derived from them, all with the same stem
-``{crawl}-w{worker}-{number}-{time}``, or ``{crawl}-w{shard}-t{term}-{number}-{time}`` where each owner of a shard begins new ones. While
-a segment is open its WARC and journal carry the ending ``.open``; derived files are built as ``.{file}.tmp`` and renamed. So a reader
-that takes ``warc/*.warc.gz``, ``cdxj/*.cdxj`` or ``pages/*.parquet`` sees only whole files of closed segments, whatever the moment it
-looks.
+``{crawl}-w{worker}-{number}-{time}``, or ``{crawl}-w{shard}-t{term}-{number}-{time}`` where each
+owner of a shard begins new ones. While a segment is open its WARC and journal carry the ending
+``.open``; derived files are built as ``.{file}.tmp`` and renamed. So a reader that takes
+``warc/*.warc.gz``, ``cdxj/*.cdxj`` or ``pages/*.parquet`` sees only whole files of closed segments,
+whatever the moment it looks.
 """
 
 from __future__ import annotations
@@ -20,14 +21,25 @@ OPEN = ".open"
 WARC, JOURNAL, CDXJ, PAGES, LINKS, TEXT = "warc", "journal", "cdxj", "pages", "links", "text"
 DERIVED = (CDXJ, PAGES, LINKS, TEXT)
 
-_SUFFIX = {WARC: ".warc.gz", JOURNAL: ".jsonl.zst", CDXJ: ".cdxj", PAGES: ".parquet", LINKS: ".parquet", TEXT: ".warc.wet.gz"}
-_STEM = re.compile(r"^.+-w(?P<worker>\d{3,})(?:-t(?P<term>\d{4,}))?-(?P<number>\d{6,})-(?P<time>\d{14})$")
+_SUFFIX = {
+    WARC: ".warc.gz",
+    JOURNAL: ".jsonl.zst",
+    CDXJ: ".cdxj",
+    PAGES: ".parquet",
+    LINKS: ".parquet",
+    TEXT: ".warc.wet.gz",
+}
+_STEM = re.compile(
+    r"^.+-w(?P<worker>\d{3,})(?:-t(?P<term>\d{4,}))?-(?P<number>\d{6,})-(?P<time>\d{14})$"
+)
 
 
 def stem(crawl: str, worker: int, number: int, seconds: float, term: int = 0) -> str:
-    """The name of a segment, without folder and ending. Characters of the crawl's id that are unsafe in a file name become ``_``.
+    """The name of a segment, without folder and ending. Characters of the crawl's id that are
+    unsafe in a file name become ``_``.
 
-    ``term`` is a part of the name where a new owner never continues a segment, so that two owners never write the same name.
+    ``term`` is a part of the name where a new owner never continues a segment, so that two owners
+    never write the same name.
     """
     safe = re.sub(r"[^A-Za-z0-9._-]", "_", crawl).lstrip(".") or "crawl"
     owner = f"w{worker:03d}-t{term:04d}" if term else f"w{worker:03d}"
@@ -74,10 +86,11 @@ def existing(folder: Path, kind: str, name: str) -> Path:
 
 
 def open_segment_file(path: Path) -> BinaryIO:
-    """Opens a WARC or journal by its open or closed name, while its worker may be closing the segment.
+    """Opens a WARC or journal by its open or closed name, while its worker may be closing the
+    segment.
 
-    Closing only takes ``.open`` off the name, so whoever does not find the open form finds the closed one. Raises ``OSError`` when
-    neither is there.
+    Closing only takes ``.open`` off the name, so whoever does not find the open form finds the
+    closed one. Raises ``OSError`` when neither is there.
     """
     closed = path.with_name(path.name.removesuffix(OPEN))
     for each in (closed, closed.with_name(closed.name + OPEN)):
@@ -89,11 +102,16 @@ def open_segment_file(path: Path) -> BinaryIO:
 def segment_names(folder: Path, *kinds: str) -> set[str]:
     """The segments that have a file of one of these kinds, open or closed.
 
-    A large folder is listed in parts, and a file that is renamed in between may be missed by one listing, so there are two.
+    A large folder is listed in parts, and a file that is renamed in between may be missed by one
+    listing, so there are two.
     """
     found = set()
     for _ in range(2):
-        found |= {stem_of(path) for kind in kinds for path in (folder / kind).glob(f"[!.]*{_SUFFIX[kind]}*")}
+        found |= {
+            stem_of(path)
+            for kind in kinds
+            for path in (folder / kind).glob(f"[!.]*{_SUFFIX[kind]}*")
+        }
     return found
 
 
@@ -105,7 +123,11 @@ def closed_segments(folder: Path) -> Iterator[str]:
 
 def open_files(folder: Path) -> list[Path]:
     """WARC and journal files of open segments, in order."""
-    return sorted(path for kind in (WARC, JOURNAL) for path in (folder / kind).glob("*" + _SUFFIX[kind] + OPEN))
+    return sorted(
+        path
+        for kind in (WARC, JOURNAL)
+        for path in (folder / kind).glob("*" + _SUFFIX[kind] + OPEN)
+    )
 
 
 def temporary(path: Path) -> Path:

@@ -1,8 +1,10 @@
-"""The lengths of closed files, so that bytes that were committed are missed at the next start and not when somebody reads them.
+"""The lengths of closed files, so that bytes that were committed are missed at the next start and
+not when somebody reads them.
 
-Commits name the lengths of open files alone, or each would name every segment of a long crawl. A closed file never changes, so
-its length is written down once, one line in a file per worker, and compared at each start: one look per file. A file that is
-not there is no damage: it may have been taken away. One that has no line yet gets it from how it is.
+Commits name the lengths of open files alone, or each would name every segment of a long crawl. A
+closed file never changes, so its length is written down once, one line in a file per worker, and
+compared at each start: one look per file. A file that is not there is no damage: it may have been
+taken away. One that has no line yet gets it from how it is.
 """
 
 from __future__ import annotations
@@ -19,9 +21,15 @@ _KINDS = (layout.WARC, layout.JOURNAL)
 
 
 def note_closed(folder: Path, segment: str) -> None:
-    """Writes down the lengths of a segment that has its final names. Raises ``DiskFull`` or ``OSError``."""
+    """Writes down the lengths of a segment that has its final names. Raises ``DiskFull`` or
+    ``OSError``.
+    """
     path = folder / _FOLDER / _NAME.format(worker=max(layout.worker_of(segment), 0))
-    lines = [_line(name, (folder / name).stat().st_size) for name in _names(segment) if (folder / name).exists()]
+    lines = [
+        _line(name, (folder / name).stat().st_size)
+        for name in _names(segment)
+        if (folder / name).exists()
+    ]
     path.parent.mkdir(exist_ok=True)
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
@@ -35,7 +43,9 @@ def note_closed(folder: Path, segment: str) -> None:
 
 
 def check_closed(folder: Path, only: int | None = None) -> None:
-    """Compares what is written down with the files that there are, of one worker or of all. Raises ``StoreDamaged``."""
+    """Compares what is written down with the files that there are, of one worker or of all.
+    Raises ``StoreDamaged``.
+    """
     for path in _ledgers(folder, only):
         for name, length in _read(path).items():
             file = folder / name
@@ -44,7 +54,9 @@ def check_closed(folder: Path, only: int | None = None) -> None:
 
 
 def complete(folder: Path, only: int | None = None) -> None:
-    """Gives every closed file its line: those that a crash, or an earlier version, left without one. Call it after ``check_closed``."""
+    """Gives every closed file its line: those that a crash, or an earlier version, left without
+    one. Call it after ``check_closed``.
+    """
     known = {path: _read(path) for path in _ledgers(folder, only)}
     missing: dict[Path, dict[str, int]] = {}
     for segment in layout.closed_segments(folder):
@@ -56,7 +68,9 @@ def complete(folder: Path, only: int | None = None) -> None:
                     missing.setdefault(path, {})[name] = (folder / name).stat().st_size
     for path, more in missing.items():
         path.parent.mkdir(exist_ok=True)
-        replace_file(path, "".join(_line(*item) for item in (known.get(path, {}) | more).items()).encode())
+        replace_file(
+            path, "".join(_line(*item) for item in (known.get(path, {}) | more).items()).encode()
+        )
 
 
 def _names(segment: str) -> list[str]:
@@ -64,12 +78,15 @@ def _names(segment: str) -> list[str]:
 
 
 def _line(name: str, length: int) -> str:
-    # The end of line stands first too: what a crash left of the line before is then a line of its own, which says nothing.
+    # The end of line stands first too: what a crash left of the line before is then a line of its
+    # own, which says nothing.
     return f"\n{length} {name}\n"
 
 
 def _ledgers(folder: Path, only: int | None) -> list[Path]:
-    return sorted((folder / _FOLDER).glob("closed-w*" if only is None else _NAME.format(worker=only)))
+    return sorted(
+        (folder / _FOLDER).glob("closed-w*" if only is None else _NAME.format(worker=only))
+    )
 
 
 def _read(path: Path) -> dict[str, int]:

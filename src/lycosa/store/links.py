@@ -1,4 +1,6 @@
-"""The table of links: one row per outlink, in the order of the page. Edges stand here, pages carry only their number."""
+"""The table of links: one row per outlink, in the order of the page. Edges stand here, pages
+carry only their number.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ _CODES[[int(kind) for kind in LinkKind]] = np.arange(len(_KINDS), dtype=np.int32
 
 
 class LinksBuilder:
-    """Builds the links file of one segment. Rows of revisits have no links of their own unless the page was parsed again."""
+    """Builds the links file of one segment. Rows of revisits have no links of their own unless
+    the page was parsed again.
+    """
 
     def __init__(self, path: Path, segment: str) -> None:
         self._writer = TableWriter(path, SCHEMA)
@@ -62,25 +66,37 @@ class LinksBuilder:
 
 
 def batch(rows: list[Row], segment: str) -> pa.RecordBatch:
-    """The links of some captures. What repeats (source, kind, segment) is given as codes, which costs a tenth of strings."""
+    """The links of some captures. What repeats (source, kind, segment) is given as codes, which
+    costs a tenth of strings.
+    """
     counts = np.array([len(row.links.urls) for row in rows], dtype=np.int64)
     total = int(counts.sum())
     starts = np.cumsum(counts) - counts
     source = np.repeat(np.arange(len(rows), dtype=np.int32), counts)
-    kinds = np.fromiter((kind for row in rows for kind in row.links.kinds), dtype=np.int32, count=total)
+    kinds = np.fromiter(
+        (kind for row in rows for kind in row.links.kinds), dtype=np.int32, count=total
+    )
     nofollow = np.zeros(total, dtype=bool)
     for start, row in zip(starts.tolist(), rows, strict=True):
         nofollow[[start + at for at in row.links.nofollow]] = True
     return pa.record_batch(
         [
-            pa.DictionaryArray.from_arrays(pa.array(source), pa.array([row.url for row in rows], pa.string())),
-            pa.array(np.repeat(np.array([row.date_us for row in rows], dtype=np.int64), counts), _TIME),
+            pa.DictionaryArray.from_arrays(
+                pa.array(source), pa.array([row.url for row in rows], pa.string())
+            ),
+            pa.array(
+                np.repeat(np.array([row.date_us for row in rows], dtype=np.int64), counts), _TIME
+            ),
             pa.array([url for row in rows for url in row.links.urls], pa.string()),
             pa.DictionaryArray.from_arrays(pa.array(_CODES[kinds]), pa.array(_KINDS, pa.string())),
             pa.array([anchor for row in rows for anchor in row.links.anchors], pa.string()),
             pa.array(nofollow),
-            pa.array((np.arange(total, dtype=np.int64) - np.repeat(starts, counts)).astype(np.int32)),
-            pa.DictionaryArray.from_arrays(pa.array(np.zeros(total, dtype=np.int32)), pa.array([segment], pa.string())),
+            pa.array(
+                (np.arange(total, dtype=np.int64) - np.repeat(starts, counts)).astype(np.int32)
+            ),
+            pa.DictionaryArray.from_arrays(
+                pa.array(np.zeros(total, dtype=np.int32)), pa.array([segment], pa.string())
+            ),
         ],
         schema=SCHEMA,
     )

@@ -1,8 +1,11 @@
-"""The segments port over objects in memory, as an object store behaves: for tests, and for histories of many nodes.
+"""The segments port over objects in memory, as an object store behaves: for tests, and for
+histories of many nodes.
 
-What a commit adds to a segment is one part: an object of its WARC bytes and one of its journal lines, under keys that name the shard, the
-segment and the offset in it. A segment's name contains the term, and a new owner never continues a segment, so no two owners write
-the same key and a put may simply be repeated. A closed segment is its parts one behind the other. Only WARC and journal are kept here.
+What a commit adds to a segment is one part: an object of its WARC bytes and one of its journal
+lines, under keys that name the shard, the segment and the offset in it. A segment's name contains
+the term, and a new owner never continues a segment, so no two owners write the same key and a put
+may simply be repeated. A closed segment is its parts one behind the other. Only WARC and journal
+are kept here.
 """
 
 from __future__ import annotations
@@ -27,7 +30,9 @@ class MemorySegments:
 
     def __init__(self, objects: Objects, shard: int) -> None:
         self._objects, self._shard = objects, shard
-        self._lengths: dict[str, int] = {}  # of what the last commits name, by the name of the open file
+        self._lengths: dict[
+            str, int
+        ] = {}  # of what the last commits name, by the name of the open file
 
     def recover(self, lengths: Mapping[str, int]) -> Recovery:
         """See ``Segments``. Raises ``StoreDamaged``."""
@@ -49,7 +54,10 @@ class MemorySegments:
         found = []
         for name in sorted(self._lengths):
             segment = layout.stem_of(name)
-            if name.startswith(f"{layout.WARC}/") and layout.file_name(layout.WARC, segment) not in self._objects:
+            if (
+                name.startswith(f"{layout.WARC}/")
+                and layout.file_name(layout.WARC, segment) not in self._objects
+            ):
                 rows = self._lengths[_open_name(layout.JOURNAL, segment)]
                 header = journal.header_in(self._content(layout.JOURNAL, segment, rows), segment)
                 found.append(OpenSegment(header, self._lengths[name], rows))
@@ -64,7 +72,9 @@ class MemorySegments:
         for part, rows_start in pending.parts:
             rows = journal.encode_frame(part.lines) if part.lines else b""
             self._objects[self._key(layout.WARC, part.name, part.start)] = b"".join(pieces(part))
-            if rows:  # else the next part would get this key, and a put of this one that is repeated late would replace it
+            # else the next part would get this key, and a put of this one that is repeated late
+            # would replace it
+            if rows:
                 self._objects[self._key(layout.JOURNAL, part.name, rows_start)] = rows
             journal_lengths[part.name] = rows_start + len(rows)
             lengths[_open_name(layout.WARC, part.name)] = part.end
@@ -76,12 +86,16 @@ class MemorySegments:
         """See ``Segments``."""
         for kind in (layout.JOURNAL, layout.WARC):
             if layout.file_name(kind, name) not in self._objects:
-                self._objects[layout.file_name(kind, name)] = self._content(kind, name, self._lengths[_open_name(kind, name)])
+                self._objects[layout.file_name(kind, name)] = self._content(
+                    kind, name, self._lengths[_open_name(kind, name)]
+                )
 
     def read(self, segment: str, offset: int) -> StoredRecord:
         """See ``Segments``."""
         name = layout.stem_of(segment)
-        return record_at(iter((self._content(layout.WARC, name, None)[offset:],)), f"{segment}, byte {offset}")
+        return record_at(
+            iter((self._content(layout.WARC, name, None)[offset:],)), f"{segment}, byte {offset}"
+        )
 
     def listed(self, lengths: Mapping[str, int]) -> list[StoredSegment]:
         """See ``SegmentReader``."""
@@ -90,7 +104,10 @@ class MemorySegments:
         found = []
         for name in sorted(name for name in names if layout.worker_of(name) == self._shard):
             is_closed = layout.file_name(layout.WARC, name) in self._objects
-            length, rows = (self._committed_length(kind, name, lengths) for kind in (layout.WARC, layout.JOURNAL))
+            length, rows = (
+                self._committed_length(kind, name, lengths)
+                for kind in (layout.WARC, layout.JOURNAL)
+            )
             found.append(StoredSegment(name, is_closed, length, rows))
         return found
 
@@ -105,7 +122,9 @@ class MemorySegments:
         return lengths.get(_open_name(kind, segment), 0) if closed is None else len(closed)
 
     def _content(self, kind: str, segment: str, length: int | None) -> bytes:
-        """A closed segment; of an open one the parts up to a length, or all of them, as far as they join."""
+        """A closed segment; of an open one the parts up to a length, or all of them, as far as
+        they join.
+        """
         closed = self._objects.get(layout.file_name(kind, segment))
         if closed is not None:
             return closed
@@ -117,7 +136,11 @@ class MemorySegments:
 
     def _parts(self, kind: str, segment: str) -> Iterator[tuple[int, bytes]]:
         prefix = f"{self._prefix()}{segment}/{kind}/"
-        return ((_parts_of(key)[2], data) for key, data in self._objects.items() if key.startswith(prefix))
+        return (
+            (_parts_of(key)[2], data)
+            for key, data in self._objects.items()
+            if key.startswith(prefix)
+        )
 
     def _prefix(self) -> str:
         return f"parts/{self._shard:05d}/"

@@ -1,7 +1,8 @@
 """The table of pages: one row per capture, Common Crawl's index columns first, then ours.
 
-The first columns have the names, order and types of Common Crawl's URL index (cc-index-table, flat schema), so queries that were
-written for it run unchanged. Common Crawl's ``integer`` is 32 bits, which is why a segment never grows beyond 2 GiB.
+The first columns have the names, order and types of Common Crawl's URL index (cc-index-table, flat
+schema), so queries that were written for it run unchanged. Common Crawl's ``integer`` is 32 bits,
+which is why a segment never grows beyond 2 GiB.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class View:
     def __init__(self, row: Row, crawl: str) -> None:
         self.row, self.crawl = row, crawl
         self.split = urlsplit(row.url)
-        self.host = self.split.hostname or ""  # a row's host carries a port that is not the scheme's own
+        # a row's host carries a port that is not the scheme's own
+        self.host = self.split.hostname or ""
         self.labels = [] if is_address(self.host) else self.host.split(".")
         self.robots: RobotsDecision | None = row.robots
 
@@ -50,7 +52,9 @@ class View:
         return self.labels[-last] if len(self.labels) >= last else None
 
     def below(self, suffix: str) -> str | None:
-        """The host's domain one label below a public suffix; ``None`` when the host is the suffix or has none."""
+        """The host's domain one label below a public suffix; ``None`` when the host is the
+        suffix or has none.
+        """
         size = suffix.count(".") + 2
         return ".".join(self.labels[-size:]) if suffix and len(self.labels) >= size else None
 
@@ -107,7 +111,12 @@ COMMON_CRAWL: list[Column] = [
     ("content_mime_detected", _TEXT, True, lambda v: v.row.media_type_detected or None),
     ("content_charset", _TEXT, True, lambda v: v.row.charset or None),
     ("content_languages", _TEXT, True, lambda v: languages.three_letter(v.row.language) or None),
-    ("content_truncated", _TEXT, True, lambda v: v.row.truncated or ("length" if v.row.is_cut else None)),
+    (
+        "content_truncated",
+        _TEXT,
+        True,
+        lambda v: v.row.truncated or ("length" if v.row.is_cut else None),
+    ),
     ("warc_filename", _TEXT, False, lambda v: file_name(WARC, v.row.segment)),
     ("warc_record_offset", _INT, False, lambda v: v.row.offset),
     ("warc_record_length", _INT, False, lambda v: v.row.length),
@@ -116,7 +125,8 @@ COMMON_CRAWL: list[Column] = [
     ("subset", _TEXT, False, lambda v: subset(v.row)),
 ]
 
-# New ones at the end only: a table without the last ones is one of an earlier version, one that lacks another column is damaged.
+# New ones at the end only: a table without the last ones is one of an earlier version, one that
+# lacks another column is damaged.
 OURS: list[Column] = [
     ("kind", _TEXT, False, lambda v: v.row.kind.name.lower()),
     ("site", _TEXT, False, lambda v: v.row.site),
@@ -128,12 +138,32 @@ OURS: list[Column] = [
     ("first_url", _TEXT, False, lambda v: v.row.chain[0] if v.row.chain else v.row.url),
     ("redirect_chain", pa.list_(_TEXT), False, lambda v: v.row.chain),
     ("fetch_reason", _TEXT, True, lambda v: v.row.reason.label if v.row.reason else None),
-    ("parse_reason", _TEXT, True, lambda v: v.row.parse_reason.label if v.row.parse_reason else None),
+    (
+        "parse_reason",
+        _TEXT,
+        True,
+        lambda v: v.row.parse_reason.label if v.row.parse_reason else None,
+    ),
     ("revisit_profile", _TEXT, True, lambda v: v.row.revisit or None),
     ("duplicate_of", _TEXT, True, lambda v: v.row.original.url if v.row.original else None),
-    ("duplicate_of_time", _TIME, True, lambda v: v.row.original.date_us if v.row.original else None),
-    ("near_duplicate_of", _TEXT, True, lambda v: v.row.near_duplicate_of.url if v.row.near_duplicate_of else None),
-    ("near_duplicate_of_time", _TIME, True, lambda v: v.row.near_duplicate_of.date_us if v.row.near_duplicate_of else None),
+    (
+        "duplicate_of_time",
+        _TIME,
+        True,
+        lambda v: v.row.original.date_us if v.row.original else None,
+    ),
+    (
+        "near_duplicate_of",
+        _TEXT,
+        True,
+        lambda v: v.row.near_duplicate_of.url if v.row.near_duplicate_of else None,
+    ),
+    (
+        "near_duplicate_of_time",
+        _TIME,
+        True,
+        lambda v: v.row.near_duplicate_of.date_us if v.row.near_duplicate_of else None,
+    ),
     ("simhash", pa.uint64(), True, lambda v: v.row.simhash or None),
     ("title", _TEXT, True, lambda v: v.row.title or None),
     ("description", _TEXT, True, lambda v: v.row.description or None),
@@ -176,7 +206,9 @@ class PagesBuilder:
         self._rows: list[tuple[Any, ...]] = []
 
     def add(self, row: Row) -> None:
-        """One more capture. Only the values of the columns are kept until the batch is full, not text and links."""
+        """One more capture. Only the values of the columns are kept until the batch is full, not
+        text and links.
+        """
         self._rows.append(values(row, self._crawl))
         if len(self._rows) >= _ROWS:
             self._flush()
@@ -188,7 +220,10 @@ class PagesBuilder:
         self._writer.close()
 
     def _flush(self) -> None:
-        arrays = [pa.array(column, field.type) for column, field in zip(zip(*self._rows, strict=True), SCHEMA, strict=True)]
+        arrays = [
+            pa.array(column, field.type)
+            for column, field in zip(zip(*self._rows, strict=True), SCHEMA, strict=True)
+        ]
         self._writer.add(pa.record_batch(arrays, schema=SCHEMA))
         self._rows = []
 

@@ -1,8 +1,10 @@
-"""Parquet files written in bounded memory: small batches are gathered into row groups of about 64 MB.
+"""Parquet files written in bounded memory: small batches are gathered into row groups of about 64
+MB.
 
-Many tiny row groups make Parquet writers hold ever more metadata and readers slow; one huge group makes both hold a
-whole segment. Columns are zstd-compressed. Times are UTC, in microseconds, without a zone in their type: so do
-readers of Common Crawl's index see them, and DuckDB needs no time zone data to show them.
+Many tiny row groups make Parquet writers hold ever more metadata and readers slow; one huge group
+makes both hold a whole segment. Columns are zstd-compressed. Times are UTC, in microseconds,
+without a zone in their type: so do readers of Common Crawl's index see them, and DuckDB needs no
+time zone data to show them.
 """
 
 from __future__ import annotations
@@ -18,14 +20,19 @@ GROUP_ROWS = 1_000_000
 
 
 class TableWriter:
-    """One Parquet file. ``add`` takes record batches of the schema; ``close`` completes the file."""
+    """One Parquet file. ``add`` takes record batches of the schema; ``close`` completes the
+    file.
+    """
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self._schema = schema
         self._batches: list[pa.RecordBatch] = []
         self._bytes = self._rows = 0
-        # The Arrow schema is not stored: it would bring dictionary types back to readers that asked for strings.
-        self._writer = pq.ParquetWriter(path, schema, compression="zstd", store_schema=False, write_statistics=True)
+        # The Arrow schema is not stored: it would bring dictionary types back to readers that asked
+        # for strings.
+        self._writer = pq.ParquetWriter(
+            path, schema, compression="zstd", store_schema=False, write_statistics=True
+        )
 
     def add(self, batch: pa.RecordBatch) -> None:
         """More rows."""
@@ -49,5 +56,10 @@ class TableWriter:
     def __enter__(self) -> TableWriter:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()

@@ -1,4 +1,6 @@
-"""What one commit adds to the segments of a shard: records and journal lines with the places that they were promised."""
+"""What one commit adds to the segments of a shard: records and journal lines with the places
+that they were promised.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ _CHUNK = 1024 * 1024
 
 
 class Part:
-    """Records for one segment that were not yet written: gzip members from offset ``start`` on, and their journal lines."""
+    """Records for one segment that were not yet written: gzip members from offset ``start`` on,
+    and their journal lines.
+    """
 
     def __init__(self, name: str, start: int) -> None:
         self.name, self.start, self.end = name, start, start
@@ -25,14 +29,18 @@ class Part:
         self.end += member.length
         if line:
             self.lines.append(line)
-        self.memory_bytes += len(line) + sum(len(piece) for piece in member.data if isinstance(piece, bytes))
+        self.memory_bytes += len(line) + sum(
+            len(piece) for piece in member.data if isinstance(piece, bytes)
+        )
 
 
 class PendingWrite:
     """One frozen write: what ``Segments.put`` makes safe."""
 
     def __init__(self, parts: Sequence[tuple[Part, int]], steady: dict[str, int]) -> None:
-        """``parts`` come with the length of their journal; ``steady`` gives the lengths of open files that are not written to."""
+        """``parts`` come with the length of their journal; ``steady`` gives the lengths of open
+        files that are not written to.
+        """
         self.parts = tuple(parts)
         self._lengths = dict(steady)
         self.journal_lengths: dict[str, int] = {}
@@ -45,16 +53,20 @@ class PendingWrite:
 
     @property
     def lengths(self) -> dict[str, int]:
-        """By name what is committed with this write, for the commit: the length of every open file, or of every object.
+        """By name what is committed with this write, for the commit: the length of every open file,
+        or of every object.
 
-        Known once it is written, since the journal is compressed there: raises ``RuntimeError`` before.
+        Known once it is written, since the journal is compressed there: raises ``RuntimeError``
+        before.
         """
         if not self.is_written:
             raise RuntimeError("lengths are known after the write")
         return dict(self._lengths)
 
     def written(self, lengths: Mapping[str, int], journal_lengths: Mapping[str, int]) -> None:
-        """All of it is safe, under these names and lengths; journals have their lengths by segment. Spooled bodies are deleted."""
+        """All of it is safe, under these names and lengths; journals have their lengths by
+        segment. Spooled bodies are deleted.
+        """
         self._lengths.update(lengths)
         self.journal_lengths.update(journal_lengths)
         self.is_written = True
@@ -65,11 +77,16 @@ class PendingWrite:
 
     def __repr__(self) -> str:
         written = "written" if self.is_written else "waiting"
-        return f"<PendingWrite {written} {[(part.name, part.start, part.end) for part, _ in self.parts]}>"
+        return (
+            f"<PendingWrite {written}"
+            f" {[(part.name, part.start, part.end) for part, _ in self.parts]}>"
+        )
 
 
 def pieces(part: Part) -> Iterator[bytes]:
-    """The bytes of a part, small members gathered into large writes. Raises ``OSError`` when a spooled member is not what it was."""
+    """The bytes of a part, small members gathered into large writes. Raises ``OSError`` when a
+    spooled member is not what it was.
+    """
     gathered: list[bytes] = []
     size = 0
     for member in part.members:
@@ -83,7 +100,9 @@ def pieces(part: Part) -> Iterator[bytes]:
                     yield b"".join(gathered)
                     gathered, size = [], 0
         if copied != member.length:
-            raise OSError(f"a spooled member changed: {copied} bytes, {member.length} were expected")
+            raise OSError(
+                f"a spooled member changed: {copied} bytes, {member.length} were expected"
+            )
     if gathered:
         yield b"".join(gathered)
 

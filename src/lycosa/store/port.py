@@ -1,7 +1,9 @@
-"""The port of segments: where the records of a shard's commits become safe, and where they are read again.
+"""The port of segments: where the records of a shard's commits become safe, and where they are read
+again.
 
-The calls block and belong on another thread. A commit's records are put first and named by the commit second; so what was put and is not
-named by any commit was never promised, and goes at the next recovery.
+The calls block and belong on another thread. A commit's records are put first and named by the
+commit second; so what was put and is not named by any commit was never promised, and goes at the
+next recovery.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ class NotStored(Exception):
 
 
 class OpenSegment(msgspec.Struct, frozen=True):
-    """A segment of an earlier owner that is not closed: the lengths of its WARC and of its journal, both committed."""
+    """A segment of an earlier owner that is not closed: the lengths of its WARC and of its
+    journal, both committed.
+    """
 
     header: SegmentHeader
     length: int
@@ -30,8 +34,10 @@ class OpenSegment(msgspec.Struct, frozen=True):
 
 
 class FoundSegments(msgspec.Struct, frozen=True):
-    """What a new owner finds: the greatest ``number`` of a segment so far, the segments that are open, and the ``term`` that becomes a part
-    of the names of new ones; 0 where owners continue each other's segments, so that the number is enough."""
+    """What a new owner finds: the greatest ``number`` of a segment so far, the segments that are
+    open, and the ``term`` that becomes a part of the names of new ones; 0 where owners continue
+    each other's segments, so that the number is enough.
+    """
 
     number: int = 0
     open: Sequence[OpenSegment] = ()
@@ -42,8 +48,9 @@ class Segments(Protocol):
     """The segments of one shard."""
 
     def recover(self, lengths: Mapping[str, int]) -> Recovery:
-        """Drops what no commit names; ``lengths`` are those of the last commits. Raises ``StoreDamaged`` when something is missing that a
-        commit names."""
+        """Drops what no commit names; ``lengths`` are those of the last commits. Raises
+        ``StoreDamaged`` when something is missing that a commit names.
+        """
         ...
 
     def find(self, term: int) -> FoundSegments:
@@ -51,21 +58,28 @@ class Segments(Protocol):
         ...
 
     def put(self, pending: PendingWrite) -> None:
-        """Returns when everything is safe, and says so to ``pending``. May be repeated. Raises ``NotStored`` or ``OSError``."""
+        """Returns when everything is safe, and says so to ``pending``. May be repeated. Raises
+        ``NotStored`` or ``OSError``.
+        """
         ...
 
     def close(self, name: str) -> None:
-        """Gives a segment its final form, with all that is derived from it. Everything in it is committed. May be repeated."""
+        """Gives a segment its final form, with all that is derived from it. Everything in it is
+        committed. May be repeated.
+        """
         ...
 
     def read(self, segment: str, offset: int) -> StoredRecord:
-        """The record that begins there, of a closed segment or an open one. Raises ``RecordError`` or ``OSError``."""
+        """The record that begins there, of a closed segment or an open one. Raises
+        ``RecordError`` or ``OSError``.
+        """
         ...
 
 
 class StoredSegment(msgspec.Struct, frozen=True):
-    """A segment with committed records: its name, and the committed bytes of its WARC and of its journal, which is ``None`` when the
-    journal is missing. A closed one has its final form."""
+    """A segment with committed records: its name, and the committed bytes of its WARC and of its
+    journal, which is ``None`` when the journal is missing. A closed one has its final form.
+    """
 
     name: str
     is_closed: bool
@@ -74,15 +88,20 @@ class StoredSegment(msgspec.Struct, frozen=True):
 
 
 class SegmentReader(Protocol):
-    """The segments of a shard or of a crawl for reading, beside their owner or after it. Nothing is changed."""
+    """The segments of a shard or of a crawl for reading, beside their owner or after it. Nothing
+    is changed.
+    """
 
     def listed(self, lengths: Mapping[str, int]) -> list[StoredSegment]:
-        """All closed segments, and the open ones that the last commits name by these ``lengths``; by name. Raises ``OSError``."""
+        """All closed segments, and the open ones that the last commits name by these
+        ``lengths``; by name. Raises ``OSError``.
+        """
         ...
 
     def rows(self, segment: StoredSegment, having: bytes = b"") -> Iterator[Row]:
-        """The committed rows of a segment in the order of their records; with ``having`` those whose line contains these bytes. Raises
-        ``JournalError`` or ``OSError``."""
+        """The committed rows of a segment in the order of their records; with ``having`` those
+        whose line contains these bytes. Raises ``JournalError`` or ``OSError``.
+        """
         ...
 
     def read(self, segment: str, offset: int) -> StoredRecord:

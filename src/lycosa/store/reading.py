@@ -1,6 +1,8 @@
-"""Reading back what was stored: one record by its place, or all rows of a crawl. For explain, export and audit.
+"""Reading back what was stored: one record by its place, or all rows of a crawl. For explain,
+export and audit.
 
-This reads our own files, where every record is one gzip member at a known place; for WARC files of others take a WARC library.
+This reads our own files, where every record is one gzip member at a known place; for WARC files of
+others take a WARC library.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ class RecordError(Exception):
 
 
 class StoredRecord(msgspec.Struct, frozen=True):
-    """A record: its WARC fields (first value of each name), the HTTP header block and what follows it, and its bytes in the WARC file.
+    """A record: its WARC fields (first value of each name), the HTTP header block and what follows
+    it, and its bytes in the WARC file.
 
     For records that hold no HTTP message ``header_block`` is empty and ``body`` the whole block.
     """
@@ -50,12 +53,16 @@ def read_record(folder: Path, location: Location) -> StoredRecord:
     except zlib.error as error:
         raise RecordError(f"{path}, byte {location.offset}: {error}") from error
     if not gzip.eof or not data.startswith(b"WARC/"):
-        raise RecordError(f"{path}, byte {location.offset}: no record of {location.length} bytes there")
+        raise RecordError(
+            f"{path}, byte {location.offset}: no record of {location.length} bytes there"
+        )
     return _record(data, len(packed) - len(gzip.unused_data))
 
 
 def read_record_at(folder: Path, segment: str, offset: int) -> StoredRecord:
-    """The record that begins at a place whose length is not known, as a URL's record names it. Raises like ``read_record``."""
+    """The record that begins at a place whose length is not known, as a URL's record names it.
+    Raises like ``read_record``.
+    """
     path = folder / layout.file_name(layout.WARC, layout.stem_of(segment))
     with layout.open_segment_file(path) as file:
         file.seek(offset)
@@ -63,7 +70,9 @@ def read_record_at(folder: Path, segment: str, offset: int) -> StoredRecord:
 
 
 def record_at(chunks: Iterator[bytes], place: str) -> StoredRecord:
-    """The record that these bytes begin with; ``place`` is for the error. Raises ``RecordError``."""
+    """The record that these bytes begin with; ``place`` is for the error. Raises
+    ``RecordError``.
+    """
     gzip, parts, length = zlib.decompressobj(_GZIP), [], 0
     try:
         for packed in chunks:
@@ -111,8 +120,10 @@ def location_of(row: Row) -> Location:
 
 
 def committed_rows(path: Path, lengths: Mapping[str, int], having: bytes = b"") -> Iterator[Row]:
-    """The committed rows of one journal beside a running crawl, whether or not it is closed meanwhile; ``lengths`` as in ``crawl_rows``,
-    ``having`` as in ``journal.read_rows``. Raises ``JournalError`` or ``OSError``."""
+    """The committed rows of one journal beside a running crawl, whether or not it is closed
+    meanwhile; ``lengths`` as in ``crawl_rows``, ``having`` as in ``journal.read_rows``. Raises
+    ``JournalError`` or ``OSError``.
+    """
     closed = path.with_name(path.name.removesuffix(layout.OPEN))
     length = None
     if path != closed:
@@ -125,7 +136,9 @@ def committed_rows(path: Path, lengths: Mapping[str, int], having: bytes = b"") 
 
 
 def crawl_rows(folder: Path, lengths: Mapping[str, int] | None = None) -> Iterator[Row]:
-    """The rows of all journals of a crawl, segment by segment. ``lengths``, if given, bounds the open ones to what is committed."""
+    """The rows of all journals of a crawl, segment by segment. ``lengths``, if given, bounds the
+    open ones to what is committed.
+    """
     for name in sorted(layout.segment_names(folder, layout.JOURNAL)):
         path = layout.existing(folder, layout.JOURNAL, name)
         yield from journal.read_rows(path) if lengths is None else committed_rows(path, lengths)

@@ -1,7 +1,8 @@
-"""From a capture to its WARC records: request, response or revisit, metadata; and the warcinfo and DNS records beside them.
+"""From a capture to its WARC records: request, response or revisit, metadata; and the warcinfo and
+DNS records beside them.
 
-Ids are drawn when a draft is made, in the order of the calls; ``Draft.pack`` then depends on nothing else, so a large body is
-compressed on another thread without changing what is written.
+Ids are drawn when a draft is made, in the order of the calls; ``Draft.pack`` then depends on
+nothing else, so a large body is compressed on another thread without changing what is written.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from lycosa.store.rows import date_us, revisit_profile
 
 _CHUNK = 256 * 1024
 _FORM = (
-    "Bodies are transfer-decoded: Transfer-Encoding is renamed X-Crawler-Transfer-Encoding, and a Content-Length beside it "
-    "X-Crawler-Content-Length. HTTP/2 headers are in HTTP/1.1 syntax."
+    "Bodies are transfer-decoded: Transfer-Encoding is renamed X-Crawler-Transfer-Encoding, and a"
+    " Content-Length beside it X-Crawler-Content-Length. HTTP/2 headers are in HTTP/1.1 syntax."
 )
 _EMPTY_DIGEST = warc.block_digest()
 
@@ -32,8 +33,8 @@ _EMPTY_DIGEST = warc.block_digest()
 class CrawlInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Who crawls, how and for whom: the warcinfo record of every segment.
 
-    ``robots`` says in words how robots.txt is obeyed; ``settings`` is a digest of the settings that shape what is stored. A
-    segment is continued by a later run only if all of these are unchanged.
+    ``robots`` says in words how robots.txt is obeyed; ``settings`` is a digest of the settings that
+    shape what is stored. A segment is continued by a later run only if all of these are unchanged.
     """
 
     crawl: str
@@ -49,7 +50,10 @@ class CrawlInfo(msgspec.Struct, frozen=True, kw_only=True):
         fields = (
             ("software", self.software),
             ("format", "WARC File Format 1.1"),
-            ("conformsTo", "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"),
+            (
+                "conformsTo",
+                "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/",
+            ),
             ("isPartOf", self.crawl),
             ("operator", self.operator),
             ("hostname", self.hostname),
@@ -66,9 +70,11 @@ class CrawlInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Member(msgspec.Struct, frozen=True):
-    """Finished gzip members in order. ``data`` holds bytes, or files whose content is to be copied; files are deleted once they are stored.
+    """Finished gzip members in order. ``data`` holds bytes, or files whose content is to be copied;
+    files are deleted once they are stored.
 
-    ``length`` is the sum; the three others are the lengths of the records of a capture (0 = no such record).
+    ``length`` is the sum; the three others are the lengths of the records of a capture (0 = no such
+    record).
     """
 
     data: tuple[bytes | Path, ...]
@@ -80,7 +86,9 @@ class Member(msgspec.Struct, frozen=True):
 
 
 class Packed(NamedTuple):
-    """A response record that was made ahead of the others of its draft: its bytes, or the file that holds them, and their number."""
+    """A response record that was made ahead of the others of its draft: its bytes, or the file
+    that holds them, and their number.
+    """
 
     draft: Draft
     data: bytes | Path
@@ -98,8 +106,10 @@ class Draft(msgspec.Struct, frozen=True):
     level: int
 
     def pack(self) -> Packed:
-        """The response record, which is nearly all of the work for a large body, and depends on nothing that dedup decides. Reads a spooled
-        body twice; otherwise pure. Raises ``OSError`` only for a spooled body."""
+        """The response record, which is nearly all of the work for a large body, and depends on
+        nothing that dedup decides. Reads a spooled body twice; otherwise pure. Raises ``OSError``
+        only for a spooled body.
+        """
         spool = self.capture.fetched.spool
         if not spool:
             data = self._response()
@@ -108,16 +118,22 @@ class Draft(msgspec.Struct, frozen=True):
         return Packed(self, file, self._spooled_response(Path(spool), file))
 
     def build(self, packed: Packed | None = None) -> Member:
-        """Its records; the response is taken from ``packed`` when that was made of this draft before. Raises as ``pack`` does."""
+        """Its records; the response is taken from ``packed`` when that was made of this draft
+        before. Raises as ``pack`` does.
+        """
         request = self._request()
         metadata = self._metadata()
         spool = self.capture.fetched.spool
         leftovers = (Path(spool), packed_file(spool)) if spool else ()
         if self.capture.original:
             revisit = self._revisit()
-            return _member((request + revisit + metadata,), request, len(revisit), metadata, leftovers)
+            return _member(
+                (request + revisit + metadata,), request, len(revisit), metadata, leftovers
+            )
         _, main, length = packed or self.pack()
-        data = (request + main + metadata,) if isinstance(main, bytes) else (request, main, metadata)
+        data = (
+            (request + main + metadata,) if isinstance(main, bytes) else (request, main, metadata)
+        )
         return _member(data, request, length, metadata, leftovers)
 
     def _request(self) -> bytes:
@@ -132,13 +148,18 @@ class Draft(msgspec.Struct, frozen=True):
             ("Content-Type", warc.HTTP_REQUEST),
         )
         block = (warc.stored_request(fetched.request_block),)
-        return warc.record("request", self.request_id, date_us(fetched.started), fields, block, self.level)
+        return warc.record(
+            "request", self.request_id, date_us(fetched.started), fields, block, self.level
+        )
 
     def _common(self) -> list[tuple[str, str]]:
         fetched = self.capture.fetched
         return [
             ("WARC-Warcinfo-ID", warc.bracketed(self.warcinfo_id)),
-            ("WARC-Concurrent-To", warc.bracketed(self.request_id if fetched.request_block else "")),
+            (
+                "WARC-Concurrent-To",
+                warc.bracketed(self.request_id if fetched.request_block else ""),
+            ),
             ("WARC-Target-URI", fetched.url),
             ("WARC-IP-Address", fetched.address),
             *warc.protocols(fetched.protocol, fetched.tls),
@@ -150,14 +171,24 @@ class Draft(msgspec.Struct, frozen=True):
             *self._common(),
             ("WARC-Payload-Digest", self.capture.payload_digest),
             ("WARC-Truncated", self.capture.fetched.truncated),
-            ("WARC-Identified-Payload-Type", self.capture.media_type or (parsed.media_type if parsed else "")),
+            (
+                "WARC-Identified-Payload-Type",
+                self.capture.media_type or (parsed.media_type if parsed else ""),
+            ),
             ("Content-Type", warc.HTTP_RESPONSE),
         ]
 
     def _response(self) -> bytes:
         fetched = self.capture.fetched
         block = (warc.stored_response_head(fetched.header_block), fetched.body)
-        return warc.record("response", self.record_id, date_us(fetched.started), self._response_fields(), block, self.level)
+        return warc.record(
+            "response",
+            self.record_id,
+            date_us(fetched.started),
+            self._response_fields(),
+            block,
+            self.level,
+        )
 
     def _revisit(self) -> bytes:
         capture = self.capture
@@ -165,7 +196,11 @@ class Draft(msgspec.Struct, frozen=True):
         assert original is not None
         profile = warc.NOT_MODIFIED if capture.not_modified else warc.IDENTICAL_DIGEST
         # The digest of a 304's empty body would send replay looking for an empty original.
-        digest = "" if capture.not_modified and capture.payload_digest == _EMPTY_DIGEST else capture.payload_digest
+        digest = (
+            ""
+            if capture.not_modified and capture.payload_digest == _EMPTY_DIGEST
+            else capture.payload_digest
+        )
         fields = [
             *self._common(),
             ("WARC-Profile", profile),
@@ -173,12 +208,15 @@ class Draft(msgspec.Struct, frozen=True):
             ("WARC-Refers-To-Target-URI", original.url),
             ("WARC-Refers-To-Date", warc.warc_date(original.date_us)),
             ("WARC-Payload-Digest", digest),
-            # WARC 1.1 section 6.7.2: a body left out because it is identical is a truncation by length.
+            # WARC 1.1 section 6.7.2: a body left out because it is identical is a truncation by
+            # length.
             ("WARC-Truncated", "" if capture.not_modified else "length"),
             ("Content-Type", warc.HTTP_RESPONSE),
         ]
         block = (warc.stored_response_head(capture.fetched.header_block),)
-        return warc.record("revisit", self.record_id, date_us(capture.fetched.started), fields, block, self.level)
+        return warc.record(
+            "revisit", self.record_id, date_us(capture.fetched.started), fields, block, self.level
+        )
 
     def _metadata(self) -> bytes:
         fetched = self.capture.fetched
@@ -189,10 +227,14 @@ class Draft(msgspec.Struct, frozen=True):
             ("Content-Type", warc.WARC_FIELDS),
         )
         block = (warc.named_fields(capture_fields(self.capture)).encode("utf-8", "replace"),)
-        return warc.record("metadata", self.metadata_id, date_us(fetched.started), fields, block, self.level)
+        return warc.record(
+            "metadata", self.metadata_id, date_us(fetched.started), fields, block, self.level
+        )
 
     def _spooled_response(self, source: Path, packed: Path) -> int:
-        """Writes the response's gzip member to the file ``packed`` and gives its length; a body of any size passes in chunks."""
+        """Writes the response's gzip member to the file ``packed`` and gives its length; a body
+        of any size passes in chunks.
+        """
         fetched = self.capture.fetched
         head = warc.stored_response_head(fetched.header_block)
         digest = hashlib.sha1(head, usedforsecurity=False)
@@ -200,8 +242,13 @@ class Draft(msgspec.Struct, frozen=True):
         for chunk in _chunks(source):
             digest.update(chunk)
             size += len(chunk)
-        fields = (*self._response_fields(), ("WARC-Block-Digest", warc.base32_sha1(digest.digest())))
-        record_head = warc.record_head("response", self.record_id, date_us(fetched.started), len(head) + size, fields)
+        fields = (
+            *self._response_fields(),
+            ("WARC-Block-Digest", warc.base32_sha1(digest.digest())),
+        )
+        record_head = warc.record_head(
+            "response", self.record_id, date_us(fetched.started), len(head) + size, fields
+        )
         gzip = isal_zlib.compressobj(self.level, isal_zlib.DEFLATED, 16 + isal_zlib.MAX_WBITS)
         with packed.open("wb") as out:
             out.write(gzip.compress(record_head))
@@ -218,7 +265,13 @@ def packed_file(spool: str) -> Path:
     return Path(spool + ".member")
 
 
-def _member(data: tuple[bytes | Path, ...], request: bytes, main_length: int, metadata: bytes, leftovers: tuple[Path, ...]) -> Member:
+def _member(
+    data: tuple[bytes | Path, ...],
+    request: bytes,
+    main_length: int,
+    metadata: bytes,
+    leftovers: tuple[Path, ...],
+) -> Member:
     whole = len(request) + main_length + len(metadata)
     return Member(data, whole, len(request), main_length, len(metadata), leftovers)
 
@@ -234,7 +287,8 @@ def _chunks(path: Path) -> Iterator[bytes]:
 
 def record_id(chance: Random) -> str:
     """A new record id: a random UUID (version 4) as a URN."""
-    bits = chance.getrandbits(128) & ~(0xF << 76 | 0x3 << 62) | 0x4 << 76 | 0x2 << 62  # version and variant: RFC 9562 section 5.4
+    # version and variant: RFC 9562 section 5.4
+    bits = chance.getrandbits(128) & ~(0xF << 76 | 0x3 << 62) | 0x4 << 76 | 0x2 << 62
     digits = f"{bits:032x}"
     return f"urn:uuid:{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
@@ -242,10 +296,13 @@ def record_id(chance: Random) -> str:
 def capture_fields(capture: Capture) -> list[tuple[str, str]]:
     """Fields of a capture's metadata record: those that WARC 1.1 section 6.5 names, then ours.
 
-    ``hopsFromSeed`` has Heritrix's letters: L for a link, R for a redirect, P for a robots.txt that had to be asked first.
+    ``hopsFromSeed`` has Heritrix's letters: L for a link, R for a redirect, P for a robots.txt that
+    had to be asked first.
     """
     fetched, parsed, robots = capture.fetched, capture.parsed, capture.robots
-    letters = "P" if capture.kind is FetchKind.ROBOTS else "L" * capture.depth + "R" * len(capture.chain)
+    letters = (
+        "P" if capture.kind is FetchKind.ROBOTS else "L" * capture.depth + "R" * len(capture.chain)
+    )
     fields = [
         ("via", capture.via),
         ("hopsFromSeed", letters),
@@ -268,7 +325,15 @@ def capture_fields(capture: Capture) -> list[tuple[str, str]]:
             ("outlinks", str(len(parsed.links))),
         ]
     if capture.near_duplicate_of is not None:
-        fields.append(("nearDuplicateOf", f"{capture.near_duplicate_of.url} {warc.warc_date(capture.near_duplicate_of.date_us)}"))
+        fields.append(
+            (
+                "nearDuplicateOf",
+                (
+                    f"{capture.near_duplicate_of.url}"
+                    f" {warc.warc_date(capture.near_duplicate_of.date_us)}"
+                ),
+            )
+        )
     profile = revisit_profile(capture)
     return [*fields, ("revisit", profile)]
 
@@ -292,8 +357,20 @@ def warcinfo(info: CrawlInfo, warcinfo_id: str, created_us: int, file: str, leve
     return warc.record("warcinfo", warcinfo_id, created_us, fields, (info.block(),), level)
 
 
-def dns(name: str, addresses: Sequence[str], record: str, moment_us: int, warcinfo_id: str, level: int) -> bytes:
-    """What a name resolved to: a ``dns:`` resource record with master file lines (RFC 4027, RFC 1035 section 5)."""
-    lines = "".join(f"{name}.\tIN\t{'AAAA' if ':' in address else 'A'}\t{address}\r\n" for address in addresses)
-    fields = (("WARC-Warcinfo-ID", warc.bracketed(warcinfo_id)), ("WARC-Target-URI", f"dns:{name}"), ("Content-Type", "text/dns"))
-    return warc.record("resource", record, moment_us, fields, (lines.encode("ascii", "replace"),), level)
+def dns(
+    name: str, addresses: Sequence[str], record: str, moment_us: int, warcinfo_id: str, level: int
+) -> bytes:
+    """What a name resolved to: a ``dns:`` resource record with master file lines (RFC 4027, RFC
+    1035 section 5).
+    """
+    lines = "".join(
+        f"{name}.\tIN\t{'AAAA' if ':' in address else 'A'}\t{address}\r\n" for address in addresses
+    )
+    fields = (
+        ("WARC-Warcinfo-ID", warc.bracketed(warcinfo_id)),
+        ("WARC-Target-URI", f"dns:{name}"),
+        ("Content-Type", "text/dns"),
+    )
+    return warc.record(
+        "resource", record, moment_us, fields, (lines.encode("ascii", "replace"),), level
+    )

@@ -1,19 +1,26 @@
 """Bringing the crawl folder back to its last commit: the first thing of every start.
 
-The commit log says how long each open file was; what lies beyond was never promised to anyone and is cut off. What is shorter has
-lost something that was promised, and stops the start before anything is changed. Every step can be repeated: a crash inside
-``recover`` is mended by the next one.
+The commit log says how long each open file was; what lies beyond was never promised to anyone and
+is cut off. What is shorter has lost something that was promised, and stops the start before
+anything is changed. Every step can be repeated: a crash inside ``recover`` is mended by the next
+one.
 
-=====================================================  ======================================================================
+=====================================================
+======================================================================
 a crash after                                          finds
-=====================================================  ======================================================================
-creating an ``.open`` file, before its first commit    a file that is not in ``lengths``: removed, its URLs are still queued
+=====================================================
+======================================================================
+creating an ``.open`` file, before its first commit    a file that is not in ``lengths``: removed,
+its URLs are still queued
 writing WARC or journal, before the commit             files longer than committed: cut
 the commit, before the roll                            an open segment: continued by its worker
-renaming the journal, before the WARC                  one final and one open name: the WARC is renamed
-renaming both, before the next commit                  ``lengths`` names the open form: the final one has that very length
+renaming the journal, before the WARC                  one final and one open name: the WARC is
+renamed
+renaming both, before the next commit                  ``lengths`` names the open form: the final
+one has that very length
 renaming both, before the derived files                a segment without them: they are built
-=====================================================  ======================================================================
+=====================================================
+======================================================================
 """
 
 from __future__ import annotations
@@ -33,8 +40,9 @@ from lycosa.system.durable import cut_back, sync_folder
 class Recovery(msgspec.Struct, frozen=True, kw_only=True):
     """What ``recover`` did, all names relative to the crawl folder.
 
-    ``cut`` maps files to the bytes dropped from them. ``unbuildable`` maps derived files that stay missing, of the kinds that their
-    segments are to have, to the reason (their journal is gone or damaged): the captures are all in the WARC, and the crawl can go on.
+    ``cut`` maps files to the bytes dropped from them. ``unbuildable`` maps derived files that stay
+    missing, of the kinds that their segments are to have, to the reason (their journal is gone or
+    damaged): the captures are all in the WARC, and the crawl can go on.
     """
 
     cut: dict[str, int] = {}
@@ -49,12 +57,16 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True):
         return not (self.cut or self.removed or self.closed or self.built or self.unbuildable)
 
 
-def recover(folder: Path, lengths: Mapping[str, int], workers: int | None = None, only: int | None = None) -> Recovery:
-    """Cuts, removes, closes and rebuilds, before any worker starts. ``lengths`` are those of the last commit of *every* worker, together.
+def recover(
+    folder: Path, lengths: Mapping[str, int], workers: int | None = None, only: int | None = None
+) -> Recovery:
+    """Cuts, removes, closes and rebuilds, before any worker starts. ``lengths`` are those of the
+    last commit of *every* worker, together.
 
-    With ``workers`` given, open segments of workers beyond that number are closed, because nobody would continue them. With ``only``
-    given, nothing but that worker's segments is looked at, and ``lengths`` are its own: the others may be at work. Raises
-    ``StoreDamaged`` before anything is changed, when a file is shorter than its committed length or gone, or a closed one has not its
+    With ``workers`` given, open segments of workers beyond that number are closed, because nobody
+    would continue them. With ``only`` given, nothing but that worker's segments is looked at, and
+    ``lengths`` are its own: the others may be at work. Raises ``StoreDamaged`` before anything is
+    changed, when a file is shorter than its committed length or gone, or a closed one has not its
     length.
     """
     check(folder, lengths, only)
@@ -85,15 +97,20 @@ def rebuild(folder: Path, only: int | None = None) -> tuple[list[str], dict[str,
         try:
             built += build_derived(folder, name)
         except (FileNotFoundError, journal.JournalError, ValueError, OverflowError) as error:
-            # A value that a table cannot hold is an error of ours, but no reason to keep the crawl from going on.
+            # A value that a table cannot hold is an error of ours, but no reason to keep the crawl
+            # from going on.
             wanted, reason = wanted_or_certain(folder, name)
             files = [layout.file_name(kind, name) for kind in wanted]
-            unbuildable.update((file, reason or str(error)) for file in files if not (folder / file).exists())
+            unbuildable.update(
+                (file, reason or str(error)) for file in files if not (folder / file).exists()
+            )
     return built, unbuildable
 
 
 def check(folder: Path, lengths: Mapping[str, int], only: int | None = None) -> None:
-    """Compares the files with their committed lengths, and changes nothing. Parameters as for ``recover``. Raises ``StoreDamaged``."""
+    """Compares the files with their committed lengths, and changes nothing. Parameters as for
+    ``recover``. Raises ``StoreDamaged``.
+    """
     _check_open(folder, lengths)
     check_closed(folder, only)
 
@@ -119,13 +136,18 @@ def _is_meant(name: str, only: int | None) -> bool:
     return only is None or layout.worker_of(name) == only
 
 
-def _remove_uncommitted(folder: Path, lengths: Mapping[str, int], report: Recovery, only: int | None) -> None:
+def _remove_uncommitted(
+    folder: Path, lengths: Mapping[str, int], report: Recovery, only: int | None
+) -> None:
     for path in layout.open_files(folder):
         if not _is_meant(layout.stem_of(path), only):
             continue
         name = f"{path.parent.name}/{path.name}"
         # A journal with its final name proves that the segment was committed and closing.
-        if name in lengths or (folder / layout.file_name(layout.JOURNAL, layout.stem_of(path))).exists():
+        if (
+            name in lengths
+            or (folder / layout.file_name(layout.JOURNAL, layout.stem_of(path))).exists()
+        ):
             continue
         path.unlink()
         sync_folder(path.parent)
@@ -136,7 +158,10 @@ def _finish_closings(folder: Path, workers: int | None, report: Recovery, only: 
     for name in sorted({layout.stem_of(path) for path in layout.open_files(folder)}):
         if not _is_meant(name, only):
             continue
-        is_closing = any((folder / layout.file_name(kind, name)).exists() for kind in (layout.WARC, layout.JOURNAL))
+        is_closing = any(
+            (folder / layout.file_name(kind, name)).exists()
+            for kind in (layout.WARC, layout.JOURNAL)
+        )
         is_nobodys = workers is not None and layout.worker_of(name) >= workers
         if is_closing or is_nobodys:
             give_final_names(folder, name)

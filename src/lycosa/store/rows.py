@@ -1,8 +1,9 @@
 """The row of a capture: one line of the row journal, with all that the derived files need.
 
-CDXJ, Parquet and WET are built from rows alone when a segment closes, so nothing is parsed twice and a lost derived file can be
-rebuilt at any time. A row is JSON, so that it can be read without this package; fields that hold their default are left out. The
-first line of a journal is a ``SegmentHeader`` instead.
+CDXJ, Parquet and WET are built from rows alone when a segment closes, so nothing is parsed twice
+and a lost derived file can be rebuilt at any time. A row is JSON, so that it can be read without
+this package; fields that hold their default are left out. The first line of a journal is a
+``SegmentHeader`` instead.
 """
 
 from __future__ import annotations
@@ -23,14 +24,17 @@ FORMAT = 1
 """Version of the journal: header and rows together."""
 
 Suffixes = Callable[[str], tuple[str, str]]
-"""Host name without port to its suffixes by the public suffix list: without and with the private section; empty for an IP address."""
+"""Host name without port to its suffixes by the public suffix list: without and with the private
+section; empty for an IP address.
+"""
 
 
 class SegmentHeader(msgspec.Struct, frozen=True, kw_only=True):
     """First line of a journal.
 
-    ``warcinfo_id`` and ``warcinfo_length`` describe the first WARC record; ``info`` is a digest of its fields, by which a later run
-    sees whether it may continue the segment. ``text`` and ``links`` say which optional derived files the segment has.
+    ``warcinfo_id`` and ``warcinfo_length`` describe the first WARC record; ``info`` is a digest of
+    its fields, by which a later run sees whether it may continue the segment. ``text`` and
+    ``links`` say which optional derived files the segment has.
     """
 
     format: int
@@ -45,9 +49,11 @@ class SegmentHeader(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Links(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The outlinks of a page, column by column: half the bytes of a list of links, and ready for Parquet.
+    """The outlinks of a page, column by column: half the bytes of a list of links, and ready for
+    Parquet.
 
-    ``kinds`` are ``LinkKind`` values; ``nofollow`` holds the positions of links with rel=nofollow or its kin.
+    ``kinds`` are ``LinkKind`` values; ``nofollow`` holds the positions of links with rel=nofollow
+    or its kin.
     """
 
     urls: list[str] = []
@@ -59,14 +65,17 @@ class Links(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One capture.
 
-    ``date_us`` is the start of the request in microseconds since 1970. ``segment`` is the stem of the segment's files; ``offset``
-    and ``length`` are those of the response or revisit record in its WARC, the request stands ``request_length`` before it and
-    ``metadata_length`` behind it. ``record_id`` has no angle brackets. ``digest`` is ``sha1:`` and base32 of the payload.
-    ``revisit`` is empty or the last part of the profile's URI. ``original`` is what a revisit points at. ``reason`` and
-    ``parse_reason`` are ``Reason`` values of the fetch and of the parse. ``outlinks`` and ``text_characters`` count what
-    ``links`` and ``text`` hold, or would hold were they kept. ``location`` is the absolute target of a redirect.
-    ``is_cut`` says that only the beginning of the content was parsed; the stored record is whole unless ``truncated`` says otherwise.
-    ``registry_suffix`` and ``private_suffix`` are the host's public suffixes without and with the list's private section.
+    ``date_us`` is the start of the request in microseconds since 1970. ``segment`` is the stem of
+    the segment's files; ``offset`` and ``length`` are those of the response or revisit record in
+    its WARC, the request stands ``request_length`` before it and ``metadata_length`` behind it.
+    ``record_id`` has no angle brackets. ``digest`` is ``sha1:`` and base32 of the payload.
+    ``revisit`` is empty or the last part of the profile's URI. ``original`` is what a revisit
+    points at. ``reason`` and ``parse_reason`` are ``Reason`` values of the fetch and of the parse.
+    ``outlinks`` and ``text_characters`` count what ``links`` and ``text`` hold, or would hold were
+    they kept. ``location`` is the absolute target of a redirect. ``is_cut`` says that only the
+    beginning of the content was parsed; the stored record is whole unless ``truncated`` says
+    otherwise. ``registry_suffix`` and ``private_suffix`` are the host's public suffixes without and
+    with the list's private section.
     """
 
     url: str
@@ -129,7 +138,9 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fals
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where the records of one capture stand: of the response or revisit its offset, of all three their lengths."""
+    """Where the records of one capture stand: of the response or revisit its offset, of all
+    three their lengths.
+    """
 
     segment: str
     offset: int
@@ -142,11 +153,13 @@ class Place(msgspec.Struct, frozen=True):
 class RowBuilder:
     """Makes rows; holds what is the same for all of them.
 
-    ``surt`` gives a URL's SURT key. ``suffixes`` may be absent; then the public suffix columns stay empty. ``text`` and ``links``
-    say whether those are kept.
+    ``surt`` gives a URL's SURT key. ``suffixes`` may be absent; then the public suffix columns stay
+    empty. ``text`` and ``links`` say whether those are kept.
     """
 
-    def __init__(self, surt: Callable[[str], str], suffixes: Suffixes | None, text: bool, links: bool) -> None:
+    def __init__(
+        self, surt: Callable[[str], str], suffixes: Suffixes | None, text: bool, links: bool
+    ) -> None:
         self._surt, self._suffixes, self._text, self._links = surt, suffixes, text, links
 
     def row(self, capture: Capture, place: Place) -> Row:
@@ -227,7 +240,9 @@ _UNPARSED, _NO_ROBOTS, _NO_LINKS = Parsed(), RobotsDecision(), Links()
 
 
 def date_us(seconds: float) -> int:
-    """Wall time as the whole microseconds that all our files carry; what is left is dropped, so a record is never from the future."""
+    """Wall time as the whole microseconds that all our files carry; what is left is dropped, so
+    a record is never from the future.
+    """
     return int(seconds * 1_000_000)
 
 
@@ -249,7 +264,9 @@ def link_columns(links: list[Link]) -> Links:
 
 
 def redirect_target(url: str, status: int, location: str) -> str:
-    """The absolute URL that a redirect names, not canonical; empty when there is none or it is not a URL."""
+    """The absolute URL that a redirect names, not canonical; empty when there is none or it is
+    not a URL.
+    """
     if not (300 <= status < 400 and location):
         return ""
     try:

@@ -1,7 +1,8 @@
 """Segments as files of a crawl folder: positions first, bytes second, durable before told.
 
-Every part knows the offset it was promised, and is written there. So a write that failed half-way (a full disk) can simply be
-repeated, and bytes of a crashed write beyond a committed length are overwritten or cut, never appended to.
+Every part knows the offset it was promised, and is written there. So a write that failed half-way
+(a full disk) can simply be repeated, and bytes of a crashed write beyond a committed length are
+overwritten or cut, never appended to.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from lycosa.system.durable import named, sync_data, sync_folder, write_all
 class SegmentFiles:
     """The segments of one worker in a crawl folder, or of all its workers when ``worker`` is -1.
 
-    ``workers`` is how many go on: open segments of those beyond that number are closed at the recovery, because no worker continues them.
+    ``workers`` is how many go on: open segments of those beyond that number are closed at the
+    recovery, because no worker continues them.
     """
 
     def __init__(self, folder: Path, worker: int = -1, workers: int | None = None) -> None:
@@ -34,10 +36,14 @@ class SegmentFiles:
 
     def recover(self, lengths: Mapping[str, int]) -> Recovery:
         """See ``Segments``. Raises ``StoreDamaged`` before anything is changed."""
-        return recover(self._folder, lengths, self._workers, None if self._worker < 0 else self._worker)
+        return recover(
+            self._folder, lengths, self._workers, None if self._worker < 0 else self._worker
+        )
 
     def find(self, term: int = 0) -> FoundSegments:
-        """See ``Segments``; the names have no term. An open segment is committed to its last byte, because ``recover`` came before."""
+        """See ``Segments``; the names have no term. An open segment is committed to its last
+        byte, because ``recover`` came before.
+        """
         number, found = 0, []
         for kind in (layout.WARC, layout.JOURNAL):
             for path in (self._folder / kind).glob("*"):
@@ -47,14 +53,16 @@ class SegmentFiles:
             name = layout.stem_of(path)
             if path.parent.name == layout.WARC and layout.worker_of(name) == self._worker:
                 rows = self._folder / (layout.file_name(layout.JOURNAL, name) + layout.OPEN)
-                found.append(OpenSegment(journal.read_header(rows), path.stat().st_size, rows.stat().st_size))
+                found.append(
+                    OpenSegment(journal.read_header(rows), path.stat().st_size, rows.stat().st_size)
+                )
         return FoundSegments(number, found)
 
     def put(self, pending: PendingWrite) -> None:
         """See ``Segments``. WARC bytes to disk, then journal lines to disk.
 
-        Raises ``DiskFull`` or another ``OSError``; then it may be called again. Raises ``StoreDamaged`` when a file became shorter than it
-        was.
+        Raises ``DiskFull`` or another ``OSError``; then it may be called again. Raises
+        ``StoreDamaged`` when a file became shorter than it was.
         """
         if pending.is_written:
             return
@@ -65,20 +73,24 @@ class SegmentFiles:
         for part, journal_length in pending.parts:
             frame = journal.encode_frame(part.lines) if part.lines else b""
             journal_lengths[part.name] = journal_length + len(frame)
-            lengths[self._write(layout.JOURNAL, part.name, journal_length, iter((frame,)))] = journal_length + len(frame)
+            lengths[self._write(layout.JOURNAL, part.name, journal_length, iter((frame,)))] = (
+                journal_length + len(frame)
+            )
         pending.written(lengths, journal_lengths)
 
     def close(self, name: str) -> None:
-        """See ``Segments``. Final names, then the derived files. About a minute per gigabyte; may be repeated.
+        """See ``Segments``. Final names, then the derived files. About a minute per gigabyte; may
+        be repeated.
 
-        Commits name the segment's open files until the final names are on disk, so that a crash at any point in between finds it. The
-        second half (``closing.build_derived``) may be run in another process instead.
+        Commits name the segment's open files until the final names are on disk, so that a crash at
+        any point in between finds it. The second half (``closing.build_derived``) may be run in
+        another process instead.
         """
         give_final_names(self._folder, name)
         note_closed(self._folder, name)
         with suppress(journal.JournalError, ValueError, OverflowError):
-            # The captures are safe in the WARC, and no row stops a crawl: ``lacking_files`` tells what is missing, and ``rebuild`` tries
-            # again at the next start and says why it cannot.
+            # The captures are safe in the WARC, and no row stops a crawl: ``lacking_files`` tells
+            # what is missing, and ``rebuild`` tries again at the next start and says why it cannot.
             build_derived(self._folder, name)
 
     def read(self, segment: str, offset: int) -> StoredRecord:
@@ -88,7 +100,11 @@ class SegmentFiles:
     def listed(self, lengths: Mapping[str, int]) -> list[StoredSegment]:
         """See ``SegmentReader``."""
         names = sorted(layout.segment_names(self._folder, layout.WARC, layout.JOURNAL))
-        found = (self._listed(name, lengths) for name in names if self._worker < 0 or layout.worker_of(name) == self._worker)
+        found = (
+            self._listed(name, lengths)
+            for name in names
+            if self._worker < 0 or layout.worker_of(name) == self._worker
+        )
         return [segment for segment in found if segment is not None]
 
     def rows(self, segment: StoredSegment, having: bytes = b"") -> Iterator[Row]:
@@ -100,8 +116,14 @@ class SegmentFiles:
     def _listed(self, name: str, lengths: Mapping[str, int]) -> StoredSegment | None:
         """``None`` for one that was begun for a commit that is not known."""
         is_closed = (self._folder / layout.file_name(layout.WARC, name)).exists()
-        warc, journal = (_committed(self._folder, kind, name, lengths) for kind in (layout.WARC, layout.JOURNAL))
-        return StoredSegment(name, is_closed, warc or 0, journal) if warc is not None or journal is not None else None
+        warc, journal = (
+            _committed(self._folder, kind, name, lengths) for kind in (layout.WARC, layout.JOURNAL)
+        )
+        return (
+            StoredSegment(name, is_closed, warc or 0, journal)
+            if warc is not None or journal is not None
+            else None
+        )
 
     def _write(self, kind: str, name: str, start: int, data: Iterator[bytes]) -> str:
         relative = layout.file_name(kind, name) + layout.OPEN
@@ -117,7 +139,9 @@ class SegmentFiles:
 
 
 def _committed(folder: Path, kind: str, name: str, lengths: Mapping[str, int]) -> int | None:
-    """The committed bytes of a file; ``None`` when there is none, or it is open and no commit names it."""
+    """The committed bytes of a file; ``None`` when there is none, or it is open and no commit
+    names it.
+    """
     closed = layout.file_name(kind, name)
     opened = closed + layout.OPEN
     for relative in (closed, opened, closed):  # it may be closed between two looks
@@ -128,10 +152,13 @@ def _committed(folder: Path, kind: str, name: str, lengths: Mapping[str, int]) -
 
 
 def write_at(path: Path, start: int, data: Iterator[bytes]) -> None:
-    """Puts the data at ``start``, ends the file behind them, and returns when it is on disk. Creates the file if ``start`` is 0."""
+    """Puts the data at ``start``, ends the file behind them, and returns when it is on disk.
+    Creates the file if ``start`` is 0.
+    """
     is_new = start == 0 and not path.exists()
     if is_new and not path.parent.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)  # another worker may make it at the same moment
+        # another worker may make it at the same moment
+        path.parent.mkdir(parents=True, exist_ok=True)
         sync_folder(path.parent.parent)
     fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC | (os.O_CREAT if start == 0 else 0), 0o644)
     try:

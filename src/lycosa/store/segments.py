@@ -1,11 +1,14 @@
-"""The store as the pipeline sees it: append captures, freeze what was appended, write it, roll the segment.
+"""The store as the pipeline sees it: append captures, freeze what was appended, write it, roll the
+segment.
 
-``append`` makes bytes and decides where they will stand, without touching a disk. ``freeze`` takes all that was appended since
-the last one, for the ``Segments`` port to make safe; only then may a commit name it. Appending goes on meanwhile. A segment is sealed
-(nothing more is appended to it) by size or age, and closed once everything in it is committed; so the final form of a segment
-is never cut back.
+``append`` makes bytes and decides where they will stand, without touching a disk. ``freeze`` takes
+all that was appended since the last one, for the ``Segments`` port to make safe; only then may a
+commit name it. Appending goes on meanwhile. A segment is sealed (nothing more is appended to it) by
+size or age, and closed once everything in it is committed; so the final form of a segment is never
+cut back.
 
-A later run continues a worker's open segment at its committed length, unless the crawl's description changed; then it is sealed and closed.
+A later run continues a worker's open segment at its committed length, unless the crawl's
+description changed; then it is sealed and closed.
 """
 
 from __future__ import annotations
@@ -29,7 +32,9 @@ MAX_SEGMENT_BYTES = 2**31 - 1
 
 
 class StoreSnapshot(msgspec.Struct, frozen=True):
-    """State of a store: current segment, its length with what is not yet written, and what waits."""
+    """State of a store: current segment, its length with what is not yet written, and what
+    waits.
+    """
 
     segment: str
     length: int
@@ -41,7 +46,9 @@ class StoreSnapshot(msgspec.Struct, frozen=True):
 
 
 class _Open:
-    """A segment that is not closed: where its next record will stand, and what is not yet frozen."""
+    """A segment that is not closed: where its next record will stand, and what is not yet
+    frozen.
+    """
 
     def __init__(self, header: SegmentHeader, length: int, journal_length: int) -> None:
         self.name, self.header = header.segment, header
@@ -64,15 +71,18 @@ class _Open:
         """Lengths of its files when nothing of it is waiting; none before its first write."""
         if self.part.start == 0:
             return {}
-        warc, rows = (layout.file_name(kind, self.name) + layout.OPEN for kind in (layout.WARC, layout.JOURNAL))
+        warc, rows = (
+            layout.file_name(kind, self.name) + layout.OPEN
+            for kind in (layout.WARC, layout.JOURNAL)
+        )
         return {warc: self.part.start, rows: self.journal_length}
 
 
 class SegmentStore:
     """The segments of one worker.
 
-    ``found`` is what ``Segments.find`` gave. ``surt`` gives SURT keys, ``suffixes`` (may be absent: the columns stay empty) public
-    suffixes; ``chance`` makes record ids.
+    ``found`` is what ``Segments.find`` gave. ``surt`` gives SURT keys, ``suffixes`` (may be absent:
+    the columns stay empty) public suffixes; ``chance`` makes record ids.
     """
 
     def __init__(
@@ -93,7 +103,9 @@ class SegmentStore:
         self._closing: dict[str, dict[str, int]] = {}
         self._in_flight: PendingWrite | None = None
         self._number, self._term = found.number, found.term
-        self._sealed += [_Open(each.header, each.length, each.journal_length) for each in found.open]
+        self._sealed += [
+            _Open(each.header, each.length, each.journal_length) for each in found.open
+        ]
         if self._sealed and not self._term and self._may_continue(self._sealed[-1]):
             self._current = self._sealed.pop()
 
@@ -102,11 +114,16 @@ class SegmentStore:
     def append(self, capture: Capture, packed: Packed | None = None) -> Location:
         """Takes a capture in; gives where its response or revisit record will stand.
 
-        No disk is touched, except for a spooled body, which is read and compressed into a file beside it. That, and compressing any large
-        body, takes tens of milliseconds for ten megabytes: then ``draft`` and ``Draft.pack``, on another thread, come before this, and
+        No disk is touched, except for a spooled body, which is read and compressed into a file
+        beside it. That, and compressing any large body, takes tens of milliseconds for ten
+        megabytes: then ``draft`` and ``Draft.pack``, on another thread, come before this, and
         ``packed`` is what that gave. Raises ``ValueError`` for a capture without a response.
         """
-        if packed is not None and packed.draft.warcinfo_id == self._segment_for(0, date_us(capture.fetched.started)).header.warcinfo_id:
+        if (
+            packed is not None
+            and packed.draft.warcinfo_id
+            == self._segment_for(0, date_us(capture.fetched.started)).header.warcinfo_id
+        ):
             draft = msgspec.structs.replace(packed.draft, capture=capture)
             return self.place(draft, draft.build(packed))
         # Also when the segment was sealed meanwhile: a record names its own segment's warcinfo.
@@ -114,28 +131,48 @@ class SegmentStore:
         return self.place(draft, draft.build())
 
     def draft(self, capture: Capture) -> Draft:
-        """A capture with its record ids. Captures drafted in the same order get the same ids, whatever threads do with the drafts."""
+        """A capture with its record ids. Captures drafted in the same order get the same ids,
+        whatever threads do with the drafts.
+        """
         if not capture.fetched.header_block:
             raise ValueError(f"nothing to store: no response from {capture.fetched.url}")
         segment = self._segment_for(0, date_us(capture.fetched.started))
         ids = [records.record_id(self._chance) for _ in range(3)]
-        return Draft(capture, ids[0], ids[1], ids[2], segment.header.warcinfo_id, self._section.gzip_level)
+        return Draft(
+            capture, ids[0], ids[1], ids[2], segment.header.warcinfo_id, self._section.gzip_level
+        )
 
     def place(self, draft: Draft, built: Member) -> Location:
         """Gives the records of a draft their place."""
         capture = draft.capture
         segment = self._segment_for(built.length, date_us(capture.fetched.started))
         offset = segment.length + built.request_length
-        place = Place(segment.name, offset, built.main_length, built.request_length, built.metadata_length, draft.record_id)
+        place = Place(
+            segment.name,
+            offset,
+            built.main_length,
+            built.request_length,
+            built.metadata_length,
+            draft.record_id,
+        )
         line = journal.encode_line(self._rows.row(capture, place))
         segment.add(built, line)
         return Location(layout.warc_name(segment.name), offset, built.main_length, draft.record_id)
 
     def append_dns(self, name: str, addresses: Sequence[str], date: float) -> Location:
-        """Takes in what a name resolved to at ``date`` (seconds since 1970). It has no row: it is part of the record, not a capture."""
+        """Takes in what a name resolved to at ``date`` (seconds since 1970). It has no row: it
+        is part of the record, not a capture.
+        """
         segment = self._segment_for(0, date_us(date))
         record_id = records.record_id(self._chance)
-        data = records.dns(name, addresses, record_id, date_us(date), segment.header.warcinfo_id, self._section.gzip_level)
+        data = records.dns(
+            name,
+            addresses,
+            record_id,
+            date_us(date),
+            segment.header.warcinfo_id,
+            self._section.gzip_level,
+        )
         offset = segment.length
         segment.add(Member((data,), len(data), 0, len(data), 0), b"")
         return Location(layout.warc_name(segment.name), offset, len(data), record_id)
@@ -143,7 +180,9 @@ class SegmentStore:
     # Committing.
 
     def freeze(self) -> PendingWrite:
-        """All that was appended since the last call. One at a time: raises ``RuntimeError`` while the last one is not written."""
+        """All that was appended since the last call. One at a time: raises ``RuntimeError``
+        while the last one is not written.
+        """
         if self._in_flight is not None and not self._in_flight.is_written:
             raise RuntimeError("the last frozen write is not finished")
         self._note_written()
@@ -160,11 +199,11 @@ class SegmentStore:
         return self._in_flight
 
     def roll(self, now: float, force: bool = False) -> ClosedSegment | None:
-        """Call after a commit, until it gives ``None``: a segment that is to be closed, by ``Segments.close`` or at the latest by
-        the next recovery.
+        """Call after a commit, until it gives ``None``: a segment that is to be closed, by
+        ``Segments.close`` or at the latest by the next recovery.
 
-        ``force`` seals the current one whatever its size and age, for the clean end of a crawl. A segment with captures that are not
-        committed yet is given by a later call.
+        ``force`` seals the current one whatever its size and age, for the clean end of a crawl. A
+        segment with captures that are not committed yet is given by a later call.
         """
         current = self._current
         if current is not None and (force or self._is_old(current, now)):
@@ -213,18 +252,26 @@ class SegmentStore:
 
     def _segment_for(self, size: int, moment_us: int) -> _Open:
         current = self._current
-        if current is not None and (current.length >= self._max_bytes or current.length + size > MAX_SEGMENT_BYTES):
+        if current is not None and (
+            current.length >= self._max_bytes or current.length + size > MAX_SEGMENT_BYTES
+        ):
             self._seal()
         if self._current is None:
             self._current = self._begin(moment_us)
         return self._current
 
     def _begin(self, moment_us: int) -> _Open:
-        """A new segment. Its warcinfo and journal header wait in memory for the first record, so no file is ever without one."""
+        """A new segment. Its warcinfo and journal header wait in memory for the first record, so
+        no file is ever without one.
+        """
         self._number += 1
-        name = layout.stem(self._info.crawl, self._worker, self._number, moment_us / 1_000_000, self._term)
+        name = layout.stem(
+            self._info.crawl, self._worker, self._number, moment_us / 1_000_000, self._term
+        )
         warcinfo_id = records.record_id(self._chance)
-        data = records.warcinfo(self._info, warcinfo_id, moment_us, layout.warc_name(name), self._section.gzip_level)
+        data = records.warcinfo(
+            self._info, warcinfo_id, moment_us, layout.warc_name(name), self._section.gzip_level
+        )
         header = SegmentHeader(
             format=FORMAT,
             segment=name,
@@ -254,10 +301,16 @@ class SegmentStore:
         """The journal lengths that the last write found out."""
         if self._in_flight is not None:
             for segment in self._all_open():
-                segment.journal_length = self._in_flight.journal_lengths.get(segment.name, segment.journal_length)
+                segment.journal_length = self._in_flight.journal_lengths.get(
+                    segment.name, segment.journal_length
+                )
             self._in_flight = None
 
     def _may_continue(self, segment: _Open) -> bool:
         header, section = segment.header, self._section
         same = header.info == self._info.digest() and header.format == FORMAT
-        return same and (header.text, header.links) == (section.text, section.links) and segment.length < self._max_bytes
+        return (
+            same
+            and (header.text, header.links) == (section.text, section.links)
+            and segment.length < self._max_bytes
+        )

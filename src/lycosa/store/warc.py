@@ -1,15 +1,18 @@
 """WARC 1.1 records as bytes: values in, gzip members out, no file in sight.
 
-Every record is one gzip member, so that its offset and length are enough to read it; a body that the server compressed is stored in it
-as it is, which costs a tenth of compressing it again and is a little shorter. Header blocks are kept byte for byte, except for two
-fields: the body is stored transfer-decoded, and a reader that met ``Transfer-Encoding: chunked`` above such a body
-would try to decode it again. So that field is renamed ``X-Crawler-Transfer-Encoding``, as Common Crawl does. Of the forms that
-were tried it is the only one whose payload digest warcio, FastWARC and jwarc all accept. A ``Content-Length`` in the same block did not
-frame the body (RFC 9112 section 6.3), and a reader that believes it cuts the body off there: it is renamed too. An HTTP/2 exchange has
-no header block of its own; it is kept in HTTP/1.1 syntax and marked ``WARC-Protocol: h2``, because readers refuse a status line that
-says HTTP/2.
+Every record is one gzip member, so that its offset and length are enough to read it; a body that
+the server compressed is stored in it as it is, which costs a tenth of compressing it again and is a
+little shorter. Header blocks are kept byte for byte, except for two fields: the body is stored
+transfer-decoded, and a reader that met ``Transfer-Encoding: chunked`` above such a body would try
+to decode it again. So that field is renamed ``X-Crawler-Transfer-Encoding``, as Common Crawl does.
+Of the forms that were tried it is the only one whose payload digest warcio, FastWARC and jwarc all
+accept. A ``Content-Length`` in the same block did not frame the body (RFC 9112 section 6.3), and a
+reader that believes it cuts the body off there: it is renamed too. An HTTP/2 exchange has no header
+block of its own; it is kept in HTTP/1.1 syntax and marked ``WARC-Protocol: h2``, because readers
+refuse a status line that says HTTP/2.
 
-Source: ISO 28500:2017 (WARC 1.1), sections 5 (fields) and 6 (record types); WARC-Protocol is the IIPC proposal.
+Source: ISO 28500:2017 (WARC 1.1), sections 5 (fields) and 6 (record types); WARC-Protocol is the
+IIPC proposal.
 """
 
 from __future__ import annotations
@@ -36,7 +39,8 @@ NOT_MODIFIED = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
 
 END = b"\r\n\r\n"
 _GZIP = 16 + isal_zlib.MAX_WBITS
-# How bodies begin that gzip would only make longer, at the cost of all the rest of a record: gzip, zstd, PNG, JPEG.
+# How bodies begin that gzip would only make longer, at the cost of all the rest of a record: gzip,
+# zstd, PNG, JPEG.
 _COMPRESSED = (b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd", b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff")
 _WORTH_STORING = 256
 _GZIP_HEAD = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
@@ -77,7 +81,9 @@ def block_digest(*parts: bytes) -> str:
 
 
 def named_fields(fields: Fields) -> str:
-    """``Name: value`` lines. Line breaks inside a value would forge a field, so they become spaces."""
+    """``Name: value`` lines. Line breaks inside a value would forge a field, so they become
+    spaces.
+    """
     lines = [f"{name}: {value}\r\n" for name, value in fields if value]
     text = "".join(lines)
     if text.count("\r") == text.count("\n") == len(lines) and "\0" not in text:
@@ -88,8 +94,8 @@ def named_fields(fields: Fields) -> str:
 def record_head(kind: str, record_id: str, date_us: int, length: int, fields: Fields) -> bytes:
     """Everything before a record's block: version, mandatory fields, the given ones, blank line."""
     return (
-        f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {bracketed(record_id)}\r\nWARC-Date: {warc_date(date_us)}\r\n"
-        f"{named_fields(fields)}Content-Length: {length}\r\n\r\n"
+        f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {bracketed(record_id)}\r\nWARC-Date:"
+        f" {warc_date(date_us)}\r\n{named_fields(fields)}Content-Length: {length}\r\n\r\n"
     ).encode("utf-8", "replace")
 
 
@@ -99,7 +105,9 @@ def bracketed(record_id: str) -> str:
 
 
 def member(parts: Sequence[bytes], level: int) -> bytes:
-    """One gzip member of the given pieces. ``level`` is libisal's, 0 to 3. A piece that is compressed already is stored as it is."""
+    """One gzip member of the given pieces. ``level`` is libisal's, 0 to 3. A piece that is
+    compressed already is stored as it is.
+    """
     for at, part in enumerate(parts):
         if len(part) > _WORTH_STORING and part.startswith(_COMPRESSED):
             return _member_around(b"".join(parts[:at]), part, b"".join(parts[at + 1 :]), level)
@@ -108,9 +116,16 @@ def member(parts: Sequence[bytes], level: int) -> bytes:
 
 
 def _member_around(before: bytes, packed: bytes, after: bytes, level: int) -> bytes:
-    """A gzip member in which ``packed`` and ``after`` stand in stored blocks (RFC 1951 section 3.2.4, RFC 1952 section 2.3)."""
+    """A gzip member in which ``packed`` and ``after`` stand in stored blocks (RFC 1951 section
+    3.2.4, RFC 1952 section 2.3).
+    """
     deflate = isal_zlib.compressobj(level, isal_zlib.DEFLATED, -isal_zlib.MAX_WBITS)
-    pieces = [_GZIP_HEAD, deflate.compress(before), deflate.flush(isal_zlib.Z_SYNC_FLUSH)]  # ends on a whole byte, as blocks begin
+    # ends on a whole byte, as blocks begin
+    pieces = [
+        _GZIP_HEAD,
+        deflate.compress(before),
+        deflate.flush(isal_zlib.Z_SYNC_FLUSH),
+    ]
     for piece in (packed, after):
         for start in range(0, len(piece), _MOST_STORED):
             block = piece[start : start + _MOST_STORED]
@@ -121,7 +136,9 @@ def _member_around(before: bytes, packed: bytes, after: bytes, level: int) -> by
     return b"".join(pieces)
 
 
-def record(kind: str, record_id: str, date_us: int, fields: Fields, block: Sequence[bytes], level: int) -> bytes:
+def record(
+    kind: str, record_id: str, date_us: int, fields: Fields, block: Sequence[bytes], level: int
+) -> bytes:
     """A whole record as one gzip member; the block is given in pieces, its digest is added."""
     digest = ("WARC-Block-Digest", block_digest(*block))
     head = record_head(kind, record_id, date_us, sum(map(len, block)), (*fields, digest))
@@ -129,11 +146,13 @@ def record(kind: str, record_id: str, date_us: int, fields: Fields, block: Seque
 
 
 def stored_response_head(header_block: bytes) -> bytes:
-    """A response's header block as it is stored above a transfer-decoded body: as received, but for what would mislead readers.
+    """A response's header block as it is stored above a transfer-decoded body: as received, but for
+    what would mislead readers.
 
-    ``Transfer-Encoding`` is renamed, and with it ``Content-Length``, which it overrides. An HTTP/2 status line is written as HTTP/1.1.
-    Folded lines with nothing in them, at which warcio thinks the header ends, are left out. The block always ends with CRLF CRLF, which
-    is what FastWARC looks for.
+    ``Transfer-Encoding`` is renamed, and with it ``Content-Length``, which it overrides. An HTTP/2
+    status line is written as HTTP/1.1. Folded lines with nothing in them, at which warcio thinks
+    the header ends, are left out. The block always ends with CRLF CRLF, which is what FastWARC
+    looks for.
     """
     block, codings = _TRANSFER.subn(rb"X-Crawler-\1", header_block)
     if codings:
@@ -151,22 +170,29 @@ def stored_request(request_block: bytes) -> bytes:
 
 
 def _is_empty_fold(line: bytes) -> bool:
-    return line[:1] in (b" ", b"\t") and not (line.decode("latin-1").strip() and line.decode("utf-8", "ignore").strip())
+    return line[:1] in (b" ", b"\t") and not (
+        line.decode("latin-1").strip() and line.decode("utf-8", "ignore").strip()
+    )
 
 
 def _ended(block: bytes) -> bytes:
     if block.endswith(END):
         return block
     last = block.rstrip(b"\n").rfind(b"\n") + 1
-    if block[last : last + 1] == b"\r":  # the fetcher takes any line that begins so for the empty one
+    # the fetcher takes any line that begins so for the empty one
+    if block[last : last + 1] == b"\r":
         block = block[:last]
     return block.rstrip(b"\r\n") + END
 
 
 def protocols(protocol: str, tls: str) -> list[tuple[str, str]]:
-    """``WARC-Protocol`` fields: one for the HTTP version, one for TLS (``TLSv1.3`` and ``tls/1.3`` alike give ``tls/1.3``)."""
+    """``WARC-Protocol`` fields: one for the HTTP version, one for TLS (``TLSv1.3`` and
+    ``tls/1.3`` alike give ``tls/1.3``).
+    """
     fields = [("WARC-Protocol", protocol)]
     version = re.search(r"\d(?:\.\d)?", tls)
     if version:
-        fields.append(("WARC-Protocol", ("ssl/" if tls.lower().startswith("ssl") else "tls/") + version[0]))
+        fields.append(
+            ("WARC-Protocol", ("ssl/" if tls.lower().startswith("ssl") else "tls/") + version[0])
+        )
     return fields

@@ -16,7 +16,9 @@ _LEVEL = 2
 
 
 def has_text(row: Row) -> bool:
-    """Whether a capture gets a record: it has text of its own (a revisit's text stands with the original)."""
+    """Whether a capture gets a record: it has text of its own (a revisit's text stands with the
+    original).
+    """
     return bool(row.text) and not row.revisit
 
 
@@ -29,7 +31,14 @@ def conversion(row: Row, warcinfo_id: str) -> bytes:
         ("WARC-Identified-Content-Language", languages.three_letter(row.language)),
         ("Content-Type", "text/plain"),
     )
-    return warc.record("conversion", derived_id(row.record_id, "text"), row.date_us, fields, (row.text.encode("utf-8", "replace"),), _LEVEL)
+    return warc.record(
+        "conversion",
+        derived_id(row.record_id, "text"),
+        row.date_us,
+        fields,
+        (row.text.encode("utf-8", "replace"),),
+        _LEVEL,
+    )
 
 
 def derived_id(record_id: str, what: str) -> str:
@@ -43,9 +52,16 @@ class WetBuilder:
     def __init__(self, path: Path, header: SegmentHeader) -> None:
         self._file = path.open("wb")
         self._info_id = derived_id(header.warcinfo_id, "text")
-        fields = (("WARC-Filename", file_name("text", header.segment).partition("/")[2]), ("Content-Type", warc.WARC_FIELDS))
-        block = warc.named_fields((("format", "WARC File Format 1.1"), ("isPartOf", header.crawl))).encode()
-        self._file.write(warc.record("warcinfo", self._info_id, header.created_us, fields, (block,), _LEVEL))
+        fields = (
+            ("WARC-Filename", file_name("text", header.segment).partition("/")[2]),
+            ("Content-Type", warc.WARC_FIELDS),
+        )
+        block = warc.named_fields(
+            (("format", "WARC File Format 1.1"), ("isPartOf", header.crawl))
+        ).encode()
+        self._file.write(
+            warc.record("warcinfo", self._info_id, header.created_us, fields, (block,), _LEVEL)
+        )
 
     def add(self, row: Row) -> None:
         """One more capture; those without text of their own are passed over."""

@@ -1,6 +1,16 @@
-"""The synthetic web: pages computed from their URL, a server and an in-process fetcher for them, virtual time, and faults."""
+"""The synthetic web: pages computed from their URL, a server and an in-process fetcher for them,
+virtual time, and faults.
+"""
 
-from lycosa.synthetic.clock import EPOCH, Crash, Deadlock, VirtualClock, VirtualLoop, VirtualOffload, run_virtual
+from lycosa.synthetic.clock import (
+    EPOCH,
+    Crash,
+    Deadlock,
+    VirtualClock,
+    VirtualLoop,
+    VirtualOffload,
+    run_virtual,
+)
 from lycosa.synthetic.faults import FaultRates, Faults, FaultyFetcher, FaultyOffload
 from lycosa.synthetic.fetcher import SyntheticFetcher
 from lycosa.synthetic.hosts import Hosts, host_name

@@ -1,4 +1,6 @@
-"""``python -m lycosa.synthetic``: a synthetic web on loopback, to size or to try a crawl before it meets real sites."""
+"""``python -m lycosa.synthetic``: a synthetic web on loopback, to size or to try a crawl before
+it meets real sites.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ _EPILOG = """Examples:
 """
 
 
-def _plan(hosts: int, pages: float, seed: int, settings: tuple[str, ...], bad: tuple[str, ...]) -> WebPlan:
+def _plan(
+    hosts: int, pages: float, seed: int, settings: tuple[str, ...], bad: tuple[str, ...]
+) -> WebPlan:
     values: dict[str, object] = {"hosts": hosts, "pages": pages, "seed": seed}
     values.update(entry.partition("=")[::2] for entry in settings)
     if bad:
@@ -65,12 +69,34 @@ async def _serve(server: SyntheticServer) -> None:
 @click.option("--hosts", default=50, show_default=True, help="Number of hosts.")
 @click.option("--pages", default=20.0, show_default=True, help="Mean number of pages of a host.")
 @click.option("--seed", default=0, show_default=True, help="The same seed is the same web.")
-@click.option("--plan", "settings", multiple=True, metavar="KEY=VALUE", help="Any other setting of a plan (see WebPlan); repeatable.")
-@click.option("--bad", multiple=True, metavar="NAME=SHARE", help="Share of pages that link to a misbehaviour; repeatable.")
-@click.option("--address", "addresses", multiple=True, default=("127.0.0.1",), show_default=True, help="Loopback address; repeatable.")
+@click.option(
+    "--plan",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Any other setting of a plan (see WebPlan); repeatable.",
+)
+@click.option(
+    "--bad",
+    multiple=True,
+    metavar="NAME=SHARE",
+    help="Share of pages that link to a misbehaviour; repeatable.",
+)
+@click.option(
+    "--address",
+    "addresses",
+    multiple=True,
+    default=("127.0.0.1",),
+    show_default=True,
+    help="Loopback address; repeatable.",
+)
 @click.option("--port", default=8080, show_default=True, help="Port; 0 is any free one.")
 @click.option("--pace", default=1.0, show_default=True, help="Factor on every latency and pause.")
-@click.option("--log", type=click.Path(dir_okay=False, path_type=Path), help="Write every request to this file.")
+@click.option(
+    "--log",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write every request to this file.",
+)
 @click.option("--list", "is_list", is_flag=True, help="List misbehaviours and robots.txt variants.")
 def main(
     hosts: int,
@@ -90,7 +116,9 @@ def main(
         return
     web = SyntheticWeb(_plan(hosts, pages, seed, settings, bad))
     try:
-        server = SyntheticServer(web, addresses=addresses, port=port, log=RequestLog(log), pace=pace)
+        server = SyntheticServer(
+            web, addresses=addresses, port=port, log=RequestLog(log), pace=pace
+        )
         with contextlib.suppress(KeyboardInterrupt):
             asyncio.run(_serve(server))
     except OSError as error:

@@ -1,7 +1,8 @@
-"""Misbehaviours in valid HTTP: statuses, redirects, encodings, charsets, documents and endless URL spaces.
+"""Misbehaviours in valid HTTP: statuses, redirects, encodings, charsets, documents and endless URL
+spaces.
 
-Every handler is a function of a ``Visit``; what it links to is in ``LINKS`` where a correct crawler follows it, so that the
-oracle and the document cannot disagree.
+Every handler is a function of a ``Visit``; what it links to is in ``LINKS`` where a correct crawler
+follows it, so that the oracle and the document cannot disagree.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ else:
 
 
 class Visit(msgspec.Struct, frozen=True):
-    """One request below ``/bad/``: origin (``http://host:port``), what follows the name in the path, the query, how many requests
-    of this URL came before, and the time (seconds since 1970)."""
+    """One request below ``/bad/``: origin (``http://host:port``), what follows the name in the
+    path, the query, how many requests of this URL came before, and the time (seconds since 1970).
+    """
 
     origin: str
     arg: str = ""
@@ -52,7 +54,13 @@ def document(content: str = "", *, head: str = "", title: str = "Misbehaviour") 
     ).encode()
 
 
-def page(content: str = "", *extra: tuple[str, str], head: str = "", title: str = "Misbehaviour", status: int = 200) -> Response:
+def page(
+    content: str = "",
+    *extra: tuple[str, str],
+    head: str = "",
+    title: str = "Misbehaviour",
+    status: int = 200,
+) -> Response:
     """``document`` as a response."""
     return Response(status, [HTML, *extra], document(content, head=head, title=title))
 
@@ -80,7 +88,11 @@ def _redirect_cycle(visit: Visit) -> Response:
 
 def _redirect_chain(visit: Visit) -> Response:
     left = _step(visit) if visit.arg else 3
-    return _redirect(f"/bad/redirect-chain/{left - 1}", 301) if left > 0 else page(title="The end of a chain")
+    return (
+        _redirect(f"/bad/redirect-chain/{left - 1}", 301)
+        if left > 0
+        else page(title="The end of a chain")
+    )
 
 
 def _redirect_no_location(visit: Visit) -> Response:
@@ -90,7 +102,9 @@ def _redirect_no_location(visit: Visit) -> Response:
 # Statuses that pass, or do not
 
 
-def _at_first(status: int, times: int, retry: Callable[[Visit], str] | None, visit: Visit) -> Response:
+def _at_first(
+    status: int, times: int, retry: Callable[[Visit], str] | None, visit: Visit
+) -> Response:
     if visit.earlier >= times:
         return page(title="Now it works")
     extra = [("Retry-After", retry(visit))] if retry else []
@@ -138,18 +152,26 @@ def _raw_deflate(visit: Visit) -> Response:
 
 # Charsets
 
-_FOREIGN = {"big5": "歡迎光臨本站 這是一個中文網頁 今天天氣很好", "shift_jis": "ようこそ これは日本語のページです 今日は天気がいい"}
+_FOREIGN = {
+    "big5": "歡迎光臨本站 這是一個中文網頁 今天天氣很好",
+    "shift_jis": "ようこそ これは日本語のページです 今日は天気がいい",
+}
 
 
 def _charset(declared: str, actual: str, text: str, visit: Visit, *, meta: str = "") -> Response:
     head = f'<meta charset="{meta}">' if meta else ""
-    body = f"<!DOCTYPE html><html><head>{head}<title>{text}</title></head><body><p>{text * 8}</p></body></html>"
+    body = (
+        "<!DOCTYPE"
+        f" html><html><head>{head}<title>{text}</title></head><body><p>{text * 8}</p></body></html>"
+    )
     kind = f"text/html; charset={declared}" if declared else "text/html"
     return Response(200, [("Content-Type", kind)], body.encode(actual))
 
 
 def _broken_utf8(visit: Visit) -> Response:
-    body = document(title="Broken UTF-8").replace(b"answer", b"\xff\xfe\xc3(\xf0\x9f\x98answer\xed\xa0\x80")
+    body = document(title="Broken UTF-8").replace(
+        b"answer", b"\xff\xfe\xc3(\xf0\x9f\x98answer\xed\xa0\x80"
+    )
     return Response(200, [HTML], body)
 
 
@@ -161,7 +183,10 @@ def _binary(visit: Visit) -> Response:
 
 
 def _many_attributes(visit: Visit) -> Response:
-    return page("<p " + " ".join(f"a{i}=1" for i in range(5_000)) + ">x</p>", title="Forty kilobytes of attributes")
+    return page(
+        "<p " + " ".join(f"a{i}=1" for i in range(5_000)) + ">x</p>",
+        title="Forty kilobytes of attributes",
+    )
 
 
 def _parser_bomb(visit: Visit) -> Response:
@@ -181,7 +206,12 @@ def _calendar(visit: Visit) -> Response:
 
 
 def _growing_path(visit: Visit) -> Response:
-    return page(_links(f"{visit.origin}/bad/growing-path/{visit.arg}a/", f"{visit.origin}/bad/growing-path/{visit.arg}b/"))
+    return page(
+        _links(
+            f"{visit.origin}/bad/growing-path/{visit.arg}a/",
+            f"{visit.origin}/bad/growing-path/{visit.arg}b/",
+        )
+    )
 
 
 def _repeating_path(visit: Visit) -> Response:
@@ -190,28 +220,49 @@ def _repeating_path(visit: Visit) -> Response:
 
 def _session_ids(visit: Visit) -> Response:
     fresh = zlib.crc32(f"{visit.query}{visit.at}".encode())
-    return page(_links(*(f"/bad/session-ids/{name}?PHPSESSID={fresh:08x}{i:024x}" for i, name in enumerate(("one", "two", "three")))))
+    return page(
+        _links(
+            *(
+                f"/bad/session-ids/{name}?PHPSESSID={fresh:08x}{i:024x}"
+                for i, name in enumerate(("one", "two", "three"))
+            )
+        )
+    )
 
 
 def _query_permutations(visit: Visit) -> Response:
-    some = itertools.islice(itertools.permutations(("size=1", "colour=red", "sort=up", "page=1", "view=list")), _step(visit), 24)
+    some = itertools.islice(
+        itertools.permutations(("size=1", "colour=red", "sort=up", "page=1", "view=list")),
+        _step(visit),
+        24,
+    )
     return page(_links(*("/bad/query-permutations?" + "&amp;".join(order) for order in some)))
 
 
 def _numbers(name: str, visit: Visit) -> Response:
-    return page(_links(*(f"/bad/{name}/{_step(visit) * 2 + i}" for i in (1, 2))), title="The same again")
+    return page(
+        _links(*(f"/bad/{name}/{_step(visit) * 2 + i}" for i in (1, 2))), title="The same again"
+    )
 
 
 def _sitemap_index(visit: Visit) -> Response:
-    inner = "".join(f"<sitemap><loc>{visit.origin}/bad/sitemap-index/{_step(visit) * 2 + i}</loc></sitemap>" for i in (1, 2))
-    body = f'<?xml version="1.0"?><sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{inner}</sitemapindex>'
+    inner = "".join(
+        f"<sitemap><loc>{visit.origin}/bad/sitemap-index/{_step(visit) * 2 + i}</loc></sitemap>"
+        for i in (1, 2)
+    )
+    body = (
+        '<?xml version="1.0"?><sitemapindex'
+        f' xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{inner}</sitemapindex>'
+    )
     return Response(200, [("Content-Type", "application/xml")], body.encode())
 
 
 # Links that a correct crawler follows
 
 
-def _anchors(path: str, kind: LinkKind = LinkKind.A, *, nofollow: bool = False) -> Callable[[Visit], tuple[Anchor, ...]]:
+def _anchors(
+    path: str, kind: LinkKind = LinkKind.A, *, nofollow: bool = False
+) -> Callable[[Visit], tuple[Anchor, ...]]:
     return lambda visit: (Anchor(visit.origin + path, path, kind, nofollow),)
 
 
@@ -230,7 +281,9 @@ LINKS: dict[str, Callable[[Visit], tuple[Anchor, ...]]] = {
 
 
 def _many_links(visit: Visit) -> Response:
-    return page("".join(f'<a href="{link.written}">{i}</a>\n' for i, link in enumerate(_leaves(visit))))
+    return page(
+        "".join(f'<a href="{link.written}">{i}</a>\n' for i, link in enumerate(_leaves(visit)))
+    )
 
 
 def _leaf(visit: Visit) -> Response:
@@ -267,15 +320,21 @@ HANDLERS: dict[str, Handler] = {
     "gzip-mislabelled": lambda visit: _encoded("gzip", document(title="Not packed")),
     "gzip-unlabelled": lambda visit: Response(200, [HTML], gzip.compress(document(), 6, mtime=0)),
     "gzip-bomb": lambda visit: _encoded("gzip", bomb("gzip")),
-    "br": lambda visit: _encoded("br", brotli.compress(document(title="Packed by Brotli"), quality=4)),
+    "br": lambda visit: _encoded(
+        "br", brotli.compress(document(title="Packed by Brotli"), quality=4)
+    ),
     "br-bomb": lambda visit: _encoded("br", bomb("br")),
     "zstd": lambda visit: _encoded("zstd", zstd.compress(document(title="Packed by Zstandard"), 3)),
     "zstd-bomb": lambda visit: _encoded("zstd", bomb("zstd")),
     "deflate": lambda visit: _encoded("deflate", zlib.compress(document(title="Packed by zlib"))),
     "deflate-raw": _raw_deflate,
     "encoding-unknown": lambda visit: _encoded("x-packed", document(title="Who knows")),
-    "charset-wrong": partial(_charset, "utf-8", "latin-1", "Crème brûlée à côté, Grüße aus München. "),
-    "charset-conflict": partial(_charset, "iso-8859-1", "utf-8", "Crème brûlée à côté, Grüße aus München. ", meta="utf-8"),
+    "charset-wrong": partial(
+        _charset, "utf-8", "latin-1", "Crème brûlée à côté, Grüße aus München. "
+    ),
+    "charset-conflict": partial(
+        _charset, "iso-8859-1", "utf-8", "Crème brûlée à côté, Grüße aus München. ", meta="utf-8"
+    ),
     "charset-unknown": partial(_charset, "x-nowhere", "utf-8", "Crème brûlée. "),
     "utf-16": partial(_charset, "", "utf-16", "Crème brûlée à côté. "),
     "utf-16-declared": partial(_charset, "utf-16be", "utf-16-be", "Crème brûlée à côté. "),
@@ -286,17 +345,25 @@ HANDLERS: dict[str, Handler] = {
     "no-content-type": lambda visit: Response(200, [], document(title="Of no declared type")),
     "binary-as-html": _binary,
     "html-as-text": lambda visit: Response(200, [("Content-Type", "text/plain")], document()),
-    "nul-bytes": lambda visit: Response(200, [HTML], document(title="Nul\0 bytes").replace(b" ", b"\0 ")),
+    "nul-bytes": lambda visit: Response(
+        200, [HTML], document(title="Nul\0 bytes").replace(b" ", b"\0 ")
+    ),
     "deep-nesting": lambda visit: page("<div>" * 10_000 + '<a href="/bad/leaf/deep">deep</a>'),
     "many-links": _many_links,
     "many-attributes": _many_attributes,
     "parser-bomb": _parser_bomb,
     "huge-title": lambda visit: page(title="Endless " * 50_000),
     "unclosed-tag": lambda visit: page("<p>text <a href='/bad/leaf/unclosed>" + "lost " * 2_000),
-    "commented-link": lambda visit: page('<!-- <a href="/bad/leaf/commented">no</a> --><a href="/bad/leaf/not-commented">yes</a>'),
-    "meta-refresh": lambda visit: page(head='<meta http-equiv="refresh" content="0; url=/bad/leaf/refreshed">'),
+    "commented-link": lambda visit: page(
+        '<!-- <a href="/bad/leaf/commented">no</a> --><a href="/bad/leaf/not-commented">yes</a>'
+    ),
+    "meta-refresh": lambda visit: page(
+        head='<meta http-equiv="refresh" content="0; url=/bad/leaf/refreshed">'
+    ),
     "meta-refresh-loop": lambda visit: page(head='<meta http-equiv="refresh" content="0">'),
-    "base-href": lambda visit: page('<a href="below-base">below</a>', head='<base href="/bad/leaf/">'),
+    "base-href": lambda visit: page(
+        '<a href="below-base">below</a>', head='<base href="/bad/leaf/">'
+    ),
     "noindex-header": lambda visit: page("", ("X-Robots-Tag", "noindex, nofollow")),
     "nofollow-link": lambda visit: page('<a rel="nofollow" href="/bad/leaf/nofollow">x</a>'),
     "calendar": _calendar,

@@ -1,7 +1,7 @@
 """Misbehaviours below HTTP: programs of steps that a well-meaning server never sends.
 
-Each takes the response it spoils and yields steps (see ``wire``). Endless ones really are endless: it is the reader who
-must stop.
+Each takes the response it spoils and yields steps (see ``wire``). Endless ones really are endless:
+it is the reader who must stop.
 """
 
 from __future__ import annotations
@@ -98,13 +98,17 @@ def _resets_in_body(response: Response) -> Iterator[Step]:
 
 
 def _length_short(response: Response) -> Iterator[Step]:
-    yield _head_with(response, ("Content-Length", str(len(response.body) // 2)), ("Connection", "close"))
+    yield _head_with(
+        response, ("Content-Length", str(len(response.body) // 2)), ("Connection", "close")
+    )
     yield response.body
     yield End.CLOSE
 
 
 def _length_long(response: Response) -> Iterator[Step]:
-    yield _head_with(response, ("Content-Length", str(len(response.body) * 2)), ("Connection", "close"))
+    yield _head_with(
+        response, ("Content-Length", str(len(response.body) * 2)), ("Connection", "close")
+    )
     yield response.body
     yield End.CLOSE
 
@@ -172,7 +176,11 @@ def _bare_line_feeds(response: Response) -> Iterator[Step]:
 
 
 def _folded_header(response: Response) -> Iterator[Step]:
-    yield _head_with(response, ("X-Folded", "first part\r\n second part"), ("Content-Length", str(len(response.body))))
+    yield _head_with(
+        response,
+        ("X-Folded", "first part\r\n second part"),
+        ("Content-Length", str(len(response.body))),
+    )
     yield response.body
 
 

@@ -1,9 +1,11 @@
 """Virtual time for asyncio: a loop that jumps to the next timer instead of waiting for it.
 
-Everything that takes time in a crawler goes through its ``Clock``, ``Fetcher``, ``Resolver`` and ``Offload``; with the ones of this
-package nothing waits for the outside world, so when no callback is ready the only thing that can happen next is the earliest timer,
-and time may as well be then. A month of crawling takes as long as its work does, and one seed gives one history.
-If there is no timer either, nothing will ever happen again: that is a deadlock, and it is reported with the place where every task waits.
+Everything that takes time in a crawler goes through its ``Clock``, ``Fetcher``, ``Resolver`` and
+``Offload``; with the ones of this package nothing waits for the outside world, so when no callback
+is ready the only thing that can happen next is the earliest timer, and time may as well be then. A
+month of crawling takes as long as its work does, and one seed gives one history. If there is no
+timer either, nothing will ever happen again: that is a deadlock, and it is reported with the place
+where every task waits.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ class Deadlock(RuntimeError):
 class Crash(SystemExit):
     """The process dies here.
 
-    A kind of ``SystemExit`` because that is what asyncio lets out of a task at once, without running any other one.
+    A kind of ``SystemExit`` because that is what asyncio lets out of a task at once, without
+    running any other one.
     """
 
     def __init__(self, point: str) -> None:
@@ -40,7 +43,9 @@ class Crash(SystemExit):
 
 
 class _JumpingSelector(selectors.BaseSelector):
-    """A selector of files that are never ready: ``select`` moves the clock by the time it was asked to wait."""
+    """A selector of files that are never ready: ``select`` moves the clock by the time it was
+    asked to wait.
+    """
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -70,11 +75,18 @@ class _JumpingSelector(selectors.BaseSelector):
 class VirtualLoop(asyncio.SelectorEventLoop):
     """An event loop in virtual time, single-threaded.
 
-    With a ``seed``, timers due at the same instant fire in an order drawn from it (each is put off by less than a microsecond), so that
-    different seeds meet different interleavings. ``on_turn`` is called once per turn of the loop.
+    With a ``seed``, timers due at the same instant fire in an order drawn from it (each is put off
+    by less than a microsecond), so that different seeds meet different interleavings. ``on_turn``
+    is called once per turn of the loop.
     """
 
-    def __init__(self, *, seed: int | None = None, start: float = 0.0, on_turn: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        seed: int | None = None,
+        start: float = 0.0,
+        on_turn: Callable[[], None] | None = None,
+    ) -> None:
         self._jumping = _JumpingSelector()
         self._jumping.now = start
         self._jumping.on_turn = on_turn
@@ -94,18 +106,26 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._jumping.on_turn = None
 
     def call_at(
-        self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+        self,
+        when: float,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: Context | None = None,
     ) -> asyncio.TimerHandle:
         if self._chance:
             when += self._chance.random() * 1e-6
         return super().call_at(when, callback, *args, context=context)
 
-    def run_in_executor(self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts) -> asyncio.Future[T]:
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts
+    ) -> asyncio.Future[T]:
         raise RuntimeError("virtual time has no threads: give blocking work to an Offload")
 
 
 class VirtualClock:
-    """The ``Clock`` port on the running loop's time. ``jump`` moves the wall clock alone, as a time server does."""
+    """The ``Clock`` port on the running loop's time. ``jump`` moves the wall clock alone, as a
+    time server does.
+    """
 
     def __init__(self, epoch: float = EPOCH) -> None:
         self._epoch = epoch
@@ -125,11 +145,12 @@ class VirtualClock:
 
 
 class VirtualOffload:
-    """The ``Offload`` port without threads: the work runs on the loop after a pause, and its result is known after another.
+    """The ``Offload`` port without threads: the work runs on the loop after a pause, and its result
+    is known after another.
 
-    The pauses are exponential with mean ``mean_s``, drawn from ``chance``; both are at least a turn of the loop, so that other
-    tasks run before the work and between the work and the knowledge of it. Cancelling the caller does not stop the work, as
-    with a thread.
+    The pauses are exponential with mean ``mean_s``, drawn from ``chance``; both are at least a turn
+    of the loop, so that other tasks run before the work and between the work and the knowledge of
+    it. Cancelling the caller does not stop the work, as with a thread.
     """
 
     def __init__(self, chance: random.Random, mean_s: float = 0.0) -> None:
@@ -146,7 +167,9 @@ class VirtualOffload:
         return result
 
     async def _pause(self) -> None:
-        await asyncio.sleep(self._chance.expovariate(1.0 / self._mean_s) if self._mean_s > 0.0 else 0.0)
+        await asyncio.sleep(
+            self._chance.expovariate(1.0 / self._mean_s) if self._mean_s > 0.0 else 0.0
+        )
 
 
 def run_virtual(
@@ -158,8 +181,9 @@ def run_virtual(
 ) -> T:
     """Run a coroutine in virtual time and give its result.
 
-    ``start`` is the loop's first time in seconds. Raises ``Deadlock``, or ``Crash`` when a fault plan says so; after either nothing of the
-    run executes any more (but the ``finally`` blocks of abandoned coroutines, up to their first await), as after ``kill -9``.
+    ``start`` is the loop's first time in seconds. Raises ``Deadlock``, or ``Crash`` when a fault
+    plan says so; after either nothing of the run executes any more (but the ``finally`` blocks of
+    abandoned coroutines, up to their first await), as after ``kill -9``.
     """
     loop = VirtualLoop(seed=seed, start=start, on_turn=on_turn)
     with contextlib.closing(main), asyncio.Runner(loop_factory=lambda: loop) as runner:
@@ -196,15 +220,19 @@ def _innermost(coroutine: Any) -> str:
 
 
 def _abandon(loop: VirtualLoop) -> None:
-    """Forget every task without letting it run: its coroutine is closed, and what asyncio says of that is not said."""
+    """Forget every task without letting it run: its coroutine is closed, and what asyncio says
+    of that is not said.
+    """
     loop.forget_turns()
     loop.set_exception_handler(lambda loop, context: None)
     closed: set[asyncio.Task[Any]] = set()
-    asyncio.events._set_running_loop(loop)  # what a finally block starts must land here, to be forgotten as well
+    # what a finally block starts must land here, to be forgotten as well
+    asyncio.events._set_running_loop(loop)
     try:
         while tasks := asyncio.all_tasks(loop) - closed:
             for task in tasks:
-                with contextlib.suppress(Exception, Crash):  # a finally block that awaits or fails: a dead process would not have run it
+                # a finally block that awaits or fails: a dead process would not have run it
+                with contextlib.suppress(Exception, Crash):
                     task.get_coro().close()
             closed |= tasks
     finally:

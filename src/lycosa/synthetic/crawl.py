@@ -1,8 +1,10 @@
-"""A whole crawl of a synthetic web in virtual time: the crawler that runs on the real web, with other ports.
+"""A whole crawl of a synthetic web in virtual time: the crawler that runs on the real web, with
+other ports.
 
-Only clock, offload, fetcher, resolver and parser differ (``assembly.Ports``), so what is seen here is what the crawler does: how long a
-crawl takes, what waits for what, what is left over. Files are real, so the folder can be looked at afterwards like any other. Time goes on
-from run to run, so a crawl can be stopped, killed and resumed, and a month of crawling takes as long as its work.
+Only clock, offload, fetcher, resolver and parser differ (``assembly.Ports``), so what is seen here
+is what the crawler does: how long a crawl takes, what waits for what, what is left over. Files are
+real, so the folder can be looked at afterwards like any other. Time goes on from run to run, so a
+crawl can be stopped, killed and resumed, and a month of crawling takes as long as its work.
 """
 
 from __future__ import annotations
@@ -40,8 +42,9 @@ Meanwhile = Callable[[Assembled], None]
 
 
 class VirtualRun(msgspec.Struct, frozen=True):
-    """How one run ended: why, after how many virtual seconds, the counters of all partitions together, and seeds that were refused with
-    the reason."""
+    """How one run ended: why, after how many virtual seconds, the counters of all partitions
+    together, and seeds that were refused with the reason.
+    """
 
     end: End
     duration_s: float
@@ -52,13 +55,21 @@ class VirtualRun(msgspec.Struct, frozen=True):
 class VirtualCrawl:
     """One crawl folder and the web it is about.
 
-    ``log`` is the web's own record of all requests of all runs. ``now`` is the virtual time in seconds; set it forward between two runs
-    to let time pass. ``answers``, ``resolver``, ``wrap``, ``sinks``, ``lease`` and ``told`` may be replaced before a run: what answers
-    requests (the web itself), what resolves names, a wrapper around the fetcher, who gets the pages, what makes the lease of a run's
-    worker, and what the worker is told to do. A run that takes more than ``longest_s`` ends with ``TimeoutError``.
+    ``log`` is the web's own record of all requests of all runs. ``now`` is the virtual time in
+    seconds; set it forward between two runs to let time pass. ``answers``, ``resolver``, ``wrap``,
+    ``sinks``, ``lease`` and ``told`` may be replaced before a run: what answers requests (the web
+    itself), what resolves names, a wrapper around the fetcher, who gets the pages, what makes the
+    lease of a run's worker, and what the worker is told to do. A run that takes more than
+    ``longest_s`` ends with ``TimeoutError``.
     """
 
-    def __init__(self, folder: Path, web: SyntheticWeb, config: Config | None = None, open_table: Opener | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        web: SyntheticWeb,
+        config: Config | None = None,
+        open_table: Opener | None = None,
+    ) -> None:
         self.folder = folder
         self.web = web
         self.config = config or Config()
@@ -80,12 +91,17 @@ class VirtualCrawl:
         return f"<VirtualCrawl {self.folder.name} now={self.now:.3f} {self.log!r}>"
 
     def run(
-        self, seeds: Iterable[str] = (), faults: Faults | None = None, meanwhile: Callable[[Assembled], None] | None = None
+        self,
+        seeds: Iterable[str] = (),
+        faults: Faults | None = None,
+        meanwhile: Callable[[Assembled], None] | None = None,
     ) -> VirtualRun:
-        """One run to its end. ``faults`` reaches its points at the worker's ports and commits, and at every turn of the loop.
-        ``meanwhile`` is called once with what was put together, before seeds are given.
+        """One run to its end. ``faults`` reaches its points at the worker's ports and commits, and
+        at every turn of the loop. ``meanwhile`` is called once with what was put together, before
+        seeds are given.
 
-        Raises ``Crash`` when a fault plan says so, ``Deadlock``, ``TimeoutError``, and what the worker raises.
+        Raises ``Crash`` when a fault plan says so, ``Deadlock``, ``TimeoutError``, and what the
+        worker raises.
         """
         self._runs += 1
         try:
@@ -100,21 +116,28 @@ class VirtualCrawl:
                 self.now = self._loop.time()
 
     def session(self) -> Session:
-        """The lock of this crawl's folder for one run. What the crawl is called comes from its seed: every segment begins with it, and
-        how well it compresses decides where a segment ends."""
+        """The lock of this crawl's folder for one run. What the crawl is called comes from its
+        seed: every segment begins with it, and how well it compresses decides where a segment ends.
+        """
         crawl_id = str(uuid.UUID(int=random.Random(self.config.seed).getrandbits(128), version=4))
-        return Session(self.folder, self.config, self.open_table, self.clock, crawl_id, self._read_table)
+        return Session(
+            self.folder, self.config, self.open_table, self.clock, crawl_id, self._read_table
+        )
 
     def _read_table(self, folder: Path) -> SavedTable:
         """Tables in memory have no files to be read from."""
         return table_reader()(folder) if any(folder.glob("*")) else self.open_table(folder)
 
-    async def _main(self, seeds: list[str], faults: Faults | None, meanwhile: Meanwhile | None) -> VirtualRun:
+    async def _main(
+        self, seeds: list[str], faults: Faults | None, meanwhile: Meanwhile | None
+    ) -> VirtualRun:
         self._loop = asyncio.get_running_loop()
         began = self.clock.monotonic()
         with self.session() as session:
             job = self.told(session.job(0, tuple(range(self.config.frontier.partitions))))
-            assembled = assemble(msgspec.structs.replace(job, sinks=self.sinks), self._ports(faults))
+            assembled = assemble(
+                msgspec.structs.replace(job, sinks=self.sinks), self._ports(faults)
+            )
             try:
                 if meanwhile is not None:
                     meanwhile(assembled)
@@ -125,18 +148,37 @@ class VirtualCrawl:
                 assembled.close()
                 raise
             assembled.close()
-        counters = sum_of(partition.counters for partition in assembled.worker.frontier.partitions.values())
+        counters = sum_of(
+            partition.counters for partition in assembled.worker.frontier.partitions.values()
+        )
         return VirtualRun(end, self.clock.monotonic() - began, counters, refused)
 
     def _ports(self, faults: Faults | None) -> Ports:
-        clock, chance, lease = self.clock, random.Random(f"{self.config.seed}:{self._runs}"), self.lease()
+        clock, chance, lease = (
+            self.clock,
+            random.Random(f"{self.config.seed}:{self._runs}"),
+            self.lease(),
+        )
         may_send: Callable[[], bool] = lambda: lease.holds(clock.monotonic())  # noqa: E731 (typed in place)
-        web = SyntheticFetcher(self.answers, clock, self.log, spool_dir=self.folder / "spool", may_send=may_send)
+        web = SyntheticFetcher(
+            self.answers, clock, self.log, spool_dir=self.folder / "spool", may_send=may_send
+        )
         fetcher: Fetcher = self.wrap(web)
-        parser = InlineParser(ParserConfig(self.config.parse, self.config.canonical, self.config.agent.product))
+        parser = InlineParser(
+            ParserConfig(self.config.parse, self.config.canonical, self.config.agent.product)
+        )
         offload = VirtualOffload(chance, 0.005)
         if faults is None:
-            return Ports(clock, offload, fetcher, self.resolver, parser, self.open_table, lambda _: None, lease=lease)
+            return Ports(
+                clock,
+                offload,
+                fetcher,
+                self.resolver,
+                parser,
+                self.open_table,
+                lambda _: None,
+                lease=lease,
+            )
         return Ports(
             clock,
             FaultyOffload(offload, clock, faults),
@@ -149,8 +191,12 @@ class VirtualCrawl:
         )
 
 
-def virtual_crawl(folder: Path, web: SyntheticWeb, seeds: Iterable[str], config: Config | None = None) -> VirtualRun:
-    """Crawls a synthetic web into ``folder``, with tables in memory; the shortest way to see how long a crawl would take."""
+def virtual_crawl(
+    folder: Path, web: SyntheticWeb, seeds: Iterable[str], config: Config | None = None
+) -> VirtualRun:
+    """Crawls a synthetic web into ``folder``, with tables in memory; the shortest way to see how
+    long a crawl would take.
+    """
     return VirtualCrawl(folder, web, config).run(seeds)
 
 

@@ -1,9 +1,11 @@
-"""Faults by seed: crashes at named points, lost connections, a slow or full disk, so that one number repeats one bad day.
+"""Faults by seed: crashes at named points, lost connections, a slow or full disk, so that one
+number repeats one bad day.
 
-Code under test is not changed for it: the wrappers reach the points at its ports, ``VirtualLoop`` at every turn of the loop
-(``on_turn=faults.turn``), and a harness may call ``reach`` wherever it hooks in. A first run without crash counts the points;
-later runs crash at the n-th. After a crash everything that reaches a point crashes too, so that a ``finally`` block cannot do
-what a dead process could not.
+Code under test is not changed for it: the wrappers reach the points at its ports, ``VirtualLoop``
+at every turn of the loop (``on_turn=faults.turn``), and a harness may call ``reach`` wherever it
+hooks in. A first run without crash counts the points; later runs crash at the n-th. After a crash
+everything that reaches a point crashes too, so that a ``finally`` block cannot do what a dead
+process could not.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ T = TypeVar("T")
 
 
 class FaultRates(msgspec.Struct, frozen=True, kw_only=True):
-    """How often things go wrong; rates in [0, 1]. ``disk_slow_s`` is the length of a slow disk operation."""
+    """How often things go wrong; rates in [0, 1]. ``disk_slow_s`` is the length of a slow disk
+    operation.
+    """
 
     connection_lost: float = 0.0
     disk_slow: float = 0.0
@@ -36,10 +40,18 @@ class FaultRates(msgspec.Struct, frozen=True, kw_only=True):
 class Faults:
     """Counts the points reached and crashes at one.
 
-    That is the ``crash_at``-th (1 = the first, 0 = never) of those whose name starts with ``crash_point``.
+    That is the ``crash_at``-th (1 = the first, 0 = never) of those whose name starts with
+    ``crash_point``.
     """
 
-    def __init__(self, chance: random.Random, rates: FaultRates | None = None, *, crash_at: int = 0, crash_point: str = "") -> None:
+    def __init__(
+        self,
+        chance: random.Random,
+        rates: FaultRates | None = None,
+        *,
+        crash_at: int = 0,
+        crash_point: str = "",
+    ) -> None:
         self.rates = rates or FaultRates()
         self.counts: Counter[str] = Counter()
         self.reached = 0
@@ -52,7 +64,9 @@ class Faults:
         return f"<Faults reached={self.reached} crash_at={self._crash_at} {self._crash_point!r}>"
 
     def reach(self, point: str) -> None:
-        """A place such as ``before:commit-log`` or ``after:warc`` is reached; raises ``Crash`` when it is the chosen one."""
+        """A place such as ``before:commit-log`` or ``after:warc`` is reached; raises ``Crash``
+        when it is the chosen one.
+        """
         if self.is_dead:
             raise Crash(point)
         self.counts[point] += 1
@@ -64,7 +78,9 @@ class Faults:
             raise Crash(point)
 
     def turn(self) -> None:
-        """Hook for ``run_virtual(on_turn=...)``: a crash at a turn of the loop is a crash at a random await."""
+        """Hook for ``run_virtual(on_turn=...)``: a crash at a turn of the loop is a crash at a
+        random await.
+        """
         self.reach("turn")
 
     def happens(self, rate: float) -> bool:
@@ -83,7 +99,14 @@ class FaultyFetcher:
         if self._faults.happens(self._faults.rates.connection_lost):
             started = self._clock.wall()
             await self._clock.sleep(0.05)
-            return Fetched(request.url, Reason.CONNECTION_LOST, "injected", address=request.address, started=started, duration_s=0.05)
+            return Fetched(
+                request.url,
+                Reason.CONNECTION_LOST,
+                "injected",
+                address=request.address,
+                started=started,
+                duration_s=0.05,
+            )
         fetched = await self._inner.fetch(request)
         self._faults.reach("after:fetch")
         return fetched
@@ -93,7 +116,9 @@ class FaultyFetcher:
 
 
 class FaultyOffload:
-    """The ``Offload`` port around another one; points ``before:offload`` and ``after:offload`` enclose the work itself."""
+    """The ``Offload`` port around another one; points ``before:offload`` and ``after:offload``
+    enclose the work itself.
+    """
 
     def __init__(self, inner: Offload, clock: Clock, faults: Faults) -> None:
         self._inner, self._clock, self._faults = inner, clock, faults

@@ -1,7 +1,9 @@
-"""The ``Fetcher`` port without sockets: plays what the server would send on the crawl's clock, for virtual time.
+"""The ``Fetcher`` port without sockets: plays what the server would send on the crawl's clock, for
+virtual time.
 
-The bytes come from the same programs that the socket server plays and are read by an HTTP reader with the limits of the
-request, so header block, body, truncation and reason are those of a real fetch; only connecting takes no time.
+The bytes come from the same programs that the socket server plays and are read by an HTTP reader
+with the limits of the request, so header block, body, truncation and reason are those of a real
+fetch; only connecting takes no time.
 """
 
 from __future__ import annotations
@@ -27,9 +29,11 @@ _FOLD = re.compile(rb"\r?\n[ \t]+")  # libcurl hands on a folded line joined
 class SyntheticFetcher:
     """Fetches from a web in process.
 
-    ``log`` judges politeness. Addresses in ``unreachable`` fail with their reason (``CONNECT_REFUSED``, ``CONNECT_TIMEOUT``,
-    ``NETWORK_UNREACHABLE``). ``may_send`` is asked at the instant at which a request reaches the web; one that may not ends as
-    ``LEASE_EXPIRED``. Bodies over ``Limits.spool_bytes`` go to files in ``spool_dir``; without one they stay in memory.
+    ``log`` judges politeness. Addresses in ``unreachable`` fail with their reason
+    (``CONNECT_REFUSED``, ``CONNECT_TIMEOUT``, ``NETWORK_UNREACHABLE``). ``may_send`` is asked at
+    the instant at which a request reaches the web; one that may not ends as ``LEASE_EXPIRED``.
+    Bodies over ``Limits.spool_bytes`` go to files in ``spool_dir``; without one they stay in
+    memory.
     """
 
     def __init__(
@@ -55,7 +59,13 @@ class SyntheticFetcher:
         if refusal:
             return await self._refuse(request, refusal)
         if not self._may_send():
-            return Fetched(request.url, Reason.LEASE_EXPIRED, "synthetic", address=request.address, started=self._clock.wall())
+            return Fetched(
+                request.url,
+                Reason.LEASE_EXPIRED,
+                "synthetic",
+                address=request.address,
+                started=self._clock.wall(),
+            )
         parts = urlsplit(request.url)
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         fields = self._request_headers(request, parts.netloc)
@@ -64,7 +74,9 @@ class SyntheticFetcher:
         reader = ReplyReader(request.limits)
         meter = _Meter(self._clock, request.limits)
         try:
-            response = self._web.respond(request.url, wall, {name.lower(): value for name, value in fields})
+            response = self._web.respond(
+                request.url, wall, {name.lower(): value for name, value in fields}
+            )
             exchange.status = response.status
             await _play(response, reader, meter)
         finally:
@@ -93,7 +105,12 @@ class SyntheticFetcher:
         """Nothing is held."""
 
     def _request_headers(self, request: FetchRequest, host: str) -> list[tuple[str, str]]:
-        fields = [("Host", host), ("User-Agent", self._agent), ("Accept", "text/html,*/*;q=0.8"), ("Accept-Encoding", "gzip, br, zstd")]
+        fields = [
+            ("Host", host),
+            ("User-Agent", self._agent),
+            ("Accept", "text/html,*/*;q=0.8"),
+            ("Accept-Encoding", "gzip, br, zstd"),
+        ]
         if request.etag:
             fields.append(("If-None-Match", request.etag))
         if request.last_modified:
@@ -104,7 +121,14 @@ class SyntheticFetcher:
         started = self._clock.wall()
         delay_s = request.limits.connect_s if reason is Reason.CONNECT_TIMEOUT else 0.001
         await self._clock.sleep(delay_s)
-        return Fetched(request.url, reason, "synthetic", address=request.address, started=started, duration_s=delay_s)
+        return Fetched(
+            request.url,
+            reason,
+            "synthetic",
+            address=request.address,
+            started=started,
+            duration_s=delay_s,
+        )
 
     def _spool(self, reader: ReplyReader, limits: Limits) -> tuple[str, bytes]:
         if self._spool_dir is None or len(reader.body) <= limits.spool_bytes:
@@ -115,7 +139,9 @@ class SyntheticFetcher:
 
 
 class _Meter:
-    """The clocks that a transfer is held against: first byte, whole, and least speed over windows that begin with the first byte."""
+    """The clocks that a transfer is held against: first byte, whole, and least speed over
+    windows that begin with the first byte.
+    """
 
     def __init__(self, clock: Clock, limits: Limits) -> None:
         self._clock, self._limits = clock, limits
@@ -130,7 +156,9 @@ class _Meter:
         self._in_window += size
 
     async def pause(self, seconds: float) -> Reason:
-        """Wait for the server, at most until a limit is passed; the reason that it was, or ``NONE``."""
+        """Wait for the server, at most until a limit is passed; the reason that it was, or
+        ``NONE``.
+        """
         until = self._clock.monotonic() + seconds
         while True:
             limit, reason = self._next_limit()
@@ -138,7 +166,10 @@ class _Meter:
                 await self._clock.sleep(until - self._clock.monotonic())
                 return Reason.NONE
             await self._clock.sleep(limit - self._clock.monotonic())
-            if reason is not Reason.TOO_SLOW or self._in_window < self._limits.min_bytes_per_s * self._limits.min_speed_window_s:
+            if (
+                reason is not Reason.TOO_SLOW
+                or self._in_window < self._limits.min_bytes_per_s * self._limits.min_speed_window_s
+            ):
                 return reason
             self._window, self._in_window = limit, 0
 

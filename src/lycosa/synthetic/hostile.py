@@ -1,8 +1,9 @@
 """The hostile web: one host for each attack, beside an ordinary synthetic web.
 
-Host ``NAME.hostile.example`` answers ``/`` with the attack of that name. Attacks by robots.txt and sitemaps have an ordinary front
-page, and the attack in its place. ``closes-everywhere-FRAMING`` links to one URL for every byte behind which its server closes. Whoever
-crawls excludes ``/never/``, where the documents' own links lead, to see each attack once.
+Host ``NAME.hostile.example`` answers ``/`` with the attack of that name. Attacks by robots.txt and
+sitemaps have an ordinary front page, and the attack in its place. ``closes-everywhere-FRAMING``
+links to one URL for every byte behind which its server closes. Whoever crawls excludes ``/never/``,
+where the documents' own links lead, to see each attack once.
 """
 
 from __future__ import annotations
@@ -47,13 +48,17 @@ class HostileWeb:
             return self._ordinary.respond(url, at, headers)
         answer = self._made.get(url)
         if answer is None:
-            answer = _answer(host.removesuffix(DOMAIN), parts.path, f"http://{parts.netloc}", colon + port)
+            answer = _answer(
+                host.removesuffix(DOMAIN), parts.path, f"http://{parts.netloc}", colon + port
+            )
             if parts.path in _FIXED:
                 self._made[url] = answer
         return answer
 
     def prepare(self, port: int) -> None:
-        """Makes all attacks, which takes seconds: a server that makes them when they are asked for is busy for that long."""
+        """Makes all attacks, which takes seconds: a server that makes them when they are asked
+        for is busy for that long.
+        """
         for name in names():
             for path in _FIXED:
                 self.respond(f"http://{name}{DOMAIN}:{port}{path}", 0.0, {})
@@ -65,7 +70,11 @@ def _answer(name: str, path: str, origin: str, port: str) -> Response:
     if path.startswith("/sitemap") and name in SITEMAPS:
         return SITEMAPS[name](origin)
     if path.startswith("/after/") and name.startswith(_CLOSES):
-        return Response(200, [], behaviour=f"closes-after:{name.removeprefix(_CLOSES)}:{path.removeprefix('/after/')}")
+        return Response(
+            200,
+            [],
+            behaviour=f"closes-after:{name.removeprefix(_CLOSES)}:{path.removeprefix('/after/')}",
+        )
     return _front(name, origin, port) if path == "/" else _NOT_FOUND
 
 
@@ -73,7 +82,9 @@ def _robots(name: str, origin: str) -> Response:
     if name in ROBOTS:
         return ROBOTS[name](origin)
     line = f"Sitemap: {origin}/sitemap.xml\n" if name in SITEMAPS else ""
-    return Response(200, [("Content-Type", "text/plain")], f"User-agent: *\nAllow: /\n{line}".encode())
+    return Response(
+        200, [("Content-Type", "text/plain")], f"User-agent: *\nAllow: /\n{line}".encode()
+    )
 
 
 def _front(name: str, origin: str, port: str) -> Response:
@@ -84,9 +95,13 @@ def _front(name: str, origin: str, port: str) -> Response:
         return Response(200, [], behaviour=name)
     if name.startswith(_CLOSES):
         whole = len(framings()[name.removeprefix(_CLOSES)])
-        return html("".join(f"<a href=/after/{i}>{i}</a> " for i in range(whole)), title=name)(origin)
+        return html("".join(f"<a href=/after/{i}>{i}</a> " for i in range(whole)), title=name)(
+            origin
+        )
     if name in QUEUED:
-        return html("".join(f"<a href={QUEUED[name](i)}>{i}</a> " for i in range(QUEUED_URLS)), title=name)(origin)
+        return html(
+            "".join(f"<a href={QUEUED[name](i)}>{i}</a> " for i in range(QUEUED_URLS)), title=name
+        )(origin)
     if name.rpartition(".")[2] in _REDIRECTS:
         return Response(302, [("Location", _target(name, port))])
     return html(f"<p>The front page of {name}, where nothing is wrong.</p>" * 5, title=name)(origin)

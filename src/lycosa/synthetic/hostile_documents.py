@@ -1,4 +1,6 @@
-"""Documents that are made to cost a parser seconds, gigabytes or its stack: HTML, robots.txt, sitemaps, and packed ones."""
+"""Documents that are made to cost a parser seconds, gigabytes or its stack: HTML, robots.txt,
+sitemaps, and packed ones.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def _member(pack: str) -> bytes:
 
 @lru_cache(maxsize=16)
 def bomb(encodings: str) -> bytes:
-    """A page and a gigabyte of spaces behind it (40 MB for ``br`` and ``deflate``), packed by ``encodings`` one after the other."""
+    """A page and a gigabyte of spaces behind it (40 MB for ``br`` and ``deflate``), packed by
+    ``encodings`` one after the other.
+    """
     first, *others = encodings.split(", ")
     start = b"<!DOCTYPE html><title>Bomb</title><p>"
     if first == "gzip":
@@ -63,7 +67,9 @@ def _pack(name: str, plain: bytes) -> bytes:
 
 
 def _bomb(encodings: str, label: str = "") -> Make:
-    return lambda origin: Response(200, [_HTML, ("Content-Encoding", label or encodings)], bomb(encodings))
+    return lambda origin: Response(
+        200, [_HTML, ("Content-Encoding", label or encodings)], bomb(encodings)
+    )
 
 
 BOMBS: dict[str, Make] = {
@@ -74,8 +80,12 @@ BOMBS: dict[str, Make] = {
     "bomb-gzip-of-gzip": _bomb("gzip, gzip"),
     "bomb-four-encodings": _bomb("gzip, br, zstd, deflate"),
     "bomb-hundred-encodings": _bomb("gzip", ", ".join(["gzip"] * 100)),
-    "gzip-of-empty-members": lambda origin: Response(200, [_HTML, ("Content-Encoding", "gzip")], gzip.compress(b"", mtime=0) * 200_000),
-    "zstd-window-of-2-gb": lambda origin: Response(200, [_HTML, ("Content-Encoding", "zstd")], b"\x28\xb5\x2f\xfd\x00\xa8" + b"\0" * 64),
+    "gzip-of-empty-members": lambda origin: Response(
+        200, [_HTML, ("Content-Encoding", "gzip")], gzip.compress(b"", mtime=0) * 200_000
+    ),
+    "zstd-window-of-2-gb": lambda origin: Response(
+        200, [_HTML, ("Content-Encoding", "zstd")], b"\x28\xb5\x2f\xfd\x00\xa8" + b"\0" * 64
+    ),
 }
 
 
@@ -84,7 +94,10 @@ BOMBS: dict[str, Make] = {
 
 def html(content: str, head: str = "", title: str = "Hostile") -> Make:
     """A page around ``content``."""
-    body = f"<!DOCTYPE html><html><head>{head}<title>{title}</title></head><body><p>A page.</p>{content}</body></html>".encode()
+    body = (
+        f"<!DOCTYPE html><html><head>{head}<title>{title}</title></head><body><p>A"
+        f" page.</p>{content}</body></html>".encode()
+    )
     return lambda origin: Response(200, [_HTML], body)
 
 
@@ -99,20 +112,45 @@ def _numbered(pattern: str, count: int, before: str = "", after: str = "") -> Ma
 
 
 def _packed_page(make: Callable[[], str]) -> Make:
-    return lambda origin: Response(200, [_HTML, ("Content-Encoding", "gzip")], gzip.compress(make().encode(), 1, mtime=0))
+    return lambda origin: Response(
+        200, [_HTML, ("Content-Encoding", "gzip")], gzip.compress(make().encode(), 1, mtime=0)
+    )
 
 
 def _raw(content_type: str, body: bytes) -> Make:
-    return lambda origin: Response(200, [("Content-Type", content_type)] if content_type else [], body)
+    return lambda origin: Response(
+        200, [("Content-Type", content_type)] if content_type else [], body
+    )
 
 
-_TEXT = "<!DOCTYPE html><html><head><title>Schön</title></head><body><p>Größe, naïve, 日本語</p></body></html>"
+_TEXT = (
+    "<!DOCTYPE html><html><head><title>Schön</title></head><body><p>Größe, naïve,"
+    " 日本語</p></body></html>"
+)
 
-# Spellings of addresses that are nobody's business; what they mean is in their connected address alone.
+# Spellings of addresses that are nobody's business; what they mean is in their connected address
+# alone.
 SPELLINGS = (
-    *("http://10.1.2.3/", "http://167838211/", "http://0x0a010203/", "http://012.1.2.3/", "http://10.66051/", "http://10.1.2.3./"),
-    *("http://0xa.0x1.0x2.0x3/", "http://user:pw@10.1.2.4/", "http://[::ffff:10.1.2.3]/", "http://[::ffff:a01:203]/"),
-    *("http://169.254.169.254/latest/meta-data/", "http://2852039166/", "http://[fe80::1]/", "http://[fd00:ec2::254]/"),
+    *(
+        "http://10.1.2.3/",
+        "http://167838211/",
+        "http://0x0a010203/",
+        "http://012.1.2.3/",
+        "http://10.66051/",
+        "http://10.1.2.3./",
+    ),
+    *(
+        "http://0xa.0x1.0x2.0x3/",
+        "http://user:pw@10.1.2.4/",
+        "http://[::ffff:10.1.2.3]/",
+        "http://[::ffff:a01:203]/",
+    ),
+    *(
+        "http://169.254.169.254/latest/meta-data/",
+        "http://2852039166/",
+        "http://[fe80::1]/",
+        "http://[fd00:ec2::254]/",
+    ),
     *(
         "http://①⑥⑨。②⑤④。169.254/",
         "http://192.168.0.1:8080/",
@@ -154,24 +192,46 @@ DOCUMENTS: dict[str, Make] = {
     "html-one-word-of-5-mb": html("x" * 5_000_000),
     "html-one-attribute-of-9-mb": html(f"<p title='{'x' * 9_000_000}'>"),
     "html-nul-bytes": _raw("text/html", ("<title>Nul</title>" + "\0<p>\0" * 100_000).encode()),
-    "links-a-million": _packed_page(lambda: "".join(f"<a href={NEVER}{i}>" for i in range(1_000_000))),
-    "links-to-a-million-hosts": _packed_page(lambda: "".join(f"<a href=//h{i}.x.example{NEVER}>" for i in range(300_000))),
-    "links-of-1-mb": html("".join(f'<a href="{NEVER}{str(i) * 1_000_000}">x</a>' for i in range(5))),
-    "links-of-dots": html(f'<a href="{NEVER}{"a/../" * 200_000}">x</a><a href="{"../" * 300_000}never/">x</a>'),
+    "links-a-million": _packed_page(
+        lambda: "".join(f"<a href={NEVER}{i}>" for i in range(1_000_000))
+    ),
+    "links-to-a-million-hosts": _packed_page(
+        lambda: "".join(f"<a href=//h{i}.x.example{NEVER}>" for i in range(300_000))
+    ),
+    "links-of-1-mb": html(
+        "".join(f'<a href="{NEVER}{str(i) * 1_000_000}">x</a>' for i in range(5))
+    ),
+    "links-of-dots": html(
+        f'<a href="{NEVER}{"a/../" * 200_000}">x</a><a href="{"../" * 300_000}never/">x</a>'
+    ),
     "links-with-300000-labels": html(f'<a href="http://{"a." * 300_000}example{NEVER}">x</a>'),
-    "links-in-punycode": html("".join(f'<a href="http://{"ü" * 50}{i}.{"ß" * 60}.example{NEVER}">x</a>' for i in range(300))),
-    "links-with-100000-parameters": html(f'<a href="{NEVER}?{"&amp;".join(f"b{i}=1" for i in range(100_000, 0, -1))}">x</a>'),
-    "links-javascript": html("".join(f'<a href="java&#{10 if i % 2 else 9};script:alert({i})">x</a>' for i in range(2000))),
+    "links-in-punycode": html(
+        "".join(
+            f'<a href="http://{"ü" * 50}{i}.{"ß" * 60}.example{NEVER}">x</a>' for i in range(300)
+        )
+    ),
+    "links-with-100000-parameters": html(
+        f'<a href="{NEVER}?{"&amp;".join(f"b{i}=1" for i in range(100_000, 0, -1))}">x</a>'
+    ),
+    "links-javascript": html(
+        "".join(
+            f'<a href="java&#{10 if i % 2 else 9};script:alert({i})">x</a>' for i in range(2000)
+        )
+    ),
     "links-to-private-addresses": html("".join(f'<a href="{url}">x</a>' for url in SPELLINGS)),
     "charset-utf-16-without-bom": _raw("text/html; charset=utf-16le", _TEXT.encode("utf-16-le")),
     "charset-utf-16-undeclared": _raw("text/html", _TEXT.encode("utf-16-be")),
     "charset-utf-32": _raw("text/html; charset=utf-32", _TEXT.encode("utf-32")),
     "charset-utf-7": _raw("text/html; charset=utf-7", b"<title>+ADw-script+AD4-</title>"),
     "charset-wrong": _raw("text/html; charset=shift_jis", _TEXT.encode()),
-    "charset-iso-2022-kr": _raw("text/html; charset=iso-2022-kr", _TEXT.encode() + b"\x1b$)C\x0e" * 1000),
+    "charset-iso-2022-kr": _raw(
+        "text/html; charset=iso-2022-kr", _TEXT.encode() + b"\x1b$)C\x0e" * 1000
+    ),
     "charset-unknown": _raw("text/html; charset=" + "x" * 50_000, _TEXT.encode()),
     "charset-bom-lies": _raw("text/html; charset=utf-8", b"\xff\xfe" + _TEXT.encode()),
-    "charset-declared-1000-times": html("", head="".join(f"<meta charset=windows-125{i % 9}>" for i in range(1000))),
+    "charset-declared-1000-times": html(
+        "", head="".join(f"<meta charset=windows-125{i % 9}>" for i in range(1000))
+    ),
     "noise-as-html": _raw("text/html", bytes((i * i * 31 + i * 7) & 0xFF for i in range(300_000))),
     "pdf-as-html": _raw("text/html", b"%PDF-1.7\n" + b"1 0 obj<</Kids[1 0 R]>>" * 5000),
     "xhtml-entities": _raw(
@@ -180,9 +240,15 @@ DOCUMENTS: dict[str, Make] = {
         + b"".join(b'<!ENTITY %c "%s">' % (98 + i, b"&%c;" % (97 + i) * 10) for i in range(9))
         + b']><html xmlns="http://www.w3.org/1999/xhtml"><body>&j;</body></html>',
     ),
-    "refresh-header-loop": lambda origin: Response(200, [_HTML, ("Refresh", "0; url=/")], b"<title>Again</title>"),
-    "robots-tags-50000": lambda origin: Response(200, [_HTML, ("X-Robots-Tag", "x: noindex," * 15_000)], b"<title>Tags</title>"),
-    "link-header-of-200-kb": lambda origin: Response(200, [_HTML, ("Link", f"<{NEVER}>; rel=next," * 9000)], b"<title>Links</title>"),
+    "refresh-header-loop": lambda origin: Response(
+        200, [_HTML, ("Refresh", "0; url=/")], b"<title>Again</title>"
+    ),
+    "robots-tags-50000": lambda origin: Response(
+        200, [_HTML, ("X-Robots-Tag", "x: noindex," * 15_000)], b"<title>Tags</title>"
+    ),
+    "link-header-of-200-kb": lambda origin: Response(
+        200, [_HTML, ("Link", f"<{NEVER}>; rel=next," * 9000)], b"<title>Links</title>"
+    ),
 }
 
 
@@ -196,79 +262,132 @@ def _robots(body: bytes, *extra: tuple[str, str]) -> Make:
 _RULES = b"User-agent: *\n"
 
 ROBOTS: dict[str, Make] = {
-    "robots-of-600-kib": _robots(_RULES + b"Disallow: /some/path/of/a/shop/\n" * 20_000 + b"Disallow: /\n"),
+    "robots-of-600-kib": _robots(
+        _RULES + b"Disallow: /some/path/of/a/shop/\n" * 20_000 + b"Disallow: /\n"
+    ),
     "robots-line-of-400-kb": _robots(_RULES + b"Disallow: /" + b"x" * 400_000 + b"\nAllow: /\n"),
     "robots-million-rules": lambda origin: Response(
         200,
         [_PLAIN, ("Content-Encoding", "gzip")],
-        gzip.compress(_RULES + b"".join(b"Disallow: /%d\n" % i for i in range(1_000_000)), 1, mtime=0),
+        gzip.compress(
+            _RULES + b"".join(b"Disallow: /%d\n" % i for i in range(1_000_000)), 1, mtime=0
+        ),
     ),
     "robots-million-groups": _robots(b"User-agent: a\nDisallow: /\n" * 18_000),
     "robots-million-agents": _robots(b"User-agent: a\n" * 30_000 + b"Disallow: /\n"),
     "robots-nul-bytes": _robots(b"\0User-agent: *\0\nDisallow: /\0x\n\0\0\n" * 1000),
     "robots-utf-16": _robots("User-agent: *\nDisallow: /never/\n".encode("utf-16")),
-    "robots-html": _raw("text/html", b"<!DOCTYPE html><html><body>" + b"<p>User-agent: * Disallow: /</p>\n" * 1000),
+    "robots-html": _raw(
+        "text/html", b"<!DOCTYPE html><html><body>" + b"<p>User-agent: * Disallow: /</p>\n" * 1000
+    ),
     "robots-binary": _robots(bytes((i * i * 31 + i * 7) & 0xFF for i in range(500_000))),
-    "robots-wildcards": _robots(_RULES + b"".join(b"Disallow: /" + b"*a" * 60 + b"%d$\n" % i for i in range(3000))),
-    "robots-rules-24588": _robots(_RULES + b"".join(b"Disallow: /*a*b%05d\n" % i for i in range(24_588))),
-    "robots-rules-nearly-found": _robots(_RULES + b"".join(b"Disallow: /*%s%05d%s\n" % (b"a" * 8, i, b"a" * 8) for i in range(15_000))),
+    "robots-wildcards": _robots(
+        _RULES + b"".join(b"Disallow: /" + b"*a" * 60 + b"%d$\n" % i for i in range(3000))
+    ),
+    "robots-rules-24588": _robots(
+        _RULES + b"".join(b"Disallow: /*a*b%05d\n" % i for i in range(24_588))
+    ),
+    "robots-rules-nearly-found": _robots(
+        _RULES
+        + b"".join(b"Disallow: /*%s%05d%s\n" % (b"a" * 8, i, b"a" * 8) for i in range(15_000))
+    ),
     "robots-rules-permuted": _robots(
-        _RULES + b"".join(b"Disallow: /*%s*z\n" % "*".join(each).encode() for each in islice(permutations("abcdefgh"), 17_000))
+        _RULES
+        + b"".join(
+            b"Disallow: /*%s*z\n" % "*".join(each).encode()
+            for each in islice(permutations("abcdefgh"), 17_000)
+        )
     ),
     "robots-stars": _robots(_RULES + b"Disallow: /" + b"*" * 100_000 + b"b$\n"),
-    "robots-bomb": lambda origin: Response(200, [_PLAIN, ("Content-Encoding", "gzip")], bomb("gzip")),
-    "robots-redirects-for-ever": lambda origin: Response(301, [("Location", f"{origin}/robots.txt")]),
+    "robots-bomb": lambda origin: Response(
+        200, [_PLAIN, ("Content-Encoding", "gzip")], bomb("gzip")
+    ),
+    "robots-redirects-for-ever": lambda origin: Response(
+        301, [("Location", f"{origin}/robots.txt")]
+    ),
     "robots-percent": _robots(_RULES + b"Disallow: /%zz%%%" + b"%C3" * 100_000 + b"\n"),
     "robots-crawl-delay": _robots(
-        _RULES + b"Crawl-delay: 1e308\nCrawl-delay: -1\nCrawl-delay: nan\nCrawl-delay: " + b"9" * 100_000 + b"\n"
+        _RULES
+        + b"Crawl-delay: 1e308\nCrawl-delay: -1\nCrawl-delay: nan\nCrawl-delay: "
+        + b"9" * 100_000
+        + b"\n"
     ),
-    "robots-sitemaps-10000": _robots(b"".join(b"Sitemap: http://x.example/never/%d\n" % i for i in range(10_000))),
+    "robots-sitemaps-10000": _robots(
+        b"".join(b"Sitemap: http://x.example/never/%d\n" % i for i in range(10_000))
+    ),
     "robots-endless": lambda origin: Response(200, [], behaviour="body-endless"),
 }
 
 
 QUEUED: dict[str, Callable[[int], str]] = {
     "robots-rules-24588": lambda number: f"/{number}/{'ab0000' * 300}b{number:05}",
-    "robots-rules-nearly-found": lambda number: f"/{'a' * 1900}{number:05}{'a' * (7 + (number % 60 > 0))}",
+    "robots-rules-nearly-found": lambda number: (
+        f"/{'a' * 1900}{number:05}{'a' * (7 + (number % 60 > 0))}"
+    ),
     "robots-rules-permuted": lambda number: f"/{number}/{'hgfedcba' * (9 if number % 2 else 200)}",
 }
-"""Hosts whose front page links to 600 URLs of their own, of which robots.txt disallows nearly all: the path of each."""
+"""Hosts whose front page links to 600 URLs of their own, of which robots.txt disallows nearly
+all: the path of each.
+"""
 
 
 # Sitemaps: named in the host's robots.txt, at /sitemap.xml
 
 
 def _entries(origin: str, count: int) -> str:
-    return _URLSET + "".join(f"<url><loc>{origin}{NEVER}{i}</loc></url>" for i in range(count)) + "</urlset>"
+    return (
+        _URLSET
+        + "".join(f"<url><loc>{origin}{NEVER}{i}</loc></url>" for i in range(count))
+        + "</urlset>"
+    )
 
 
 def _laughs(origin: str) -> Response:
     entities = "".join(f'<!ENTITY l{i} "{f"&l{i - 1};" * 10 if i else "ha"}">' for i in range(10))
-    body = f'<?xml version="1.0"?><!DOCTYPE urlset [{entities}]><urlset><url><loc>{origin}/&l9;</loc></url></urlset>'
+    body = (
+        '<?xml version="1.0"?><!DOCTYPE urlset'
+        f" [{entities}]><urlset><url><loc>{origin}/&l9;</loc></url></urlset>"
+    )
     return Response(200, [_XML], body.encode())
 
 
 def _quadratic(origin: str) -> Response:
-    body = f'<?xml version="1.0"?><!DOCTYPE urlset [<!ENTITY a "{"a" * 50_000}">]><urlset><url><loc>{"&a;" * 50_000}</loc></url></urlset>'
+    body = (
+        '<?xml version="1.0"?><!DOCTYPE urlset [<!ENTITY a'
+        f' "{"a" * 50_000}">]><urlset><url><loc>{"&a;" * 50_000}</loc></url></urlset>'
+    )
     return Response(200, [_XML], body.encode())
 
 
 def _external(origin: str) -> Response:
     body = (
-        '<?xml version="1.0"?><!DOCTYPE urlset [<!ENTITY f SYSTEM "file:///etc/passwd"><!ENTITY % p SYSTEM "http://169.254.169.254/"> %p;]>'
-        f"<urlset><url><loc>{origin}/&f;</loc></url></urlset>"
+        '<?xml version="1.0"?><!DOCTYPE urlset [<!ENTITY f SYSTEM "file:///etc/passwd"><!ENTITY %'
+        ' p SYSTEM "http://169.254.169.254/">'
+        f" %p;]><urlset><url><loc>{origin}/&f;</loc></url></urlset>"
     )
     return Response(200, [_XML], body.encode())
 
 
 def _index(origin: str) -> Response:
-    inner = "".join(f"<sitemap><loc>{origin}/sitemap{i}.xml</loc></sitemap>" for i in ("", *range(20)))
-    return Response(200, [_XML], f'<sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{inner}</sitemapindex>'.encode())
+    inner = "".join(
+        f"<sitemap><loc>{origin}/sitemap{i}.xml</loc></sitemap>" for i in ("", *range(20))
+    )
+    return Response(
+        200,
+        [_XML],
+        f'<sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{inner}</sitemapindex>'.encode(),
+    )
 
 
 def _huge(origin: str) -> Response:
     """60 MB when unpacked, labelled as a file and not as an encoding."""
-    body = gzip.compress((_URLSET + f"<url><loc>{origin}{NEVER}</loc></url>" + " " * 60_000_000 + "</urlset>").encode(), 6, mtime=0)
+    body = gzip.compress(
+        (
+            _URLSET + f"<url><loc>{origin}{NEVER}</loc></url>" + " " * 60_000_000 + "</urlset>"
+        ).encode(),
+        6,
+        mtime=0,
+    )
     return Response(200, [("Content-Type", "application/gzip")], body)
 
 
@@ -283,12 +402,18 @@ SITEMAPS: dict[str, Make] = {
     "sitemap-loops": _index,
     "sitemap-of-60-mb": _huge,
     "sitemap-million-urls": lambda origin: Response(
-        200, [_XML, ("Content-Encoding", "gzip")], gzip.compress(_entries(origin, 1_000_000).encode(), 1, mtime=0)
+        200,
+        [_XML, ("Content-Encoding", "gzip")],
+        gzip.compress(_entries(origin, 1_000_000).encode(), 1, mtime=0),
     ),
     "sitemap-nested-100000-deep": _xml("<urlset>" + "<url>" * 100_000),
     "sitemap-attribute-of-9-mb": _xml(f'<urlset a="{"x" * 9_000_000}"></urlset>'),
-    "sitemap-text-of-9-mb": _xml(f"<urlset><url><loc>http://x/{'y' * 9_000_000}</loc></url></urlset>"),
+    "sitemap-text-of-9-mb": _xml(
+        f"<urlset><url><loc>http://x/{'y' * 9_000_000}</loc></url></urlset>"
+    ),
     "sitemap-comment-endless": _xml("<urlset><!--" + "x" * 5_000_000),
-    "sitemap-bomb": lambda origin: Response(200, [_XML, ("Content-Encoding", "gzip")], bomb("gzip, gzip")),
+    "sitemap-bomb": lambda origin: Response(
+        200, [_XML, ("Content-Encoding", "gzip")], bomb("gzip, gzip")
+    ),
     "sitemap-endless": lambda origin: Response(200, [_XML], behaviour="body-endless"),
 }

@@ -1,6 +1,8 @@
-"""Attacks below HTTP: programs of steps (see ``wire``) that are made to cost a reader time, memory or its framing.
+"""Attacks below HTTP: programs of steps (see ``wire``) that are made to cost a reader time, memory
+or its framing.
 
-``closes-after:FRAMING:N`` closes behind byte N of an answer in one of ``FRAMINGS``; the others are a table.
+``closes-after:FRAMING:N`` closes behind byte N of an answer in one of ``FRAMINGS``; the others are
+a table.
 """
 
 from __future__ import annotations
@@ -75,14 +77,18 @@ def _length(*values: bytes, body: bytes = _PAGE) -> Program:
 
 
 def _status(line: bytes, body: bytes = _PAGE) -> Program:
-    return _said(line + b"\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n" % len(body), body)
+    return _said(
+        line + b"\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n" % len(body), body
+    )
 
 
 _CHUNKED = _OK + b"Transfer-Encoding: chunked\r\n\r\n"
 
 PROGRAMS: dict[str, Program] = {
     "declares-10-gb": _endless(_OK + b"Content-Length: %d\r\n\r\n" % _TEN_GIGABYTES, _FILLER),
-    "declares-10-gb-and-stops": _dripping(_OK + b"Content-Length: %d\r\n\r\n" % _TEN_GIGABYTES + _FILLER, b"", 1.0),
+    "declares-10-gb-and-stops": _dripping(
+        _OK + b"Content-Length: %d\r\n\r\n" % _TEN_GIGABYTES + _FILLER, b"", 1.0
+    ),
     "body-endless": _endless(_OK + b"\r\n", _FILLER),
     "chunks-endless": _endless(_CHUNKED, b"%x\r\n%s\r\n" % (len(_FILLER), _FILLER)),
     "chunks-of-one-byte": _endless(_CHUNKED, b"1\r\nx\r\n" * 4000),
@@ -91,11 +97,17 @@ PROGRAMS: dict[str, Program] = {
     "status-line-one-byte-a-second": _dripping(b"HTTP/1.1 200 ", b"O", 1.0),
     "headers-endless": _endless(_OK, b"X-Filler: " + b"x" * 90 + b"\r\n"),
     "headers-100000": _said(_OK, *[b"X: y\r\n" * 1000] * 100, b"Content-Length: 0\r\n\r\n"),
-    "header-of-10-mb": _said(_OK + b"X: ", *[b"x" * 100_000] * 100, b"\r\nContent-Length: 0\r\n\r\n"),
+    "header-of-10-mb": _said(
+        _OK + b"X: ", *[b"x" * 100_000] * 100, b"\r\nContent-Length: 0\r\n\r\n"
+    ),
     "header-names-of-200-kb": _said(_OK + b"x" * 200_000 + b": y\r\nContent-Length: 0\r\n\r\n"),
-    "interim-endless": _endless(b"", b"HTTP/1.1 103 Early Hints\r\nLink: </a>; rel=preload\r\n\r\n" * 100),
+    "interim-endless": _endless(
+        b"", b"HTTP/1.1 103 Early Hints\r\nLink: </a>; rel=preload\r\n\r\n" * 100
+    ),
     "interim-200": _said(b"HTTP/1.1 100 Continue\r\n\r\n" * 200, framings()["identity"]),
-    "switches-protocols": _endless(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n", b"\x81\x05hello" * 100),
+    "switches-protocols": _endless(
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n", b"\x81\x05hello" * 100
+    ),
     "length-below-the-body": _length(b"10"),
     "length-beyond-the-body": _length(b"5000"),
     "length-below-zero": _length(b"-5"),
@@ -108,7 +120,9 @@ PROGRAMS: dict[str, Program] = {
     "chunk-size-huge": _endless(_CHUNKED + b"7fffffffffffffff\r\n", _FILLER),
     "chunk-size-negative": _said(_CHUNKED + b"-40\r\n" + _PAGE),
     "chunk-extension-endless": _endless(_CHUNKED + b"5;x=", b"y" * 10_000),
-    "trailers": _said(_CHUNKED + _chunked(_PAGE)[:-2] + b"X-Trailer: yes\r\nSet-Cookie: a=b\r\n\r\n"),
+    "trailers": _said(
+        _CHUNKED + _chunked(_PAGE)[:-2] + b"X-Trailer: yes\r\nSet-Cookie: a=b\r\n\r\n"
+    ),
     "trailers-endless": _endless(_CHUNKED + _chunked(_PAGE)[:-2], b"X-Trailer: yes\r\n"),
     "body-of-204": _status(b"HTTP/1.1 204 No Content"),
     "body-of-304": _status(b"HTTP/1.1 304 Not Modified"),
@@ -119,12 +133,23 @@ PROGRAMS: dict[str, Program] = {
     "status-of-four-digits": _status(b"HTTP/1.1 2000 OK"),
     "http-0.9": _said(_PAGE),
     "http-3.0": _status(b"HTTP/3.0 200 OK"),
-    "headers-binary": _said(b"HTTP/1.1 200 \xff\xfe\r\nX-\x80\xff: \xfe\x01\x02\r\n" + framings()["identity"].partition(b"\r\n")[2]),
+    "headers-binary": _said(
+        b"HTTP/1.1 200 \xff\xfe\r\nX-\x80\xff: \xfe\x01\x02\r\n"
+        + framings()["identity"].partition(b"\r\n")[2]
+    ),
     "headers-with-nul": _said(_OK + b"X: a\0b\r\n\r\n" + _PAGE),
-    "location-with-control-characters": _said(b"HTTP/1.1 302 Found\r\nLocation: /a\x01\x7f\x1b[2Jb\r\nContent-Length: 0\r\n\r\n"),
-    "location-with-nul": _said(b"HTTP/1.1 302 Found\r\nLocation: /a\0b\r\nContent-Length: 0\r\n\r\n"),
-    "location-not-utf-8": _said(b"HTTP/1.1 302 Found\r\nLocation: /\xff\xfe\xe4\r\nContent-Length: 0\r\n\r\n"),
-    "location-of-200-kb": _said(b"HTTP/1.1 302 Found\r\nLocation: /" + b"x" * 200_000 + b"\r\nContent-Length: 0\r\n\r\n"),
+    "location-with-control-characters": _said(
+        b"HTTP/1.1 302 Found\r\nLocation: /a\x01\x7f\x1b[2Jb\r\nContent-Length: 0\r\n\r\n"
+    ),
+    "location-with-nul": _said(
+        b"HTTP/1.1 302 Found\r\nLocation: /a\0b\r\nContent-Length: 0\r\n\r\n"
+    ),
+    "location-not-utf-8": _said(
+        b"HTTP/1.1 302 Found\r\nLocation: /\xff\xfe\xe4\r\nContent-Length: 0\r\n\r\n"
+    ),
+    "location-of-200-kb": _said(
+        b"HTTP/1.1 302 Found\r\nLocation: /" + b"x" * 200_000 + b"\r\nContent-Length: 0\r\n\r\n"
+    ),
 }
 
 

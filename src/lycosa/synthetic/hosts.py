@@ -1,6 +1,8 @@
-"""Everything about a host that follows from its number: name, size, manners. Nothing is stored, so a web of a billion hosts costs nothing.
+"""Everything about a host that follows from its number: name, size, manners. Nothing is stored, so
+a web of a billion hosts costs nothing.
 
-Chance here is a hash of the seed and of what is asked (XXH3, never Python's salted ``hash``), hence the same in every process.
+Chance here is a hash of the seed and of what is asked (XXH3, never Python's salted ``hash``), hence
+the same in every process.
 """
 
 from __future__ import annotations
@@ -15,7 +17,17 @@ from lycosa.synthetic.plan import WebPlan
 from lycosa.synthetic.words import LANGUAGES
 
 _NAME = re.compile(r"h(\d{6,})\.site(\d{6,})\.(example|test)")
-_SITE_OF_EIGHT = (0, 1, 2, 2, 3, 4, 4, 4)  # eight hosts make five sites: of one, one, two, one and three hosts
+# eight hosts make five sites: of one, one, two, one and three hosts
+_SITE_OF_EIGHT = (
+    0,
+    1,
+    2,
+    2,
+    3,
+    4,
+    4,
+    4,
+)
 
 
 def number(seed: int, *what: object) -> int:
@@ -60,7 +72,8 @@ class Hosts:
             return max(1, round(plan.pages))
         draw = 1.0 - share(plan.seed, "pages", index)
         if plan.distribution == "zipf":
-            size = plan.pages / 3.0 * draw ** (-1.0 / 1.5)  # Pareto, exponent 1.5: its mean is three times its least value
+            # Pareto, exponent 1.5: its mean is three times its least value
+            size = plan.pages / 3.0 * draw ** (-1.0 / 1.5)
         else:
             angle = 2.0 * math.pi * share(plan.seed, "pages-angle", index)
             normal = math.sqrt(-2.0 * math.log(draw)) * math.cos(angle)  # Box and Muller
@@ -73,12 +86,16 @@ class Hosts:
         return LANGUAGES[0] if draw < 0.5 else LANGUAGES[1 + int((draw - 0.5) * 6)]
 
     def latency_s(self, index: int) -> float:
-        """The mean time to the first byte of this host: an exponential spread over hosts with a floor of a tenth of the mean."""
+        """The mean time to the first byte of this host: an exponential spread over hosts with a
+        floor of a tenth of the mean.
+        """
         mean = self.plan.latency_s
         return mean * (0.1 - 0.9 * math.log(1.0 - share(self.plan.seed, "latency", index)))
 
     def is_dead(self, index: int) -> bool:
-        """Whether the name does not resolve. The first host always does, so that there is somewhere to begin."""
+        """Whether the name does not resolve. The first host always does, so that there is
+        somewhere to begin.
+        """
         return index > 0 and share(self.plan.seed, "dead", index) < self.plan.dead_hosts
 
     def hubs(self) -> tuple[int, int]:
@@ -91,4 +108,6 @@ class Hosts:
         plan = self.plan
         if not plan.robots_variants or share(plan.seed, "robots", index) >= plan.robots:
             return "allow"
-        return plan.robots_variants[number(plan.seed, "robots-variant", index) % len(plan.robots_variants)]
+        return plan.robots_variants[
+            number(plan.seed, "robots-variant", index) % len(plan.robots_variants)
+        ]

@@ -1,7 +1,8 @@
 """The table of named misbehaviours: everything below ``/bad/`` that every synthetic host answers.
 
-A name is a path (``/bad/redirect-loop``) and a key of ``WebPlan.misbehaviours``. The table says what a correct crawler makes of each: the
-kind of outcome, and the reason that the fetch of a first request ends with under default limits.
+A name is a path (``/bad/redirect-loop``) and a key of ``WebPlan.misbehaviours``. The table says
+what a correct crawler makes of each: the kind of outcome, and the reason that the fetch of a first
+request ends with under default limits.
 """
 
 from __future__ import annotations
@@ -154,7 +155,11 @@ class Misbehaviour(Enum):
 TABLE: dict[str, _Row] = {
     "redirect-loop": (_R, _OK, "redirects to itself"),
     "redirect-cycle": (_R, _OK, "two URLs that redirect to each other"),
-    "redirect-chain": (_R, _OK, "/bad/redirect-chain/N: N redirects, then a page; N is 3 when left out"),
+    "redirect-chain": (
+        _R,
+        _OK,
+        "/bad/redirect-chain/N: N redirects, then a page; N is 3 when left out",
+    ),
     "redirect-endless": (_R, _OK, "each redirect goes to a new URL"),
     "redirect-no-location": (_E, _OK, "302 without Location"),
     "redirect-bad-location": (_E, _OK, "302 to something that is no URL"),
@@ -240,7 +245,11 @@ TABLE: dict[str, _Row] = {
     "length-missing": (_P, _OK, "no Content-Length; the body ends with the connection"),
     "chunk-garbled": (_F, Reason.MALFORMED_RESPONSE, "a chunk size that is no number"),
     "chunk-unfinished": (_F, Reason.CONNECTION_LOST, "closes before the last chunk"),
-    "length-and-chunks": (_P, _OK, "Content-Length and chunked at once; chunked counts (RFC 9112 6.3)"),
+    "length-and-chunks": (
+        _P,
+        _OK,
+        "Content-Length and chunked at once; chunked counts (RFC 9112 6.3)",
+    ),
     "not-http": (_F, Reason.MALFORMED_RESPONSE, "a mail server's greeting"),
     "headerless": (_F, Reason.MALFORMED_RESPONSE, "HTML without status line, as HTTP/0.9"),
     "status-garbled": (_F, Reason.MALFORMED_RESPONSE, "a status code with letters"),
@@ -259,12 +268,16 @@ def _split(path: str) -> tuple[str, str]:
 
 
 def answer(path: str, visit: Visit) -> Response | None:
-    """The answer below ``/bad/``; ``None`` when there is no misbehaviour of that name. ``visit.arg`` is filled in here."""
+    """The answer below ``/bad/``; ``None`` when there is no misbehaviour of that name.
+    ``visit.arg`` is filled in here.
+    """
     name, arg = _split(path)
     if name in BEHAVIOURS:
         return Response(200, [HTML], document(title=name), behaviour=name)
     handler = HANDLERS.get(name)
-    return handler(Visit(visit.origin, arg, visit.query, visit.earlier, visit.at)) if handler else None
+    return (
+        handler(Visit(visit.origin, arg, visit.query, visit.earlier, visit.at)) if handler else None
+    )
 
 
 def sketch(path: str, origin: str) -> Sketch:

@@ -1,8 +1,9 @@
-"""The truth about a crawl: which URLs a correct crawler must fetch, and what each of the others must come to.
+"""The truth about a crawl: which URLs a correct crawler must fetch, and what each of the others
+must come to.
 
-It walks sketches, not bytes, in order of depth (a redirect keeps the depth of its source), so that it shares neither parser
-nor queue with the crawler that is judged. What correct crawlers may differ in (``Outcome.CHOICE``) and what has no end is set
-apart in ``bad`` and not followed.
+It walks sketches, not bytes, in order of depth (a redirect keeps the depth of its source), so that
+it shares neither parser nor queue with the crawler that is judged. What correct crawlers may differ
+in (``Outcome.CHOICE``) and what has no end is set apart in ``bad`` and not followed.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ class Atlas(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The crawler's own rules. ``scope`` says whether a URL belongs to the crawl (``None`` = all do); ``max_depth`` -1 is no limit."""
+    """The crawler's own rules. ``scope`` says whether a URL belongs to the crawl (``None`` = all
+    do); ``max_depth`` -1 is no limit.
+    """
 
     scope: Callable[[str], bool] | None = None
     max_depth: int = -1
@@ -49,10 +52,11 @@ class Rules:
 class Truth:
     """What every discovered URL must come to; each is in exactly one of these.
 
-    ``pages`` are fetched with status 200 and HTML, ``others`` with 200 and something else; ``redirected`` gives the target, ``failed`` the
-    final error status; ``bad`` the name of a misbehaviour whose outcome is no page. The rest is never requested:
-    ``disallowed`` and ``unreachable`` (robots.txt, dead hosts), ``out_of_scope``, ``too_deep``, ``too_many_hops``, ``nofollow``.
-    ``depth`` has the least depth of every URL that is requested.
+    ``pages`` are fetched with status 200 and HTML, ``others`` with 200 and something else;
+    ``redirected`` gives the target, ``failed`` the final error status; ``bad`` the name of a
+    misbehaviour whose outcome is no page. The rest is never requested: ``disallowed`` and
+    ``unreachable`` (robots.txt, dead hosts), ``out_of_scope``, ``too_deep``, ``too_many_hops``,
+    ``nofollow``. ``depth`` has the least depth of every URL that is requested.
     """
 
     pages: set[str] = field(default_factory=set)
@@ -95,7 +99,8 @@ class _Walk:
         found = self.atlas.sketch(url)
         if found.location:
             truth.redirected[url] = found.location
-            self.queue.appendleft((found.location, depth, hops + 1))  # same depth: before all that is deeper
+            # same depth: before all that is deeper
+            self.queue.appendleft((found.location, depth, hops + 1))
         elif found.html:
             truth.pages.add(url)
             self._follow(found, depth)
@@ -136,11 +141,15 @@ class _Walk:
             self.origins.add(origin)
             sitemap = self.atlas.sitemap_of(url)
             if sitemap:
-                self.queue.extend((entry, depth + 1, 0) for entry in self.atlas.feed_entries(sitemap))
+                self.queue.extend(
+                    (entry, depth + 1, 0) for entry in self.atlas.feed_entries(sitemap)
+                )
 
 
 def survey(atlas: Atlas, seeds: Iterable[str], rules: Rules) -> Truth:
-    """Walk everything that the seeds lead to. The web must be finite under these rules (``WebPlan.misbehaviours`` adds no endless part)."""
+    """Walk everything that the seeds lead to. The web must be finite under these rules
+    (``WebPlan.misbehaviours`` adds no endless part).
+    """
     walk = _Walk(atlas, rules)
     walk.queue.extend((url, 0, 0) for url in seeds)
     while walk.queue:

@@ -1,8 +1,10 @@
-"""Pages: what each one is, where it links, and its bytes; all functions of host number, page number and time.
+"""Pages: what each one is, where it links, and its bytes; all functions of host number, page number
+and time.
 
-A page is first a ``Sketch`` (status, links, directives), which the oracle walks without parsing HTML, and then bytes that say the
-same. Page 0 is ``/``; the others hang in a tree below it, so that every page is reachable unless a redirect, a missing
-page or a nofollow stands in between, and random links make the graph dense.
+A page is first a ``Sketch`` (status, links, directives), which the oracle walks without parsing
+HTML, and then bytes that say the same. Page 0 is ``/``; the others hang in a tree below it, so that
+every page is reachable unless a redirect, a missing page or a nofollow stands in between, and
+random links make the graph dense.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ class Species(Enum):
 
 
 class Anchor(msgspec.Struct, frozen=True, gc=False):
-    """A link: absolute URL without fragment, the reference as written in the page, kind, rel=nofollow."""
+    """A link: absolute URL without fragment, the reference as written in the page, kind,
+    rel=nofollow.
+    """
 
     url: str
     written: str
@@ -48,8 +52,8 @@ class Anchor(msgspec.Struct, frozen=True, gc=False):
 class Sketch(msgspec.Struct, frozen=True):
     """A URL's answer without its bytes.
 
-    ``location`` is the absolute target of a redirect; ``html`` says that it is an HTML page with status 200; ``nofollow`` is the
-    page's own directive; ``bad`` the name of a misbehaviour.
+    ``location`` is the absolute target of a redirect; ``html`` says that it is an HTML page with
+    status 200; ``nofollow`` is the page's own directive; ``bad`` the name of a misbehaviour.
     """
 
     status: int
@@ -69,7 +73,14 @@ class Pages:
         self._plan = hosts.plan
         self._host_words = lru_cache(maxsize=256)(self._make_host_words)
         plan = hosts.plan
-        shares = (plan.redirects, plan.gone, plan.duplicates, plan.near_duplicates, plan.noindex, plan.nofollow)
+        shares = (
+            plan.redirects,
+            plan.gone,
+            plan.duplicates,
+            plan.near_duplicates,
+            plan.noindex,
+            plan.nofollow,
+        )
         self._species = list(zip(list(Species)[1:], shares, strict=True))
 
     def path(self, host: int, page: int) -> str:
@@ -87,13 +98,20 @@ class Pages:
         if not match:
             return None
         page = int(match[1])
-        return page if 0 < page < self._hosts.page_count(host) and self.path(host, page) == path else None
+        return (
+            page
+            if 0 < page < self._hosts.page_count(host) and self.path(host, page) == path
+            else None
+        )
 
     def species(self, host: int, page: int) -> Species:
         """What the page is. Page 0 is always ordinary."""
         if page == 0:
             return Species.ORDINARY
-        draw = xxhash.xxh3_64_intdigest(b"s%d/%d" % (host, page), self._plan.seed & 0xFFFFFFFF) * 2.0**-64
+        draw = (
+            xxhash.xxh3_64_intdigest(b"s%d/%d" % (host, page), self._plan.seed & 0xFFFFFFFF)
+            * 2.0**-64
+        )
         for species, part in self._species:
             if draw < part:
                 return species
@@ -101,7 +119,9 @@ class Pages:
         return Species.ORDINARY
 
     def original(self, host: int, page: int) -> int:
-        """The ordinary page that a redirect or a duplicate goes back to: the nearest one at half its number or below."""
+        """The ordinary page that a redirect or a duplicate goes back to: the nearest one at half
+        its number or below.
+        """
         page //= 2
         while self.species(host, page) is not Species.ORDINARY:
             page -= 1
@@ -112,10 +132,16 @@ class Pages:
         species = self.species(host, page)
         base = f"http://{host_name(host)}{port}"
         if species is Species.REDIRECT:
-            return Sketch(status=301 + page % 2, location=base + self.path(host, self.original(host, page)))
+            return Sketch(
+                status=301 + page % 2, location=base + self.path(host, self.original(host, page))
+            )
         if species is Species.GONE:
             return Sketch(status=404 if page % 2 else 410)
-        source = self.original(host, page) if species in (Species.DUPLICATE, Species.NEAR_DUPLICATE) else page
+        source = (
+            self.original(host, page)
+            if species in (Species.DUPLICATE, Species.NEAR_DUPLICATE)
+            else page
+        )
         return Sketch(
             status=200,
             html=True,
@@ -130,18 +156,33 @@ class Pages:
         draw = chance.random
         wanted = max(1, int(plan.links * (0.5 + draw())))
         branches = max(2, plan.links // 3)
-        found = [self._local(host, child, port, draw) for child in range(page * branches + 1, min((page + 1) * branches + 1, count))]
+        found = [
+            self._local(host, child, port, draw)
+            for child in range(page * branches + 1, min((page + 1) * branches + 1, count))
+        ]
         if page == 0 and plan.cross_links > 0:
-            found += [self._cross(other, 0, port) for other in (2 * host + 1, 2 * host + 2) if other < plan.hosts]
+            found += [
+                self._cross(other, 0, port)
+                for other in (2 * host + 1, 2 * host + 2)
+                if other < plan.hosts
+            ]
         for _ in range(wanted - len(found)):
             if draw() < plan.cross_links:
                 other = int(plan.hosts * draw() ** 2)
-                found.append(self._cross(other, int(self._hosts.page_count(other) * draw() ** 3), port))
+                found.append(
+                    self._cross(other, int(self._hosts.page_count(other) * draw() ** 3), port)
+                )
             else:
                 found.append(self._local(host, int(count * draw() ** 2), port, draw))
-        found += [self._bad(host, name, port) for name, rate in plan.misbehaviours.items() if draw() < rate]
+        found += [
+            self._bad(host, name, port)
+            for name, rate in plan.misbehaviours.items()
+            if draw() < rate
+        ]
         if plan.feeds and page == 0:
-            found.append(Anchor(f"http://{host_name(host)}{port}/feed.xml", "/feed.xml", LinkKind.ALTERNATE))
+            found.append(
+                Anchor(f"http://{host_name(host)}{port}/feed.xml", "/feed.xml", LinkKind.ALTERNATE)
+            )
         return found
 
     def _local(self, host: int, page: int, port: str, draw: Callable[[], float]) -> Anchor:
@@ -163,12 +204,16 @@ class Pages:
         return Anchor(f"http://{host_name(host)}{port}/bad/{name}", f"/bad/{name}")
 
     def variant(self, host: int, page: int, port: str) -> Sketch:
-        """``?view=print`` of a page: the same, with a canonical link to the plain address. Anything but an ordinary page has none."""
+        """``?view=print`` of a page: the same, with a canonical link to the plain address.
+        Anything but an ordinary page has none.
+        """
         if self.species(host, page) is not Species.ORDINARY:
             return Sketch(status=404)
         plain = self.sketch(host, page, port)
         url = f"http://{host_name(host)}{port}{self.path(host, page)}"
-        return msgspec.structs.replace(plain, links=(*plain.links, Anchor(url, url, LinkKind.CANONICAL)))
+        return msgspec.structs.replace(
+            plain, links=(*plain.links, Anchor(url, url, LinkKind.CANONICAL))
+        )
 
     def version(self, host: int, page: int, at: float) -> tuple[int, float]:
         """How often the page has changed by ``at`` (seconds since 1970), and when last."""
@@ -182,12 +227,18 @@ class Pages:
 
     def _make_host_words(self, host: int) -> list[str]:
         language = self._hosts.language(host)
-        return (COMMON[language] * 3)[:128] + topic_words(random.Random(number(self._plan.seed, "words", host)), language, 64)
+        return (COMMON[language] * 3)[:128] + topic_words(
+            random.Random(number(self._plan.seed, "words", host)), language, 64
+        )
 
     def body(self, host: int, page: int, sketch: Sketch, at: float) -> bytes:
         """The HTML of a page (UTF-8)."""
         species = self.species(host, page)
-        source = self.original(host, page) if species in (Species.DUPLICATE, Species.NEAR_DUPLICATE) else page
+        source = (
+            self.original(host, page)
+            if species in (Species.DUPLICATE, Species.NEAR_DUPLICATE)
+            else page
+        )
         language = self._hosts.language(host)
         chance = random.Random(number(self._plan.seed, "text", host, source))
         vocabulary = self._host_words(host) + topic_words(chance, language, 64)
@@ -196,15 +247,25 @@ class Pages:
         text = sentences(chance, vocabulary, int(room * (0.5 + chance.random()) / 8.5))
         version, _ = self.version(host, source, at)
         if version:
-            text += sentences(random.Random(number(self._plan.seed, "news", host, source, version)), vocabulary, 24)
+            text += sentences(
+                random.Random(number(self._plan.seed, "news", host, source, version)),
+                vocabulary,
+                24,
+            )
         if species is Species.NEAR_DUPLICATE:
             text.append(f"{vocabulary[192 + page % 64].capitalize()} {page}.")
         return render(language, heading, text, sketch)
 
 
 def render(language: str, title: str, text: list[str], sketch: Sketch) -> bytes:
-    """An HTML document (UTF-8): head with directives, paragraphs of six sentences, a list of links."""
-    robots = ", ".join(word for word, is_set in (("noindex", sketch.noindex), ("nofollow", sketch.nofollow)) if is_set)
+    """An HTML document (UTF-8): head with directives, paragraphs of six sentences, a list of
+    links.
+    """
+    robots = ", ".join(
+        word
+        for word, is_set in (("noindex", sketch.noindex), ("nofollow", sketch.nofollow))
+        if is_set
+    )
     meta = f'<meta name="robots" content="{robots}">\n' if robots else ""
     extra = [link for link in sketch.links if link.kind is not LinkKind.A]
     for link in extra:
@@ -212,13 +273,15 @@ def render(language: str, title: str, text: list[str], sketch: Sketch) -> bytes:
         meta += f'<link rel="{link.kind.name.lower()}"{feed} href="{link.written}">\n'
     paragraphs = "\n".join(f"<p>{' '.join(text[i : i + 6])}</p>" for i in range(0, len(text), 6))
     items = "\n".join(
-        f'<li><a{" rel=nofollow" if link.nofollow else ""} href="{link.written}">{link.written.rpartition("/")[2] or "Start"}</a></li>'
+        f"<li><a{' rel=nofollow' if link.nofollow else ''}"
+        f' href="{link.written}">{link.written.rpartition("/")[2] or "Start"}</a></li>'
         for link in sketch.links
         if link.kind is LinkKind.A
     )
     return (
-        f'<!DOCTYPE html>\n<html lang="{language}">\n<head>\n<meta charset="utf-8">\n<title>{title}</title>\n'
-        f'<meta name="description" content="{title}: {" ".join(text[:1])}">\n{meta}'
-        f'<link rel="stylesheet" href="/static/style.css">\n</head>\n<body>\n<h1>{title}</h1>\n'
-        f'<img src="/static/logo.png" alt="">\n{paragraphs}\n<ul>\n{items}\n</ul>\n</body>\n</html>\n'
+        f'<!DOCTYPE html>\n<html lang="{language}">\n<head>\n<meta'
+        f' charset="utf-8">\n<title>{title}</title>\n<meta name="description" content="{title}:'
+        f' {" ".join(text[:1])}">\n{meta}<link rel="stylesheet"'
+        f' href="/static/style.css">\n</head>\n<body>\n<h1>{title}</h1>\n<img'
+        f' src="/static/logo.png" alt="">\n{paragraphs}\n<ul>\n{items}\n</ul>\n</body>\n</html>\n'
     ).encode()

@@ -1,6 +1,8 @@
-"""Reads one HTTP/1 answer from bytes as they arrive, within limits (RFC 9112 section 6.3), without I/O.
+"""Reads one HTTP/1 answer from bytes as they arrive, within limits (RFC 9112 section 6.3), without
+I/O.
 
-As strict and as lenient as libcurl, so that the in-process fetcher gives the reason that the real one would give.
+As strict and as lenient as libcurl, so that the in-process fetcher gives the reason that the real
+one would give.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ _HEAD_END = re.compile(rb"\r?\n\r?\n")
 
 
 class ReplyReader:
-    """One answer. ``is_done`` when it is whole, cut or broken; then ``reason`` says which and ``truncated`` is WARC's word."""
+    """One answer. ``is_done`` when it is whole, cut or broken; then ``reason`` says which and
+    ``truncated`` is WARC's word.
+    """
 
     def __init__(self, limits: Limits, *, head_only: bool = False) -> None:
         self.limits = limits
@@ -30,16 +34,22 @@ class ReplyReader:
         self.truncated = ""
         self._head_only = head_only
         self._buffer = bytearray()
-        self._left = -1  # bytes of body (or of the chunk) still to come; -1 = until the connection closes
+        # bytes of body (or of the chunk) still to come; -1 = until the connection closes
+        self._left = -1
         self._is_chunked = False
         self._is_in_chunk = False
 
     def __repr__(self) -> str:
-        return f"<ReplyReader status={self.status} body={len(self.body)} done={self.is_done} reason={self.reason.label}>"
+        return (
+            f"<ReplyReader status={self.status} body={len(self.body)} done={self.is_done}"
+            f" reason={self.reason.label}>"
+        )
 
     @property
     def has_begun(self) -> bool:
-        """Whether a whole line is there: that is when libcurl first says that an answer has begun."""
+        """Whether a whole line is there: that is when libcurl first says that an answer has
+        begun.
+        """
         return bool(self.header_block) or b"\n" in self._buffer
 
     def feed(self, data: bytes) -> bool:
@@ -66,7 +76,11 @@ class ReplyReader:
         elif self._buffer and not self.header_block and not is_reset:
             self.fail(Reason.MALFORMED_RESPONSE, "the answer ends within the header lines")
         elif self.header_block or is_reset:
-            self.fail(Reason.CONNECTION_LOST, "reset by the server" if is_reset else "closed before the end of the answer", "disconnect")
+            self.fail(
+                Reason.CONNECTION_LOST,
+                "reset by the server" if is_reset else "closed before the end of the answer",
+                "disconnect",
+            )
         else:
             self.fail(Reason.EMPTY_RESPONSE, "closed without a byte")
 
@@ -77,7 +91,10 @@ class ReplyReader:
             return False
         end = _HEAD_END.search(self._buffer)
         size = end.end() if end else len(self._buffer)
-        if size > self.limits.header_bytes or self._buffer.count(b"\n", 0, size) > self.limits.header_count + 2:
+        if (
+            size > self.limits.header_bytes
+            or self._buffer.count(b"\n", 0, size) > self.limits.header_count + 2
+        ):
             self.fail(Reason.HEADERS_TOO_LARGE, f"{size} bytes of headers")
             return False
         if not end:
@@ -125,7 +142,9 @@ class ReplyReader:
                 self.is_done = self.is_done or self._left == 0
 
     def _read_chunk(self) -> bool:
-        """One step in chunked coding; false when more bytes are needed. Trailers are read and dropped."""
+        """One step in chunked coding; false when more bytes are needed. Trailers are read and
+        dropped.
+        """
         if self._is_in_chunk:
             take = min(self._left, len(self._buffer))
             self._keep(take)

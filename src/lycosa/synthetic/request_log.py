@@ -1,8 +1,9 @@
 """The server's own record of every request, which judges whether a crawler was polite.
 
-It is kept by whoever answers (the socket server, the in-process fetcher), never by the crawler, so that a crawler cannot
-vouch for itself. Times are of a monotonic clock; from the server a request starts with its first byte and ends when the last
-byte of the answer was handed to the system, so that every gap seen here is at least as long as the one the crawler kept.
+It is kept by whoever answers (the socket server, the in-process fetcher), never by the crawler, so
+that a crawler cannot vouch for itself. Times are of a monotonic clock; from the server a request
+starts with its first byte and ends when the last byte of the answer was handed to the system, so
+that every gap seen here is at least as long as the one the crawler kept.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ import msgspec
 
 
 class Exchange(msgspec.Struct):
-    """One request: host and path as asked for, address it came in on, status sent (0 = none), monotonic start and end in seconds
-    (``end`` is infinite while it lasts), wall time of the start."""
+    """One request: host and path as asked for, address it came in on, status sent (0 = none),
+    monotonic start and end in seconds (``end`` is infinite while it lasts), wall time of the start.
+    """
 
     host: str
     address: str
@@ -29,8 +31,9 @@ class Exchange(msgspec.Struct):
 
 
 class RequestLog:
-    """Exchanges in order of their start; also written to ``file``, a tab-separated line when each ends: start and end (microseconds
-    since 1970), host, address, status, path."""
+    """Exchanges in order of their start; also written to ``file``, a tab-separated line when each
+    ends: start and end (microseconds since 1970), host, address, status, path.
+    """
 
     def __init__(self, file: Path | None = None) -> None:
         self.exchanges: list[Exchange] = []
@@ -54,7 +57,14 @@ class RequestLog:
         if self._out:
             start_us = round(exchange.wall * 1e6)
             end_us = start_us + round((end - exchange.start) * 1e6)
-            fields = (start_us, end_us, exchange.host, exchange.address, exchange.status, exchange.path)
+            fields = (
+                start_us,
+                end_us,
+                exchange.host,
+                exchange.address,
+                exchange.status,
+                exchange.path,
+            )
             self._out.write("\t".join(map(str, fields)) + "\n")
 
     def close(self) -> None:
@@ -80,7 +90,9 @@ class RequestLog:
         return [f"http://{exchange.host}{exchange.path}" for exchange in self.exchanges]
 
     def gaps(self, host: str) -> list[float]:
-        """Seconds from the end of each exchange of a host to the start of the next; negative where two overlap."""
+        """Seconds from the end of each exchange of a host to the start of the next; negative
+        where two overlap.
+        """
         return _gaps(self.of_host(host))
 
     def shortest_gap(self) -> float:
@@ -111,7 +123,8 @@ def _gaps(exchanges: list[Exchange]) -> list[float]:
 
 
 def _max_parallel(exchanges: Iterable[Exchange]) -> int:
-    events = sorted(event for each in exchanges for event in ((each.start, 1), (each.end, -1)))  # at one instant ends come first
+    # at one instant ends come first
+    events = sorted(event for each in exchanges for event in ((each.start, 1), (each.end, -1)))
     most = now = 0
     for _, change in events:
         now += change
@@ -120,11 +133,15 @@ def _max_parallel(exchanges: Iterable[Exchange]) -> int:
 
 
 def read_log(file: Path) -> RequestLog:
-    """A log read back from its file, for judging after the fact; wall time stands in for the monotonic clock."""
+    """A log read back from its file, for judging after the fact; wall time stands in for the
+    monotonic clock.
+    """
     log = RequestLog()
     for line in file.read_text(encoding="utf-8").splitlines():
         start_us, end_us, host, address, status, path = line.split("\t", 5)
         start = int(start_us) / 1e6
-        log.exchanges.append(Exchange(host, address, path, start, start, int(end_us) / 1e6, int(status)))
+        log.exchanges.append(
+            Exchange(host, address, path, start, start, int(end_us) / 1e6, int(status))
+        )
     log.exchanges.sort(key=lambda each: each.start)
     return log

@@ -1,7 +1,8 @@
 """The names of a synthetic web: the ``Resolver`` port without a network.
 
-Addresses are of 198.18.0.0/15, which RFC 2544 sets aside for testing equipment, so that nothing real is meant even if one leaks out.
-Several hosts share an address, as on the web, because limits per address are worth nothing otherwise.
+Addresses are of 198.18.0.0/15, which RFC 2544 sets aside for testing equipment, so that nothing
+real is meant even if one leaks out. Several hosts share an address, as on the web, because limits
+per address are worth nothing otherwise.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ _DEAD = (Reason.DNS_NO_SUCH_NAME, Reason.DNS_FAILED, Reason.DNS_TIMEOUT)
 
 
 class SyntheticResolver:
-    """Answers for the hosts of a plan after ``latency_s``; ``hosts_per_address`` of them share an address on average.
+    """Answers for the hosts of a plan after ``latency_s``; ``hosts_per_address`` of them share an
+    address on average.
 
-    Dead hosts of the plan and names in ``failing`` raise ``ResolveError`` (a time-out takes ten seconds); other names do not exist.
-    ``asked`` counts the questions per name.
+    Dead hosts of the plan and names in ``failing`` raise ``ResolveError`` (a time-out takes ten
+    seconds); other names do not exist. ``asked`` counts the questions per name.
     """
 
     def __init__(
@@ -54,7 +56,11 @@ class SyntheticResolver:
 
     def address(self, index: int) -> str:
         """The address of a host, by number."""
-        return str(ipaddress.IPv4Address(_FIRST + number(self._hosts.plan.seed, "address", index) % self._addresses))
+        return str(
+            ipaddress.IPv4Address(
+                _FIRST + number(self._hosts.plan.seed, "address", index) % self._addresses
+            )
+        )
 
     def _failure(self, index: int | None) -> Reason:
         if index is None:

@@ -1,7 +1,8 @@
-"""The robots.txt files of synthetic hosts: variants that real sites have, each with what RFC 9309 makes of it.
+"""The robots.txt files of synthetic hosts: variants that real sites have, each with what RFC 9309
+makes of it.
 
-The judgement (``may_fetch``) is written out by hand per variant instead of using a matcher, so that a crawler's matcher is
-tested against something that cannot share its mistakes.
+The judgement (``may_fetch``) is written out by hand per variant instead of using a matcher, so that
+a crawler's matcher is tested against something that cannot share its mistakes.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ class RobotsVariant(Enum):
 
     @property
     def is_reachable(self) -> bool:
-        """Whether a patient crawler ever gets an answer; if not, it may fetch nothing (RFC 9309 section 2.3.1.4)."""
+        """Whether a patient crawler ever gets an answer; if not, it may fetch nothing (RFC 9309
+        section 2.3.1.4).
+        """
         return self not in (RobotsVariant.SERVER_ERROR, RobotsVariant.SILENT, RobotsVariant.CLOSES)
 
 
@@ -63,7 +66,10 @@ _MEANING: dict[RobotsVariant, str] = {
     RobotsVariant.HUGE: "600 KB; /wiki/ disallowed in the first group, comments after it",
     RobotsVariant.EMPTY: "200 without a byte: everything allowed",
     RobotsVariant.REDIRECT: "redirects twice to a file that disallows /help/",
-    RobotsVariant.REDIRECT_HUB: "redirects to a file of its own on another host, at times by way of a third, that disallows /help/",
+    RobotsVariant.REDIRECT_HUB: (
+        "redirects to a file of its own on another host, at times by way of a third, that disallows"
+        " /help/"
+    ),
     RobotsVariant.REDIRECT_LOOP: "redirects for ever: counts as absent (RFC 9309 2.3.1.2)",
     RobotsVariant.SERVER_ERROR: "500 always: nothing may be fetched",
     RobotsVariant.FLAKY: "503 at the first request, then /team/ disallowed",
@@ -78,11 +84,19 @@ _TEXTS: dict[RobotsVariant, str] = {
     RobotsVariant.WILDCARD: "User-agent: *\nDisallow: /*7.html$\n",
     RobotsVariant.DELAY: "User-agent: *\nCrawl-delay: 2\nDisallow:\n",
     RobotsVariant.CLOSED: "User-agent: *\nDisallow: /\n",
-    RobotsVariant.OTHER_AGENT: "User-agent: otherbot\nDisallow: /\n\nUser-agent: *\nDisallow: /docs/\n",
+    RobotsVariant.OTHER_AGENT: (
+        "User-agent: otherbot\nDisallow: /\n\nUser-agent: *\nDisallow: /docs/\n"
+    ),
     RobotsVariant.BYTE_ORDER_MARK: "\ufeff" + _SECTION.format("blog"),
     RobotsVariant.CARRIAGE_RETURNS: _SECTION.format("blog").replace("\n", "\r"),
-    RobotsVariant.HTML: "<!DOCTYPE html>\n<html><head><title>Welcome</title></head><body><p>Nothing here.</p></body></html>\n",
-    RobotsVariant.HUGE: _SECTION.format("wiki") + "# there is nothing to see in this line of sixty bytes or so\n" * 10_000,
+    RobotsVariant.HTML: (
+        "<!DOCTYPE html>\n<html><head><title>Welcome</title></head><body><p>Nothing"
+        " here.</p></body></html>\n"
+    ),
+    RobotsVariant.HUGE: (
+        _SECTION.format("wiki")
+        + "# there is nothing to see in this line of sixty bytes or so\n" * 10_000
+    ),
     RobotsVariant.EMPTY: "",
     RobotsVariant.REDIRECT: _SECTION.format("help"),
     RobotsVariant.REDIRECT_HUB: _SECTION.format("help"),
@@ -120,7 +134,9 @@ _VERDICTS: dict[RobotsVariant, Callable[[str], bool]] = {
 
 
 def may_fetch(variant: RobotsVariant, path: str) -> bool:
-    """Whether a crawler with no group of its own may fetch a path (query included) on a host with this file."""
+    """Whether a crawler with no group of its own may fetch a path (query included) on a host
+    with this file.
+    """
     return _VERDICTS.get(variant, _all)(path)
 
 
@@ -130,9 +146,12 @@ _HOPS = re.compile(r"/robots-moved-(\d)\.txt")
 _KEPT = re.compile(r"/robots-(of|by)-(\d+)\.txt")
 
 
-def answer(variant: RobotsVariant, path: str, earlier: int, sitemap: str, elsewhere: str = "") -> Response | None:
-    """The answer for ``/robots.txt`` or a place it moved to, ``None`` for other paths; ``earlier`` counts former requests of it,
-    ``elsewhere`` is where a file on another host is."""
+def answer(
+    variant: RobotsVariant, path: str, earlier: int, sitemap: str, elsewhere: str = ""
+) -> Response | None:
+    """The answer for ``/robots.txt`` or a place it moved to, ``None`` for other paths; ``earlier``
+    counts former requests of it, ``elsewhere`` is where a file on another host is.
+    """
     if path == "/robots.txt" and variant is RobotsVariant.REDIRECT_HUB and elsewhere:
         return _redirect(elsewhere)
     moved = _HOPS.fullmatch(path)
@@ -156,8 +175,9 @@ def answer(variant: RobotsVariant, path: str, earlier: int, sitemap: str, elsewh
 
 
 def kept_for_another(path: str, next_origin: str) -> Response | None:
-    """The answer of a hub for the file of another host, ``None`` for other paths: at ``/robots-of-N.txt`` the file, at ``/robots-by-N.txt``
-    a redirect to the hub ``next_origin``."""
+    """The answer of a hub for the file of another host, ``None`` for other paths: at
+    ``/robots-of-N.txt`` the file, at ``/robots-by-N.txt`` a redirect to the hub ``next_origin``.
+    """
     kept = _KEPT.fullmatch(path)
     if kept is None:
         return None
@@ -167,8 +187,16 @@ def kept_for_another(path: str, next_origin: str) -> Response | None:
 
 
 def has_sitemap_line(variant: RobotsVariant) -> bool:
-    """Whether the file can carry a Sitemap line (``HUGE`` has it beyond 500 KiB, which need not be read)."""
-    silent = (RobotsVariant.HTML, RobotsVariant.EMPTY, RobotsVariant.HUGE, RobotsVariant.REDIRECT_LOOP, RobotsVariant.REDIRECT_HUB)
+    """Whether the file can carry a Sitemap line (``HUGE`` has it beyond 500 KiB, which need not
+    be read).
+    """
+    silent = (
+        RobotsVariant.HTML,
+        RobotsVariant.EMPTY,
+        RobotsVariant.HUGE,
+        RobotsVariant.REDIRECT_LOOP,
+        RobotsVariant.REDIRECT_HUB,
+    )
     return variant.is_reachable and variant not in silent and variant not in _STATUS
 
 

@@ -1,7 +1,9 @@
-"""Serves a synthetic web (or any ``Responder``) over real sockets on loopback, misbehaviours exact to the byte.
+"""Serves a synthetic web (or any ``Responder``) over real sockets on loopback, misbehaviours exact
+to the byte.
 
-Written on asyncio streams, without an HTTP library, because a library would repair what is meant to be broken. The host is
-picked by the Host header, so one port serves every name; several addresses share the port, so that limits per address can be tested.
+Written on asyncio streams, without an HTTP library, because a library would repair what is meant to
+be broken. The host is picked by the Host header, so one port serves every name; several addresses
+share the port, so that limits per address can be tested.
 """
 
 from __future__ import annotations
@@ -36,8 +38,8 @@ class _Asked(msgspec.Struct, frozen=True):
 class SyntheticServer:
     """An HTTP/1.1 server; use it as ``async with SyntheticServer(web) as server: server.port``.
 
-    ``addresses`` are bound with one ``port`` (0 = any free one). ``pace`` scales every latency and pause (0 = none); ``wall`` gives the
-    time that pages are asked for at.
+    ``addresses`` are bound with one ``port`` (0 = any free one). ``pace`` scales every latency and
+    pause (0 = none); ``wall`` gives the time that pages are asked for at.
     """
 
     def __init__(
@@ -60,7 +62,10 @@ class SyntheticServer:
         self._connections: set[asyncio.Task[None]] = set()
 
     def __repr__(self) -> str:
-        return f"<SyntheticServer {','.join(self.addresses)}:{self.port} connections={len(self._connections)} requests={len(self.log)}>"
+        return (
+            f"<SyntheticServer {','.join(self.addresses)}:{self.port}"
+            f" connections={len(self._connections)} requests={len(self.log)}>"
+        )
 
     async def __aenter__(self) -> SyntheticServer:
         await self.start()
@@ -72,7 +77,9 @@ class SyntheticServer:
     async def start(self) -> None:
         """Listen. Raises ``OSError`` when a port is taken."""
         for address in self.addresses:
-            server = await asyncio.start_server(self._accept, address, self.port, limit=_HEAD_LIMIT, backlog=1024)
+            server = await asyncio.start_server(
+                self._accept, address, self.port, limit=_HEAD_LIMIT, backlog=1024
+            )
             self._servers.append(server)
             self.port = server.sockets[0].getsockname()[1]
 
@@ -95,8 +102,15 @@ class SyntheticServer:
         try:
             while await self._exchange(reader, writer):
                 pass
-        except (ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.CancelledError):
-            pass  # the client went away or sent nonsense, or the server stops: either way this connection is over
+        except (
+            ConnectionError,
+            asyncio.IncompleteReadError,
+            asyncio.LimitOverrunError,
+            asyncio.CancelledError,
+        ):
+            # the client went away or sent nonsense, or the server stops: either way this connection
+            # is over
+            pass
         finally:
             self._connections.discard(task)
             writer.close()
@@ -109,9 +123,13 @@ class SyntheticServer:
         start, wall = time.monotonic(), self._wall()
         asked = _parse(first + await reader.readuntil(b"\r\n\r\n"))
         if asked is None:
-            writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            writer.write(
+                b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+            )
             return False
-        exchange = self.log.begin(asked.host, writer.get_extra_info("sockname")[0], asked.target, start, wall)
+        exchange = self.log.begin(
+            asked.host, writer.get_extra_info("sockname")[0], asked.target, start, wall
+        )
         try:
             response = self._respond(asked, wall)
             exchange.status = response.status
@@ -121,10 +139,20 @@ class SyntheticServer:
 
     def _respond(self, asked: _Asked, wall: float) -> Response:
         if asked.method not in ("GET", "HEAD"):
-            return Response(405, [("Allow", "GET, HEAD"), ("Content-Type", "text/plain")], b"Only GET and HEAD.\n")
+            return Response(
+                405,
+                [("Allow", "GET, HEAD"), ("Content-Type", "text/plain")],
+                b"Only GET and HEAD.\n",
+            )
         return self.web.respond(f"http://{asked.host}{asked.target}", wall, asked.headers)
 
-    async def _play(self, response: Response, asked: _Asked, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    async def _play(
+        self,
+        response: Response,
+        asked: _Asked,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> bool:
         await self._pause(response.latency_s, reader)
         sent = 0
         for step in steps(response, head_only=asked.method == "HEAD"):
@@ -134,7 +162,11 @@ class SyntheticServer:
                 sent += len(step)
                 if sent > _TURN:
                     sent = 0
-                    await asyncio.sleep(0)  # draining does not wait while the client keeps up: one flood would hold up everybody
+                    await asyncio.sleep(
+                        0
+                        # draining does not wait while the client keeps up: one flood would hold up
+                        # everybody
+                    )
                 if writer.is_closing():
                     return False
             elif isinstance(step, float):
@@ -153,24 +185,33 @@ class SyntheticServer:
             await asyncio.sleep(min(left, _SLICE_S))
             left -= _SLICE_S
 
-    async def _end(self, end: Step, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _end(
+        self, end: Step, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         if end is End.HANG:
             while await reader.read(4096):
                 pass
         elif end is End.RESET:
             connection = writer.get_extra_info("socket")
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # close sends RST
+            # close sends RST
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             writer.transport.abort()
 
 
 def _parse(block: bytes) -> _Asked | None:
-    """A request head (RFC 9112 section 3), ``None`` when it is none. The target may be in absolute form."""
+    """A request head (RFC 9112 section 3), ``None`` when it is none. The target may be in
+    absolute form.
+    """
     request_line, *lines = block.decode("latin-1").split("\r\n")
     words = request_line.split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1."):
         return None
     method, target, version = words
-    headers = {name.strip().lower(): value.strip() for name, colon, value in (line.partition(":") for line in lines) if colon}
+    headers = {
+        name.strip().lower(): value.strip()
+        for name, colon, value in (line.partition(":") for line in lines)
+        if colon
+    }
     host = headers.get("host", "")
     if target.startswith("http://"):
         host, _, rest = target[7:].partition("/")

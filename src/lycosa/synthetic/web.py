@@ -1,8 +1,8 @@
 """The synthetic web: an answer for every URL, computed when it is asked for.
 
-``respond`` is a function of URL, time and request headers. The only memory is a counter for URLs whose answer depends on how
-often they were requested (429 at first, then a page), so a web of any size costs nothing to keep, and two crawls of the same
-plan meet the same web, in any process.
+``respond`` is a function of URL, time and request headers. The only memory is a counter for URLs
+whose answer depends on how often they were requested (429 at first, then a page), so a web of any
+size costs nothing to keep, and two crawls of the same plan meet the same web, in any process.
 """
 
 from __future__ import annotations
@@ -76,14 +76,25 @@ class SyntheticWeb:
         return Place(host, f":{port}" if port else "", parts.path or "/", parts.query)
 
     def respond(self, url: str, at: float, headers: Mapping[str, str]) -> Response:
-        """The answer to a GET at a time (seconds since 1970); ``headers`` of the request have names in lower case."""
+        """The answer to a GET at a time (seconds since 1970); ``headers`` of the request have
+        names in lower case.
+        """
         place = self.place(url)
         if place is None:
             return _text(404, "No such host on this web.\n")
         response = self._answer(place, url, at, headers)
-        latency = self.hosts.latency_s(place.host) * (0.5 + share(self.plan.seed, "latency", url, int(at)))
+        latency = self.hosts.latency_s(place.host) * (
+            0.5 + share(self.plan.seed, "latency", url, int(at))
+        )
         fields = [("Date", formatdate(at, usegmt=True)), ("Server", "synthetic"), *response.headers]
-        return Response(response.status, fields, response.body, latency + response.latency_s, response.behaviour, response.chunked)
+        return Response(
+            response.status,
+            fields,
+            response.body,
+            latency + response.latency_s,
+            response.behaviour,
+            response.chunked,
+        )
 
     def _answer(self, place: Place, url: str, at: float, headers: Mapping[str, str]) -> Response:
         if place.path.startswith("/bad/"):
@@ -93,7 +104,9 @@ class SyntheticWeb:
             found = self._file(place, url)
         else:
             found = self._page(place, url, at, headers)
-        return found or _text(404, "<!DOCTYPE html><title>Not found</title><p>There is no such page.", _HTML[1])
+        return found or _text(
+            404, "<!DOCTYPE html><title>Not found</title><p>There is no such page.", _HTML[1]
+        )
 
     def _count(self, url: str) -> int:
         earlier = self._requests.get(url, 0)
@@ -106,15 +119,28 @@ class SyntheticWeb:
         if place.path == "/static/logo.png":
             return Response(200, [("Content-Type", "image/png")], _PNG)
         if place.path == "/sitemap.xml" and self.plan.sitemaps:
-            entries = "".join(f"<url><loc>{place.origin}{path}</loc></url>\n" for path in self._all_paths(place.host))
-            text = f'<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n{entries}</urlset>\n'
+            entries = "".join(
+                f"<url><loc>{place.origin}{path}</loc></url>\n"
+                for path in self._all_paths(place.host)
+            )
+            text = (
+                '<?xml version="1.0" encoding="UTF-8"?>\n<urlset'
+                f' xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n{entries}</urlset>\n'
+            )
             return _text(200, text, "application/xml")
         if place.path == "/feed.xml" and self.plan.feeds:
             entries = "".join(
-                f"<item><title>News</title><link>{place.origin}{path}</link></item>\n" for path in self._newest_paths(place.host)
+                f"<item><title>News</title><link>{place.origin}{path}</link></item>\n"
+                for path in self._newest_paths(place.host)
             )
-            head = f"<title>News</title><link>{place.origin}/</link><description>What is new</description>"
-            text = f'<?xml version="1.0" encoding="UTF-8"?>\n<rss version="2.0"><channel>{head}\n{entries}</channel></rss>\n'
+            head = (
+                f"<title>News</title><link>{place.origin}/</link><description>What is"
+                " new</description>"
+            )
+            text = (
+                '<?xml version="1.0" encoding="UTF-8"?>\n<rss'
+                f' version="2.0"><channel>{head}\n{entries}</channel></rss>\n'
+            )
             return _text(200, text, "application/rss+xml")
         variant = robots.RobotsVariant(self.hosts.robots_variant(place.host))
         earlier = self._count(url) if variant is robots.RobotsVariant.FLAKY else 0
@@ -122,17 +148,31 @@ class SyntheticWeb:
         kept = robots.kept_for_another(place.path, far)
         if kept is not None:
             return kept
-        elsewhere = f"{far}/robots-of-{place.host}.txt" if place.host % 2 else f"{near}/robots-by-{place.host}.txt"
-        return robots.answer(variant, place.path, earlier, f"{place.origin}/sitemap.xml" if self.plan.sitemaps else "", elsewhere)
+        elsewhere = (
+            f"{far}/robots-of-{place.host}.txt"
+            if place.host % 2
+            else f"{near}/robots-by-{place.host}.txt"
+        )
+        return robots.answer(
+            variant,
+            place.path,
+            earlier,
+            f"{place.origin}/sitemap.xml" if self.plan.sitemaps else "",
+            elsewhere,
+        )
 
     def _all_paths(self, host: int) -> list[str]:
-        return [self.pages.path(host, page) for page in range(min(50_000, self.hosts.page_count(host)))]
+        return [
+            self.pages.path(host, page) for page in range(min(50_000, self.hosts.page_count(host)))
+        ]
 
     def _newest_paths(self, host: int) -> list[str]:
         count = self.hosts.page_count(host)
         return [self.pages.path(host, page) for page in range(max(0, count - 20), count)]
 
-    def _page(self, place: Place, url: str, at: float, headers: Mapping[str, str]) -> Response | None:
+    def _page(
+        self, place: Place, url: str, at: float, headers: Mapping[str, str]
+    ) -> Response | None:
         page = self.pages.find(place.host, place.path)
         if page is None or place.query not in ("", "view=print"):
             return None
@@ -142,7 +182,11 @@ class SyntheticWeb:
         if sketch.location:
             return Response(sketch.status, [_HTML, ("Location", sketch.location)], b"<p>Moved.\n")
         if not sketch.html:
-            return None if sketch.status == 404 else _text(sketch.status, "<p>Gone for good.\n", _HTML[1])
+            return (
+                None
+                if sketch.status == 404
+                else _text(sketch.status, "<p>Gone for good.\n", _HTML[1])
+            )
         version, modified = self.pages.version(place.host, page, at)
         look = number(self.plan.seed, "answer", url)
         fields = [_HTML]
@@ -152,13 +196,19 @@ class SyntheticWeb:
             if _is_unchanged(headers, etag, modified):
                 return Response(304, fields[1:])
         body = self.pages.body(place.host, page, sketch, at)
-        if (look >> 8 & 0xFFFF) / 65536 < self.plan.gzip and "gzip" in headers.get("accept-encoding", ""):
+        if (look >> 8 & 0xFFFF) / 65536 < self.plan.gzip and "gzip" in headers.get(
+            "accept-encoding", ""
+        ):
             fields += [("Content-Encoding", "gzip"), ("Vary", "Accept-Encoding")]
             body = _pack(body)
-        return Response(200, fields, body, chunked=(look >> 24 & 0xFFFF) / 65536 < self.plan.chunked)
+        return Response(
+            200, fields, body, chunked=(look >> 24 & 0xFFFF) / 65536 < self.plan.chunked
+        )
 
     def _fails(self, url: str) -> bool:
-        """Whether this request meets a passing error; only the first two of a URL can, so that three tries always suffice."""
+        """Whether this request meets a passing error; only the first two of a URL can, so that
+        three tries always suffice.
+        """
         if not self.plan.error_rate:
             return False
         earlier = self._count(url)
@@ -189,7 +239,8 @@ class SyntheticWeb:
         if place is None or self.sketch(url).status != 200:
             return []
         paths = {"/feed.xml": self._newest_paths, "/sitemap.xml": self._all_paths}.get(place.path)
-        front = [f"{place.origin}/"] if place.path == "/feed.xml" else []  # a feed names its site, too
+        # a feed names its site, too
+        front = [f"{place.origin}/"] if place.path == "/feed.xml" else []
         return front + [place.origin + path for path in paths(place.host)] if paths else []
 
     def sitemap_of(self, url: str) -> str:
@@ -209,7 +260,9 @@ class SyntheticWeb:
         if not variant.is_reachable:
             return oracle.Verdict.UNREACHABLE
         path = f"{place.path}?{place.query}" if place.query else place.path
-        return oracle.Verdict.ALLOWED if robots.may_fetch(variant, path) else oracle.Verdict.DISALLOWED
+        return (
+            oracle.Verdict.ALLOWED if robots.may_fetch(variant, path) else oracle.Verdict.DISALLOWED
+        )
 
     def survey(self, seeds: Iterable[str], rules: oracle.Rules | None = None) -> oracle.Truth:
         """Everything that a correct crawl from these seeds must come to."""
@@ -229,7 +282,9 @@ def _is_unchanged(headers: Mapping[str, str], etag: str, modified: float) -> boo
     """RFC 9110 section 13.2.2: If-None-Match decides when present, else If-Modified-Since."""
     known = headers.get("if-none-match", "")
     if known:
-        return known.strip() == "*" or etag in (entry.strip().removeprefix("W/") for entry in known.split(","))
+        return known.strip() == "*" or etag in (
+            entry.strip().removeprefix("W/") for entry in known.split(",")
+        )
     since = headers.get("if-modified-since", "")
     try:
         return bool(since) and int(modified) <= parsedate_to_datetime(since).timestamp()

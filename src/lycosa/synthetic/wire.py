@@ -1,7 +1,9 @@
-"""An answer and how it goes over the wire: the one place that both the socket server and the in-process fetcher read.
+"""An answer and how it goes over the wire: the one place that both the socket server and the
+in-process fetcher read.
 
-A misbehaviour of the wire is a small program of steps (bytes to send, a pause, an end). The server plays the steps on a
-socket, the in-process fetcher plays them on a virtual clock, so that what a crawl meets is the same in both, byte for byte.
+A misbehaviour of the wire is a small program of steps (bytes to send, a pause, an end). The server
+plays the steps on a socket, the in-process fetcher plays them on a virtual clock, so that what a
+crawl meets is the same in both, byte for byte.
 """
 
 from __future__ import annotations
@@ -16,8 +18,9 @@ import msgspec
 class Response(msgspec.Struct, frozen=True, gc=False):
     """An answer before framing.
 
-    ``headers`` lack Content-Length and Transfer-Encoding, which framing adds (``chunked`` chooses). ``latency_s`` is the time until
-    the first byte. ``behaviour`` names a wire misbehaviour (``BEHAVIOURS`` of ``bad_wire``), or is empty for good manners.
+    ``headers`` lack Content-Length and Transfer-Encoding, which framing adds (``chunked`` chooses).
+    ``latency_s`` is the time until the first byte. ``behaviour`` names a wire misbehaviour
+    (``BEHAVIOURS`` of ``bad_wire``), or is empty for good manners.
     """
 
     status: int
@@ -37,7 +40,9 @@ class End(Enum):
 
 
 Step = bytes | float | End
-"""Bytes to send, seconds to wait, or the end. A program without ``End`` leaves a connection that can be used again."""
+"""Bytes to send, seconds to wait, or the end. A program without ``End`` leaves a connection that
+can be used again.
+"""
 
 _CHUNK = 4096
 
@@ -65,7 +70,11 @@ def head(response: Response) -> bytes:
     """The header block of a well-behaved response, with its framing field."""
     headers = list(response.headers)
     if has_body(response.status):
-        headers.append(("Transfer-Encoding", "chunked") if response.chunked else ("Content-Length", str(len(response.body))))
+        headers.append(
+            ("Transfer-Encoding", "chunked")
+            if response.chunked
+            else ("Content-Length", str(len(response.body)))
+        )
     return header_block(f"HTTP/1.1 {response.status} {phrase(response.status)}", headers)
 
 

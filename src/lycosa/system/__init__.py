@@ -1,1 +1,3 @@
-"""What the machine and the operating system give: files that last, frames, clocks, memory, cores."""
+"""What the machine and the operating system give: files that last, frames, clocks, memory,
+cores.
+"""

@@ -1,9 +1,11 @@
 """The real clock and the real executors, behind the ports that virtual time replaces.
 
-Delays between requests are measured with a clock that also counts the time a machine was suspended (``CLOCK_BOOTTIME`` on
-Linux; ``CLOCK_MONOTONIC`` counts it on macOS): a laptop that slept for an hour owes no host a delay any more, and a lease on
-a host must not outlive the sleep. The event loop's own timers use ``CLOCK_MONOTONIC``, which on Linux stands still while
-suspended. So a ``sleep`` may last longer than asked, seen from ``monotonic``, and never shorter: whoever sleeps reads the clock again.
+Delays between requests are measured with a clock that also counts the time a machine was suspended
+(``CLOCK_BOOTTIME`` on Linux; ``CLOCK_MONOTONIC`` counts it on macOS): a laptop that slept for an
+hour owes no host a delay any more, and a lease on a host must not outlive the sleep. The event
+loop's own timers use ``CLOCK_MONOTONIC``, which on Linux stands still while suspended. So a
+``sleep`` may last longer than asked, seen from ``monotonic``, and never shorter: whoever sleeps
+reads the clock again.
 """
 
 from __future__ import annotations
@@ -49,7 +51,8 @@ class SystemClock:
 class ThreadOffload:
     """Runs blocking work in a few threads of its own.
 
-    They are all started here, so that work never waits for a thread that the system cannot give. Raises ``RuntimeError`` then.
+    They are all started here, so that work never waits for a thread that the system cannot give.
+    Raises ``RuntimeError`` then.
     """
 
     def __init__(self, threads: int = 2, name: str = "offload") -> None:
@@ -64,7 +67,9 @@ class ThreadOffload:
             raise
 
     async def run(self, work: Callable[[], T]) -> T:
-        """The result of ``work``, or its exception. Cancelling the wait does not stop work that has started."""
+        """The result of ``work``, or its exception. Cancelling the wait does not stop work that
+        has started.
+        """
         return await asyncio.get_running_loop().run_in_executor(self._executor, work)
 
     def close(self) -> None:

@@ -1,11 +1,14 @@
-"""Undoes content encodings without trusting them: output, memory and time are bounded inside the loop.
+"""Undoes content encodings without trusting them: output, memory and time are bounded inside the
+loop.
 
-A body comes from a stranger. It may be a bomb, cut, labelled wrongly or encoded several times, and a page that a browser shows
-should not be lost for it. So what could be decoded is kept together with the reason why there is no more, a body that never
-was encoded passes as it is, and no decoder is asked for more than the bytes that are still wanted.
+A body comes from a stranger. It may be a bomb, cut, labelled wrongly or encoded several times, and
+a page that a browser shows should not be lost for it. So what could be decoded is kept together
+with the reason why there is no more, a body that never was encoded passes as it is, and no decoder
+is asked for more than the bytes that are still wanted.
 
-Pure, and without the HTTP library, because the parse child and the robots.txt reader use it too. The fast gzip decoder throws
-away the output of a call that fails; therefore a broken stream is read a second time, in ever smaller pieces, by zlib.
+Pure, and without the HTTP library, because the parse child and the robots.txt reader use it too.
+The fast gzip decoder throws away the output of a call that fails; therefore a broken stream is read
+a second time, in ever smaller pieces, by zlib.
 """
 
 from __future__ import annotations
@@ -27,8 +30,11 @@ else:
     from backports import zstd
 
 MAX_LAYERS = 4  # encodings stacked on one body; more is an attack or a mistake
-RATIO_FREE_BYTES = 1 << 20  # the ratio counts beyond the first megabyte: small pages compress very well
-MAX_MEMBERS = 4096  # gzip members or zstd frames of one body; block-wise compressed files have some hundred
+# the ratio counts beyond the first megabyte: small pages compress very well
+RATIO_FREE_BYTES = 1 << 20
+MAX_MEMBERS = (
+    4096  # gzip members or zstd frames of one body; block-wise compressed files have some hundred
+)
 _STEP = 65_536
 _SMALL_STEP = 64  # for decoders that lose the output of a call that fails
 _CUT = "ends before the end of the stream"
@@ -36,12 +42,30 @@ _ZSTD_WINDOW_LOG = 23  # 8 MB: RFC 9659, the most that a content encoding may as
 _FastError = cast("type[Exception]", IsalError)  # its stub calls it an instance
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-# Values seen in the wild that name no encoding: people put charsets and MIME transfer encodings here.
-_NO_ENCODING = frozenset({"", "identity", "none", "null", "utf-8", "utf8", "iso-8859-1", "binary", "7bit", "8bit", "text/html", "chunked"})
+# Values seen in the wild that name no encoding: people put charsets and MIME transfer encodings
+# here.
+_NO_ENCODING = frozenset(
+    {
+        "",
+        "identity",
+        "none",
+        "null",
+        "utf-8",
+        "utf8",
+        "iso-8859-1",
+        "binary",
+        "7bit",
+        "8bit",
+        "text/html",
+        "chunked",
+    }
+)
 
 
 class Decoded(NamedTuple):
-    """``body`` is what could be decoded; ``reason`` is ``NONE``, ``DECODE_FAILED`` or ``DECODE_LIMIT``; ``detail`` says more."""
+    """``body`` is what could be decoded; ``reason`` is ``NONE``, ``DECODE_FAILED`` or
+    ``DECODE_LIMIT``; ``detail`` says more.
+    """
 
     body: bytes
     reason: Reason = Reason.NONE
@@ -53,15 +77,21 @@ class _BrokenError(Exception):
 
 
 def decode(body: bytes, encodings: Sequence[str] | str, max_bytes: int, max_ratio: int) -> Decoded:
-    """Undoes ``encodings`` (a Content-Encoding value or several, in the order they were applied: RFC 9110 section 8.4).
+    """Undoes ``encodings`` (a Content-Encoding value or several, in the order they were applied:
+    RFC 9110 section 8.4).
 
-    Gives at most ``max_bytes``, and beyond the first megabyte at most ``max_ratio`` bytes for each byte of ``body``.
+    Gives at most ``max_bytes``, and beyond the first megabyte at most ``max_ratio`` bytes for each
+    byte of ``body``.
     """
     names = _names(encodings)
     if not names:
         return Decoded(body)
     if len(names) > MAX_LAYERS:
-        return Decoded(body, Reason.DECODE_FAILED, f"{len(names)} encodings stacked, at most {MAX_LAYERS} are undone")
+        return Decoded(
+            body,
+            Reason.DECODE_FAILED,
+            f"{len(names)} encodings stacked, at most {MAX_LAYERS} are undone",
+        )
     limit = min(max_bytes, max(RATIO_FREE_BYTES, len(body) * max_ratio))
     outcome = Decoded(body)
     for name in reversed(names):
@@ -71,14 +101,20 @@ def decode(body: bytes, encodings: Sequence[str] | str, max_bytes: int, max_rati
         elif name not in _LAYERS:
             return layer
         else:  # what is left is still decoded by the layers below: a cut page has links too
-            outcome = Decoded(layer.body, *(outcome[1:] if outcome.reason is not Reason.NONE else layer[1:]))
+            outcome = Decoded(
+                layer.body, *(outcome[1:] if outcome.reason is not Reason.NONE else layer[1:])
+            )
     return outcome
 
 
 def _names(encodings: Sequence[str] | str) -> list[str]:
     values = [encodings] if isinstance(encodings, str) else encodings
     # Some servers quote a name or give it a parameter, which no encoding has.
-    names = (name.partition(";")[0].strip(' \t"').lower().removeprefix("x-") for value in values for name in value.split(","))
+    names = (
+        name.partition(";")[0].strip(' \t"').lower().removeprefix("x-")
+        for value in values
+        for name in value.split(",")
+    )
     return [name for name in names if name not in _NO_ENCODING]
 
 
@@ -110,7 +146,11 @@ def _gather(pieces: Iterator[bytes], limit: int) -> Decoded:
             kept.append(piece)
             size += len(piece)
             if size > limit:
-                return Decoded(b"".join(kept)[:limit], Reason.DECODE_LIMIT, f"more than {limit} bytes when decoded")
+                return Decoded(
+                    b"".join(kept)[:limit],
+                    Reason.DECODE_LIMIT,
+                    f"more than {limit} bytes when decoded",
+                )
     except _BrokenError as error:
         return Decoded(b"".join(kept), Reason.DECODE_FAILED, str(error))
     return Decoded(kept[0] if len(kept) == 1 else b"".join(kept))
@@ -118,7 +158,8 @@ def _gather(pieces: Iterator[bytes], limit: int) -> Decoded:
 
 def _looks_like_text(body: bytes) -> bool:
     head = body[:512]
-    if any(byte < 9 or (13 < byte < 32 and byte != 27) for byte in head):  # 27 begins the shifts of ISO-2022-JP
+    # 27 begins the shifts of ISO-2022-JP
+    if any(byte < 9 or (13 < byte < 32 and byte != 27) for byte in head):
         return False
     if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"<", b"{", b"["):
         return True
@@ -126,8 +167,17 @@ def _looks_like_text(body: bytes) -> bool:
 
 
 def _deflate_bits(body: bytes) -> int:
-    """15 for a zlib header (RFC 1950 section 2.2), -15 for the raw deflate that some servers send (RFC 9110 section 8.4.1.2)."""
-    return 15 if len(body) > 1 and body[0] & 0x0F == 8 and body[0] >> 4 <= 7 and (body[0] << 8 | body[1]) % 31 == 0 else -15
+    """15 for a zlib header (RFC 1950 section 2.2), -15 for the raw deflate that some servers
+    send (RFC 9110 section 8.4.1.2).
+    """
+    return (
+        15
+        if len(body) > 1
+        and body[0] & 0x0F == 8
+        and body[0] >> 4 <= 7
+        and (body[0] << 8 | body[1]) % 31 == 0
+        else -15
+    )
 
 
 def _gzip_fast(body: bytes, limit: int) -> Iterator[bytes]:
@@ -139,7 +189,9 @@ def _deflate_fast(body: bytes, limit: int) -> Iterator[bytes]:
 
 
 def _inflate_fast(body: bytes, bits: int, limit: int) -> Iterator[bytes]:
-    """One whole member in one call, which is nearly every body; whatever else gives up, and the careful way takes over."""
+    """One whole member in one call, which is nearly every body; whatever else gives up, and the
+    careful way takes over.
+    """
     inflater = isal_zlib.decompressobj(bits)
     try:
         piece = inflater.decompress(body, limit + 1)
@@ -170,10 +222,14 @@ def _deflate_careful(body: bytes, limit: int) -> Iterator[bytes]:
     yield from _inflate_careful(body, 0, bits, limit)
 
 
-def _inflate_careful(body: bytes, position: int, bits: int, limit: int) -> Generator[bytes, None, int]:
-    """One stream from ``position``; returns where it ends. Loses at most what the byte with the error would have given.
+def _inflate_careful(
+    body: bytes, position: int, bits: int, limit: int
+) -> Generator[bytes, None, int]:
+    """One stream from ``position``; returns where it ends. Loses at most what the byte with the
+    error would have given.
 
-    Reads in steps, because a decompressor copies all that follows its stream: a body of empty members would cost n squared.
+    Reads in steps, because a decompressor copies all that follows its stream: a body of empty
+    members would cost n squared.
     """
     inflater = zlib.decompressobj(bits)
     for start in range(position, len(body), _STEP):
@@ -203,7 +259,9 @@ def _brotli(body: bytes, limit: int, step: int = _STEP) -> Iterator[bytes]:
         for start in range(0, len(body), step):
             piece = decompressor.process(body[start : start + step], output_buffer_limit=_STEP)
             yield piece
-            while not decompressor.is_finished() and (piece or not decompressor.can_accept_more_data()):
+            while not decompressor.is_finished() and (
+                piece or not decompressor.can_accept_more_data()
+            ):
                 piece = decompressor.process(b"", output_buffer_limit=_STEP)
                 yield piece
             if decompressor.is_finished():
@@ -218,7 +276,9 @@ def _brotli_careful(body: bytes, limit: int) -> Iterator[bytes]:
 
 
 def _zstd_decompressor() -> zstd.ZstdDecompressor:
-    return zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: _ZSTD_WINDOW_LOG})
+    return zstd.ZstdDecompressor(
+        options={zstd.DecompressionParameter.window_log_max: _ZSTD_WINDOW_LOG}
+    )
 
 
 def _zstd_fast(body: bytes, limit: int) -> Iterator[bytes]:
@@ -262,7 +322,8 @@ def _has_gzip_magic(body: bytes) -> bool:
 
 
 def _has_zstd_magic(body: bytes) -> bool:
-    return body[:4] == _ZSTD_MAGIC or (body[1:4] == b"\x2a\x4d\x18" and body[0] & 0xF0 == 0x50)  # or a skippable frame
+    # or a skippable frame
+    return body[:4] == _ZSTD_MAGIC or (body[1:4] == b"\x2a\x4d\x18" and body[0] & 0xF0 == 0x50)
 
 
 def _maybe(body: bytes) -> bool:
@@ -270,7 +331,8 @@ def _maybe(body: bytes) -> bool:
 
 
 _Pieces = Callable[[bytes, int], Iterator[bytes]]
-# Name to: does the body look like it, the quick way, and the way that saves most of a broken stream.
+# Name to: does the body look like it, the quick way, and the way that saves most of a broken
+# stream.
 _LAYERS: dict[str, tuple[Callable[[bytes], bool], _Pieces, _Pieces]] = {
     "gzip": (_has_gzip_magic, _gzip_fast, _gzip_careful),
     "deflate": (_maybe, _deflate_fast, _deflate_careful),

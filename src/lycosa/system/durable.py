@@ -1,8 +1,9 @@
 """Bytes that are on disk when a call returns, or an error that says why not.
 
-Everything that promises to survive a power loss goes through here: appended bytes (``write_all``, ``sync_data``), names (``sync_folder``)
-and small files that are replaced whole (``replace_file``: temporary name, fsync, rename, fsync of the folder). A full disk is told
-apart from other errors, because the crawl then pauses instead of ending.
+Everything that promises to survive a power loss goes through here: appended bytes (``write_all``,
+``sync_data``), names (``sync_folder``) and small files that are replaced whole (``replace_file``:
+temporary name, fsync, rename, fsync of the folder). A full disk is told apart from other errors,
+because the crawl then pauses instead of ending.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class DiskFull(OSError):
-    """The disk, the quota or the largest size of a file is reached. What was there before is unharmed."""
+    """The disk, the quota or the largest size of a file is reached. What was there before is
+    unharmed.
+    """
 
 
 class FileTooShort(Exception):
@@ -27,7 +30,8 @@ class FileTooShort(Exception):
 
     def __init__(self, path: Path, length: int, committed: int) -> None:
         super().__init__(
-            f"{path} has {length} bytes, but {committed} were committed: the file was cut, or the disk lost what it had acknowledged"
+            f"{path} has {length} bytes, but {committed} were committed: the file was cut, or the"
+            " disk lost what it had acknowledged"
         )
         self.path, self.length, self.committed = path, length, committed
 
@@ -35,12 +39,16 @@ class FileTooShort(Exception):
 def named(error: OSError, path: Path) -> OSError:
     """The same error as ``DiskFull`` when it is one, and with the file's name in any case."""
     if error.errno in FULL:
-        return DiskFull(error.errno, f"no room left to write: {os.strerror(error.errno)}", str(path))
+        return DiskFull(
+            error.errno, f"no room left to write: {os.strerror(error.errno)}", str(path)
+        )
     return error if error.filename else OSError(error.errno, error.strerror, str(path))
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """Writes all of it: the kernel may take less than asked. Raises ``OSError``, maybe after a part was written."""
+    """Writes all of it: the kernel may take less than asked. Raises ``OSError``, maybe after a
+    part was written.
+    """
     written = os.write(fd, data)
     if written == len(data):
         return
@@ -67,7 +75,8 @@ def sync_folder(folder: Path) -> None:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """The file holds ``data`` after this; a crash at any instant leaves the old content or the new one, whole.
+    """The file holds ``data`` after this; a crash at any instant leaves the old content or the new
+    one, whole.
 
     Raises ``DiskFull`` or ``OSError``; the old content then stays.
     """
@@ -82,7 +91,8 @@ def replace_file(path: Path, data: bytes) -> None:
         temporary.replace(path)
         sync_folder(path.parent)
     except OSError as error:
-        with suppress(OSError):  # the first error is the one to tell; a leftover is overwritten next time
+        # the first error is the one to tell; a leftover is overwritten next time
+        with suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise named(error, path) from error
 
@@ -90,7 +100,8 @@ def replace_file(path: Path, data: bytes) -> None:
 def cut_back(path: Path, committed: int) -> int:
     """Cuts a file to its committed length and gives the number of bytes dropped.
 
-    A file that was never committed (``committed`` is 0) may be absent. Raises ``FileTooShort`` when bytes are missing.
+    A file that was never committed (``committed`` is 0) may be absent. Raises ``FileTooShort`` when
+    bytes are missing.
     """
     try:
         length = path.stat().st_size

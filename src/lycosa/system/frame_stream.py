@@ -1,7 +1,8 @@
-"""Frames over a socket for a running event loop; the frames themselves, and the blocking side, are in ``wire``.
+"""Frames over a socket for a running event loop; the frames themselves, and the blocking side, are
+in ``wire``.
 
-``FrameStream`` awaits. Where each page is a frame there and one back, ``FrameProtocol`` calls back instead: no task has to be woken for a
-frame.
+``FrameStream`` awaits. Where each page is a frame there and one back, ``FrameProtocol`` calls back
+instead: no task has to be woken for a frame.
 """
 
 from __future__ import annotations
@@ -11,14 +12,24 @@ import socket
 from collections.abc import Callable
 from typing import cast
 
-from lycosa.system.wire import CHUNK, LENGTH, MAX_FRAME_BYTES, FrameError, FrameReader, check_length, encode_frame
+from lycosa.system.wire import (
+    CHUNK,
+    LENGTH,
+    MAX_FRAME_BYTES,
+    FrameError,
+    FrameReader,
+    check_length,
+    encode_frame,
+)
 
 
 class FrameStream:
-    """Frames on a connected socket, for a running event loop. The stream owns the socket from then on.
+    """Frames on a connected socket, for a running event loop. The stream owns the socket from then
+    on.
 
-    ``send`` waits while the peer does not read (the transport's high-water mark), which is the only backpressure that is needed;
-    several tasks may send at once, each frame stays whole. One task at a time may receive.
+    ``send`` waits while the peer does not read (the transport's high-water mark), which is the only
+    backpressure that is needed; several tasks may send at once, each frame stays whole. One task at
+    a time may receive.
     """
 
     def __init__(self, sock: socket.socket, max_bytes: int = MAX_FRAME_BYTES) -> None:
@@ -31,7 +42,9 @@ class FrameStream:
         self._closed = False
 
     async def send(self, payload: bytes) -> None:
-        """Sends one frame. Raises ``ConnectionError`` when the peer is gone or the stream is closed."""
+        """Sends one frame. Raises ``ConnectionError`` when the peer is gone or the stream is
+        closed.
+        """
         _, writer = await self._streams()
         if len(payload) < CHUNK:
             writer.write(encode_frame(payload))
@@ -43,7 +56,8 @@ class FrameStream:
     async def receive(self) -> bytes | None:
         """The next payload; ``None`` when the peer closed between frames or this side closed.
 
-        Raises ``FrameError`` for an end inside a frame or a length beyond the limit, ``ConnectionError`` when the peer reset.
+        Raises ``FrameError`` for an end inside a frame or a length beyond the limit,
+        ``ConnectionError`` when the peer reset.
         """
         if self._closed:
             return None
@@ -58,7 +72,9 @@ class FrameStream:
             raise FrameError("the peer closed inside a frame") from error
 
     def close(self) -> None:
-        """Closes the socket; what was sent but not yet taken by the kernel is still written by the loop. Harmless when repeated."""
+        """Closes the socket; what was sent but not yet taken by the kernel is still written by
+        the loop. Harmless when repeated.
+        """
         self._closed = True
         if self._writer is not None:
             self._writer.close()
@@ -71,18 +87,22 @@ class FrameStream:
             if self._reader is None or self._writer is None:
                 if self._closed or self._sock is None:
                     raise ConnectionResetError("the stream is closed")
-                self._reader, self._writer = await asyncio.open_connection(sock=self._sock, limit=CHUNK)
+                self._reader, self._writer = await asyncio.open_connection(
+                    sock=self._sock, limit=CHUNK
+                )
             return self._reader, self._writer
 
 
 class FrameProtocol(asyncio.Protocol):
     """Frames on a transport, by calls: ``on_frame`` with each payload, then ``on_end`` once.
 
-    ``on_end`` gets ``None`` when the peer closed or ``close`` was called, else a ``FrameError`` or ``OSError``. Nothing waits in ``send``:
-    its caller bounds what is under way.
+    ``on_end`` gets ``None`` when the peer closed or ``close`` was called, else a ``FrameError`` or
+    ``OSError``. Nothing waits in ``send``: its caller bounds what is under way.
     """
 
-    def __init__(self, on_frame: Callable[[bytes], None], on_end: Callable[[Exception | None], None]) -> None:
+    def __init__(
+        self, on_frame: Callable[[bytes], None], on_end: Callable[[Exception | None], None]
+    ) -> None:
         self._on_frame, self._on_end = on_frame, on_end
         self._reader = FrameReader()
         self._transport: asyncio.Transport | None = None

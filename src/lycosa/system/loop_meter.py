@@ -1,9 +1,12 @@
-"""The longest turn of a worker's loop: the most processor time that passed before timers and sockets were looked at again.
+"""The longest turn of a worker's loop: the most processor time that passed before timers and
+sockets were looked at again.
 
-Everything that a worker decides happens on one loop. A turn runs all steps that are ready, so a long one holds up every host:
-answers wait to be read, delays grow, and after a minute the supervisor takes the worker for dead. The meter is a timer that sets
-itself again. What the loop's thread computed between two of its calls is at least the longest turn between them, and at most that
-and some twenty milliseconds of others. It is processor time of this thread: waiting, other threads and a busy machine count for nothing.
+Everything that a worker decides happens on one loop. A turn runs all steps that are ready, so a
+long one holds up every host: answers wait to be read, delays grow, and after a minute the
+supervisor takes the worker for dead. The meter is a timer that sets itself again. What the loop's
+thread computed between two of its calls is at least the longest turn between them, and at most that
+and some twenty milliseconds of others. It is processor time of this thread: waiting, other threads
+and a busy machine count for nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""What this process may use of the machine: cores, and memory, as the system and its control groups (Linux, versions 1 and 2) allow.
+"""What this process may use of the machine: cores, and memory, as the system and its control groups
+(Linux, versions 1 and 2) allow.
 
-A container's bound is not the machine's: who ignores it starts too many workers, and is killed for memory that it was told is there.
-A group's bound is also that of all groups above it, so every level is read. ``root`` is where the file systems hang, for tests.
+A container's bound is not the machine's: who ignores it starts too many workers, and is killed for
+memory that it was told is there. A group's bound is also that of all groups above it, so every
+level is read. ``root`` is where the file systems hang, for tests.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ _UNBOUND = 1 << 60  # version 1 writes "no bound" as the largest number of pages
 
 
 def cores(root: Path = _ROOT) -> int:
-    """Cores that may run this process at once: those it is bound to, and no more than its groups' quota pays for in full; at least 1."""
+    """Cores that may run this process at once: those it is bound to, and no more than its
+    groups' quota pays for in full; at least 1.
+    """
     try:
         found = len(os.sched_getaffinity(0))
     except AttributeError:  # not on macOS
@@ -38,7 +42,9 @@ def memory_bytes(root: Path = _ROOT) -> int:
 
 
 def _quotas(root: Path) -> Iterator[tuple[int, int]]:
-    """Microseconds of processor time and the period that they are for, of each group that has a quota."""
+    """Microseconds of processor time and the period that they are for, of each group that has a
+    quota.
+    """
     for folder in _folders(root, "cpu"):
         words = _text(folder / "cpu.max").split()
         if len(words) != 2:
@@ -60,7 +66,8 @@ def _folders(root: Path, controller: str) -> Iterator[Path]:
             continue
         parts = Path(group.lstrip("/")).parts
         for base in bases:
-            # Inside of a container the path may be the host's, which is not mounted here: what there is of it is read.
+            # Inside of a container the path may be the host's, which is not mounted here: what
+            # there is of it is read.
             yield from (base.joinpath(*parts[:length]) for length in range(len(parts), -1, -1))
 
 

@@ -1,12 +1,15 @@
 """One number for the memory of a crawl, dealt out over its processes and what they keep.
 
-**How.** What a process needs to live at all is set aside first (measured, see docs/decisions/memory.md). Everything else is a *part* with
-a least size, below which it stops being useful, a most size, which its own setting states, and a weight. Each part gets its least;
-what is left is dealt by weight, and what a part cannot use goes to the others. So settings such as ``fetch.open_bytes`` stay upper
-bounds, a part never shrinks when there is more memory, and the sum never exceeds the whole. Sizes are bytes.
+**How.** What a process needs to live at all is set aside first (measured, see
+docs/decisions/memory.md). Everything else is a *part* with a least size, below which it stops being
+useful, a most size, which its own setting states, and a weight. Each part gets its least; what is
+left is dealt by weight, and what a part cannot use goes to the others. So settings such as
+``fetch.open_bytes`` stay upper bounds, a part never shrinks when there is more memory, and the sum
+never exceeds the whole. Sizes are bytes.
 
-**Why no measuring.** The split is a pure function of settings, so that the same settings give the same crawl and the least
-memory can be told before anything starts. That the processes stay under it is seen to by ``memory_relief``.
+**Why no measuring.** The split is a pure function of settings, so that the same settings give the
+same crawl and the least memory can be told before anything starts. That the processes stay under it
+is seen to by ``memory_relief``.
 """
 
 from __future__ import annotations
@@ -28,22 +31,32 @@ _SUPERVISOR = 80 * MB  # 45 when it only watches; the rest is recovery's, when a
 _WORKER = 70 * MB  # interpreter, suffix list, what libraries keep
 _COMPACTION = 40 * MB  # table files on their way to the disk
 _PARSER, _LANGUAGE = 35 * MB, 75 * MB
-_PARSER_CODE = 300 * MB  # address space that the parse child has mapped before the first document, memory or not
+# address space that the parse child has mapped before the first document, memory or not
+_PARSER_CODE = 300 * MB
 _DOCUMENT = 48 * MB  # a page of 3 MB
-_TREE = 20  # bytes of memory for each byte of a document: 16 was the most among pages of nothing but links, tags or text
+# bytes of memory for each byte of a document: 16 was the most among pages of nothing but links,
+# tags or text
+_TREE = 20
 _SAVING = 12 * MB  # URL-seen writes one partition's file at a time
 _SET_ENTRY = 100  # a hash in a Python set
 _YOUNG = 210_000  # of them, a partition's newest
 _DELTA_ENTRY = 16
 _DELTAS = (1 << 15, 1 << 18)  # hashes of a partition that are not in its file yet
-_HOST = 9000  # a visit state, and one more that is kept though nobody has it; without the queue's head
+_HOST = (
+    9000  # a visit state, and one more that is kept though nobody has it; without the queue's head
+)
 _HEAD_ENTRY = 128
 _HOST_NOTES = 500  # a host's bounds, and who owns it
 _NAME = 500
 _RULE = 512  # a line of a robots.txt file, ready to be asked
-_SLOT, _IDLE = 100_000, 50_000  # a connection in use with all that goes with a request; one that is kept
+# a connection in use with all that goes with a request; one that is kept
+_SLOT, _IDLE = (
+    100_000,
+    50_000,
+)
 _BODIES = 1.5  # of what is being received, half as much again waits for the parser
-_BATCHES = 9  # a commit begins at one, no more is fetched at four, and its writes to the tables are as much again
+# a commit begins at one, no more is fetched at four, and its writes to the tables are as much again
+_BATCHES = 9
 _DEFAULT_WORKER = 1500 * MB
 
 
@@ -52,7 +65,9 @@ class TooLittleMemory(ValueError):
 
 
 class MemoryPlan(msgspec.Struct, frozen=True):
-    """Who may have how much. ``supervisor``, each ``worker`` and its ``parser`` are whole processes; the others are parts of a worker."""
+    """Who may have how much. ``supervisor``, each ``worker`` and its ``parser`` are whole
+    processes; the others are parts of a worker.
+    """
 
     total: int
     workers: int
@@ -116,9 +131,11 @@ class _Part(NamedTuple):
 
 
 def plan_memory(config: Config, workers: int, machine_bytes: int) -> MemoryPlan:
-    """Deals ``config.memory_bytes`` out, or where that is 0 the default for a machine (or control group) of ``machine_bytes``.
+    """Deals ``config.memory_bytes`` out, or where that is 0 the default for a machine (or control
+    group) of ``machine_bytes``.
 
-    Raises ``TooLittleMemory``. The default is never too little: a small machine is asked for the least.
+    Raises ``TooLittleMemory``. The default is never too little: a small machine is asked for the
+    least.
     """
     owned = math.ceil(config.frontier.partitions / workers)
     parts = _parts(config, owned)
@@ -130,29 +147,48 @@ def plan_memory(config: Config, workers: int, machine_bytes: int) -> MemoryPlan:
         needed = show_bytes(math.ceil(least / MB) * MB)
         few = f"{workers} workers" if workers > 1 else "one worker"
         raise TooLittleMemory(
-            f"memory_bytes: {show_bytes(total)} is too little for {few}: the least is {needed}"
-            f"{'; fewer workers need less' if workers > 1 else ''} (so do fewer fetch.slots, and parse.language = false)"
+            f"memory_bytes: {show_bytes(total)} is too little for {few}: the least is"
+            f" {needed}{'; fewer workers need less' if workers > 1 else ''} (so do fewer"
+            " fetch.slots, and parse.language = false)"
         )
     dealt = _deal((total - _PROGRAM - _SUPERVISOR) // workers - fixed, parts)
     worker = fixed + sum(size for name, size in dealt.items() if name != "parser")
-    return MemoryPlan(total=total, workers=workers, program=_PROGRAM, supervisor=_SUPERVISOR, worker=worker, owned=owned, **dealt)
+    return MemoryPlan(
+        total=total,
+        workers=workers,
+        program=_PROGRAM,
+        supervisor=_SUPERVISOR,
+        worker=worker,
+        owned=owned,
+        **dealt,
+    )
 
 
 def fitted(config: Config, plan: MemoryPlan) -> Config:
-    """The settings with which a worker stays in its part: each bound is the smaller of what was set and what there is memory for."""
+    """The settings with which a worker stays in its part: each bound is the smaller of what was
+    set and what there is memory for.
+    """
 
     def lower(section: msgspec.Struct, **bounds: int) -> msgspec.Struct:
-        return msgspec.structs.replace(section, **{name: min(getattr(section, name), bound) for name, bound in bounds.items()})
+        return msgspec.structs.replace(
+            section, **{name: min(getattr(section, name), bound) for name, bound in bounds.items()}
+        )
 
     slots = config.fetch.slots
     space = _PARSER_CODE + plan.document
     return msgspec.structs.replace(
         config,
-        fetch=lower(config.fetch, open_bytes=int(plan.bodies / _BODIES), connections=(plan.connections - slots * _SLOT) // _IDLE),
+        fetch=lower(
+            config.fetch,
+            open_bytes=int(plan.bodies / _BODIES),
+            connections=(plan.connections - slots * _SLOT) // _IDLE,
+        ),
         seen=lower(config.seen, recent=plan.recent // _SET_ENTRY),
         frontier=lower(config.frontier, workbench=plan.hosts // _host_cost(config)),
         dns=lower(config.dns, cache_entries=plan.names // _NAME),
-        parse=msgspec.structs.replace(config.parse, memory_bytes=min(config.parse.memory_bytes or space, space)),
+        parse=msgspec.structs.replace(
+            config.parse, memory_bytes=min(config.parse.memory_bytes or space, space)
+        ),
     )
 
 
@@ -166,7 +202,8 @@ def _parts(config: Config, owned: int) -> dict[str, _Part]:
     return {
         "parser": _Part(parser + _DOCUMENT, parser + document, 4),
         "cache": _Part(12 * MB, 512 * MB, 6),
-        "memtables": _Part(4 * MB, 64 * MB, 2),  # again, beside the cache that they are charged to: those on their way to the disk
+        # again, beside the cache that they are charged to: those on their way to the disk
+        "memtables": _Part(4 * MB, 64 * MB, 2),
         "seen": _Part(seen + deltas[0], seen + deltas[1], 2),
         "recent": _between(1000, config.seen.recent, _SET_ENTRY, 1),
         "hosts": _between(fetch.slots, config.frontier.workbench, host, 6),
@@ -175,7 +212,9 @@ def _parts(config: Config, owned: int) -> dict[str, _Part]:
         "names": _between(1000, config.dns.cache_entries, _NAME, 1),
         "bodies": _between(4 * MB, fetch.open_bytes, _BODIES, 6),
         "batches": _between(MB, 32 * MB, _BATCHES, 4),
-        "connections": _Part(fetch.slots * _SLOT, fetch.slots * _SLOT + fetch.connections * _IDLE, 1),
+        "connections": _Part(
+            fetch.slots * _SLOT, fetch.slots * _SLOT + fetch.connections * _IDLE, 1
+        ),
     }
 
 
@@ -189,7 +228,9 @@ def _host_cost(config: Config) -> int:
 
 
 def _bloom_bytes(config: Config, owned: int) -> int:
-    """Each partition's first filter, and a copy of one that is being written. Later ones, of twice the size, come on top."""
+    """Each partition's first filter, and a copy of one that is being written. Later ones, of
+    twice the size, come on top.
+    """
     bits = -config.seen.bloom_urls * math.log(config.seen.bloom_error) / math.log(2) ** 2
     return int((owned + 1) * bits / 8)
 
@@ -201,7 +242,11 @@ def _deal(room: int, parts: Mapping[str, _Part]) -> dict[str, int]:
     hungry = {name: part for name, part in parts.items() if part.most > part.least}
     while hungry and left > 0:
         weights = sum(part.weight for part in hungry.values())
-        full = [name for name, part in hungry.items() if given[name] + left * part.weight // weights >= part.most]
+        full = [
+            name
+            for name, part in hungry.items()
+            if given[name] + left * part.weight // weights >= part.most
+        ]
         if not full:
             for name, part in hungry.items():
                 given[name] += left * part.weight // weights

@@ -1,9 +1,11 @@
-"""What a worker does when the crawl's memory comes near its bound, one step after the other until it is far from it again.
+"""What a worker does when the crawl's memory comes near its bound, one step after the other until
+it is far from it again.
 
-The plan (``memory_plan``) bounds what is kept on purpose. It cannot bound what the C library hoards, or a page of another
-kind than was reckoned with, so the supervisor adds up what all processes hold and tells the workers; each judges for itself. First those
-act that hold most of their share. Each step needs a moment to show, so they follow each other, except close to the bound, where all are
-taken at once. A step that costs more comes later.
+The plan (``memory_plan``) bounds what is kept on purpose. It cannot bound what the C library
+hoards, or a page of another kind than was reckoned with, so the supervisor adds up what all
+processes hold and tells the workers; each judges for itself. First those act that hold most of
+their share. Each step needs a moment to show, so they follow each other, except close to the bound,
+where all are taken at once. A step that costs more comes later.
 """
 
 from __future__ import annotations
@@ -40,12 +42,17 @@ _MEANING = {
     Relief.WORKBENCH: "takes fewer hosts",
     Relief.PARSER: "starts a fresh parse child",
     Relief.STOP: "fetches nothing until there is more room",
-    Relief.NARROW: "has nothing left to give, and fetches one page at a time; --memory is too little for this crawl",
+    Relief.NARROW: (
+        "has nothing left to give, and fetches one page at a time; --memory is too little for this"
+        " crawl"
+    ),
 }
 
 
 class MemoryGuard:
-    """Judges for one worker. ``bound`` is the crawl's, ``share`` this worker's; bytes. Times are monotonic seconds."""
+    """Judges for one worker. ``bound`` is the crawl's, ``share`` this worker's; bytes. Times are
+    monotonic seconds.
+    """
 
     def __init__(self, bound: int, share: int) -> None:
         self._bound, self._share = bound, share
@@ -56,7 +63,9 @@ class MemoryGuard:
         return f"<MemoryGuard {self.relief.name} bound={self._bound}>"
 
     def judge(self, now: float, total: int, mine: int, running: int) -> Relief:
-        """The step to be at: all processes hold ``total``, this worker and its parser ``mine``, and it has ``running`` visits."""
+        """The step to be at: all processes hold ``total``, this worker and its parser ``mine``,
+        and it has ``running`` visits.
+        """
         if total < FAR * self._bound:
             self.relief, self._since = Relief.NONE, 0.0
         elif self.relief >= Relief.STOP:
@@ -64,7 +73,11 @@ class MemoryGuard:
                 self._go(Relief.NARROW, now)  # whatever keeps the rest cannot be dropped
         elif total >= CLOSE * self._bound:
             self._go(Relief.STOP, now)
-        elif total >= NEAR * self._bound and mine >= _HIGH * self._share and (not self.relief or now - self._since >= _STEP_S):
+        elif (
+            total >= NEAR * self._bound
+            and mine >= _HIGH * self._share
+            and (not self.relief or now - self._since >= _STEP_S)
+        ):
             self._go(Relief(self.relief + 1), now)
         return self.relief
 

@@ -1,7 +1,8 @@
-"""Rules and sinks that installed packages bring, by the entry points of ``lycosa.scope_rules`` and ``lycosa.page_sinks``.
+"""Rules and sinks that installed packages bring, by the entry points of ``lycosa.scope_rules`` and
+``lycosa.page_sinks``.
 
-The supervisor finds them, once, because importing the library that looks through what is installed takes some 30 ms. Workers load them by
-name.
+The supervisor finds them, once, because importing the library that looks through what is installed
+takes some 30 ms. Workers load them by name.
 """
 
 from __future__ import annotations
@@ -31,5 +32,7 @@ def registered() -> Plugins:
 
 
 def loaded(names: tuple[str, ...]) -> tuple[Any, ...]:
-    """The objects themselves. Raises ``ImportError`` or ``AttributeError`` when one is not there."""
+    """The objects themselves. Raises ``ImportError`` or ``AttributeError`` when one is not
+    there.
+    """
     return tuple(resolve_name(name) for name in names)

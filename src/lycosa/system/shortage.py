@@ -1,6 +1,8 @@
-"""What to do when the system has no process, thread or memory to give just now: wait, and try again.
+"""What to do when the system has no process, thread or memory to give just now: wait, and try
+again.
 
-Such a shortage passes (a control group's ``pids.max``, a machine that is out of memory for some seconds), so it ends no crawl.
+Such a shortage passes (a control group's ``pids.max``, a machine that is out of memory for some
+seconds), so it ends no crawl.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ def is_shortage(error: BaseException) -> bool:
     """Whether an error says that the system has no process, thread or memory to give."""
     if isinstance(error, OSError):
         return error.errno in _PASSING
-    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _NO_THREAD in str(error))
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and _NO_THREAD in str(error)
+    )
 
 
 def pause_s(attempt: int) -> float:
@@ -31,10 +35,11 @@ def pause_s(attempt: int) -> float:
 
 
 async def in_thread(work: Callable[[], T], on_wait: Callable[[], None] = lambda: None) -> T:
-    """The result of blocking work, or its exception; waits for as long as no thread can be started, which ``on_wait`` hears once.
+    """The result of blocking work, or its exception; waits for as long as no thread can be started,
+    which ``on_wait`` hears once.
 
-    Each call has a thread of its own. An executor keeps what was submitted when it cannot start a thread, so a second attempt could do
-    the work twice.
+    Each call has a thread of its own. An executor keeps what was submitted when it cannot start a
+    thread, so a second attempt could do the work twice.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()

@@ -1,12 +1,14 @@
-"""Frames over a connected stream socket: four bytes of big-endian length, then that many bytes of payload.
+"""Frames over a connected stream socket: four bytes of big-endian length, then that many bytes of
+payload.
 
-The parse child and the exchange both talk this way. The promise is that a receiver gets exactly the payloads that were sent, in
-order, or learns that it did not: a socket that ends between two frames gives ``None``, one that ends inside a frame
-raises ``FrameError``, and a length beyond the limit raises before a byte of that payload is buffered, so that a peer
-which went wrong cannot take our memory. What a payload means is the caller's business (msgspec's MessagePack here).
+The parse child and the exchange both talk this way. The promise is that a receiver gets exactly the
+payloads that were sent, in order, or learns that it did not: a socket that ends between two frames
+gives ``None``, one that ends inside a frame raises ``FrameError``, and a length beyond the limit
+raises before a byte of that payload is buffered, so that a peer which went wrong cannot take our
+memory. What a payload means is the caller's business (msgspec's MessagePack here).
 
-A child process has no event loop: ``send_frame`` and ``recv_frame`` block. What needs a loop is in ``frame_stream``, so that the child
-does not import asyncio.
+A child process has no event loop: ``send_frame`` and ``recv_frame`` block. What needs a loop is in
+``frame_stream``, so that the child does not import asyncio.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ CHUNK = 256 * 1024  # bytes; a longer payload is sent apart from its length, wit
 _READ = 64 * 1024
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""What decoding raises when bytes are not what was expected: msgspec raises Python's own for text not in UTF-8 and for deep nesting."""
+"""What decoding raises when bytes are not what was expected: msgspec raises Python's own for
+text not in UTF-8 and for deep nesting.
+"""
 
 MAX_FRAME_BYTES = 256 * 1024 * 1024
 """Default limit of one payload: larger than any document we fetch, small enough to allocate."""
@@ -33,22 +37,32 @@ class FrameError(Exception):
 
 
 def encode_frame(payload: bytes) -> bytes:
-    """The bytes of one frame. Raises ``FrameError`` when the payload does not fit a length of four bytes."""
+    """The bytes of one frame. Raises ``FrameError`` when the payload does not fit a length of
+    four bytes.
+    """
     if len(payload) > 0xFFFFFFFF:
         raise FrameError(f"payload of {len(payload)} bytes")
     return LENGTH.pack(len(payload)) + payload
 
 
 class FrameReader:
-    """Cuts a stream of bytes into payloads. Bytes go in by ``feed`` in any pieces; ``feed`` yields each payload that is complete."""
+    """Cuts a stream of bytes into payloads. Bytes go in by ``feed`` in any pieces; ``feed``
+    yields each payload that is complete.
+    """
 
     def __init__(self, max_bytes: int = MAX_FRAME_BYTES) -> None:
         self._max_bytes = max_bytes
         self._pending = bytearray()
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Adds bytes; gives the payloads that they complete. Raises ``FrameError`` for a length beyond the limit."""
-        if not self._pending and len(data) > LENGTH.size and LENGTH.unpack_from(data)[0] == len(data) - LENGTH.size:
+        """Adds bytes; gives the payloads that they complete. Raises ``FrameError`` for a length
+        beyond the limit.
+        """
+        if (
+            not self._pending
+            and len(data) > LENGTH.size
+            and LENGTH.unpack_from(data)[0] == len(data) - LENGTH.size
+        ):
             check_length(len(data) - LENGTH.size, self._max_bytes)
             yield data[LENGTH.size :]  # one whole frame, which is what a small answer comes as
             return
@@ -83,7 +97,9 @@ def send_frame(sock: socket.socket, payload: bytes) -> None:
 
 
 def recv_frame(sock: socket.socket, max_bytes: int = MAX_FRAME_BYTES) -> bytes | None:
-    """Receives one payload, blocking; ``None`` when the peer closed between frames. Raises ``FrameError`` and ``OSError``."""
+    """Receives one payload, blocking; ``None`` when the peer closed between frames. Raises
+    ``FrameError`` and ``OSError``.
+    """
     head = _recv_exactly(sock, LENGTH.size)
     if head is None:
         return None
@@ -96,9 +112,11 @@ def recv_frame(sock: socket.socket, max_bytes: int = MAX_FRAME_BYTES) -> bytes |
 
 
 def received_frames(sock: socket.socket) -> Iterator[bytes]:
-    """Payloads as they come, blocking, until the peer closes. Nobody else may read from the socket. Errors as in ``recv_frame``.
+    """Payloads as they come, blocking, until the peer closes. Nobody else may read from the socket.
+    Errors as in ``recv_frame``.
 
-    One call of the system gives as many of them as have arrived, where ``recv_frame`` takes two for each.
+    One call of the system gives as many of them as have arrived, where ``recv_frame`` takes two for
+    each.
     """
     reader = FrameReader()
     while data := sock.recv(_READ):

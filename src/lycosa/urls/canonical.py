@@ -1,13 +1,15 @@
-"""The canonical form of a URL: two spellings of one resource meet, and a canonical URL is its own canonical form.
+"""The canonical form of a URL: two spellings of one resource meet, and a canonical URL is its own
+canonical form.
 
-Steps, in this order: resolution against the base and parsing by the WHATWG URL standard (ada); only ``http`` and ``https``; fragment,
-userinfo, default port and the dot of an absolute name dropped; percent-encoding normalised as RFC 3986 section 6.2.2 says (upper-case
-hexadecimal, unreserved characters decoded); then the lossy rules that the crawl's options ask for. Identity depends on every step, ada's
-tables for international names included, so ``CANONICAL_VERSION`` rises whenever an output may change and ada's version is part of the
-identity.
+Steps, in this order: resolution against the base and parsing by the WHATWG URL standard (ada); only
+``http`` and ``https``; fragment, userinfo, default port and the dot of an absolute name dropped;
+percent-encoding normalised as RFC 3986 section 6.2.2 says (upper-case hexadecimal, unreserved
+characters decoded); then the lossy rules that the crawl's options ask for. Identity depends on
+every step, ada's tables for international names included, so ``CANONICAL_VERSION`` rises whenever
+an output may change and ada's version is part of the identity.
 
-A page has some 190 links, so plain ones take a short cut: one regular expression knows references in which no step has anything to do.
-Tests hold both ways against each other.
+A page has some 190 links, so plain ones take a short cut: one regular expression knows references
+in which no step has anything to do. Tests hold both ways against each other.
 """
 
 from __future__ import annotations
@@ -24,16 +26,21 @@ from lycosa.urls.session_ids import dropper, without_path_sessions
 
 CANONICAL_VERSION = 1
 _SHOWN = 50  # characters of a scheme in a message
-MAX_LENGTH = 65_536  # characters; beyond it a reference is not looked at, so that one of a megabyte costs nothing
+# characters; beyond it a reference is not looked at, so that one of a megabyte costs nothing
+MAX_LENGTH = 65_536
 
 _INDEX_FILES = ("/index.html", "/index.htm", "/index.php", "/default.asp")
-# Percent-encodings that are not in normal form: a lower-case digit, or an unreserved character (RFC 3986 section 2.3).
-_ABNORMAL = re.compile(r"%(?:[0-9A-Fa-f][a-f]|[a-f][0-9A-F]|2[DE]|3[0-9]|4[1-9A-F]|5[0-9AF]|6[1-9A-F]|7[0-9AE])")
+# Percent-encodings that are not in normal form: a lower-case digit, or an unreserved character (RFC
+# 3986 section 2.3).
+_ABNORMAL = re.compile(
+    r"%(?:[0-9A-Fa-f][a-f]|[a-f][0-9A-F]|2[DE]|3[0-9]|4[1-9A-F]|5[0-9AF]|6[1-9A-F]|7[0-9AE])"
+)
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _SCHEME = re.compile(r"[\x00-\x20]*([A-Za-z][A-Za-z0-9+.-]*):")
 
-# A reference in which parsing has nothing to change: [origin]/path or ../../path, then a plain query, then any fragment. No segment starts
-# with a dot or is empty, nothing is encoded, there is no colon that could be a scheme, no name that IDNA or the IPv4 parser would touch.
+# A reference in which parsing has nothing to change: [origin]/path or ../../path, then a plain
+# query, then any fragment. No segment starts with a dot or is empty, nothing is encoded, there is
+# no colon that could be a scheme, no name that IDNA or the IPv4 parser would touch.
 _SEGMENT = r"[A-Za-z0-9_~!$()*,@=+-][A-Za-z0-9_~!$()*,@=+.-]*"
 _PLAIN = re.compile(
     r"(?:(https?://(?:[a-z0-9]+(?:-[a-z0-9]+)*\.)+[a-z]{2,})?/|((?:\.\./)*))"
@@ -44,7 +51,9 @@ _PLAIN = re.compile(
 
 
 class InvalidUrl(ValueError):
-    """Not a URL that can be crawled. ``reason`` is ``UNPARSABLE`` or ``SCHEME``; ``raw`` is the reference as found."""
+    """Not a URL that can be crawled. ``reason`` is ``UNPARSABLE`` or ``SCHEME``; ``raw`` is the
+    reference as found.
+    """
 
     def __init__(self, reason: Reason, raw: str, detail: str) -> None:
         super().__init__(f"{raw[:200]!r}: {detail}")
@@ -52,7 +61,8 @@ class InvalidUrl(ValueError):
 
 
 def resolve(raw: str, base: str | None = None) -> str:
-    """The plain WHATWG step: ``raw`` parsed against ``base`` and written out, fragment and userinfo included, any scheme.
+    """The plain WHATWG step: ``raw`` parsed against ``base`` and written out, fragment and userinfo
+    included, any scheme.
 
     Raises ``InvalidUrl`` (``UNPARSABLE``).
     """
@@ -62,7 +72,11 @@ def resolve(raw: str, base: str | None = None) -> str:
         scalar = raw.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         if scalar != raw:  # lone surrogates are U+FFFD to a browser (Web IDL, USVString)
             return resolve(scalar, base)
-        detail = "not a URL by the WHATWG URL standard" if base is not None or _SCHEME.match(raw) else "a relative reference without a base"
+        detail = (
+            "not a URL by the WHATWG URL standard"
+            if base is not None or _SCHEME.match(raw)
+            else "a relative reference without a base"
+        )
         raise InvalidUrl(Reason.UNPARSABLE, raw, detail) from error
 
 
@@ -79,14 +93,18 @@ class Canonicalizer:
         self._origin = ""
 
     def identity(self) -> dict[str, object]:
-        """What the form depends on, for the crawl's manifest: our version, ada's, and the options."""
+        """What the form depends on, for the crawl's manifest: our version, ada's, and the
+        options.
+        """
         from importlib.metadata import version  # once in a crawl, and not in each process
 
         options = msgspec.to_builtins(self._options)
         return {"version": CANONICAL_VERSION, "ada_url": version("ada-url"), "options": options}
 
     def canonical(self, raw: str, base: str | None = None, charset: str = "utf-8") -> str:
-        """The canonical form of ``raw``, found on a page in ``charset`` whose base URL is ``base``. Raises ``InvalidUrl``."""
+        """The canonical form of ``raw``, found on a page in ``charset`` whose base URL is
+        ``base``. Raises ``InvalidUrl``.
+        """
         if len(raw) > MAX_LENGTH:
             raise _too_long(raw)
         if charset != "utf-8" and not raw.isascii():
@@ -94,13 +112,17 @@ class Canonicalizer:
         if base is not None and base != self._base:
             self._remember(base)
         plain = _PLAIN(raw)
-        url = (self._short_cut(plain, base is not None) if plain is not None else None) or self._from_href(resolve(raw, base), raw)
+        url = (
+            self._short_cut(plain, base is not None) if plain is not None else None
+        ) or self._from_href(resolve(raw, base), raw)
         if len(url) > MAX_LENGTH:
             raise _too_long(raw)
         return url
 
     def _remember(self, base: str) -> None:
-        """Prepare the short cut for a base: its origin and its folders, innermost first, if they are in canonical form."""
+        """Prepare the short cut for a base: its origin and its folders, innermost first, if they
+        are in canonical form.
+        """
         self._base, self._folders, self._origin = base, [], ""
         if self._always_long:
             return
@@ -110,7 +132,11 @@ class Canonicalizer:
             return
         # The base's path as written decides: where a rule changed it, only the long way is right.
         path_end = len(href.partition("?")[0])
-        if base[:path_end] != href[:path_end] or base[path_end : path_end + 1] not in ("", "?", "#"):
+        if base[:path_end] != href[:path_end] or base[path_end : path_end + 1] not in (
+            "",
+            "?",
+            "#",
+        ):
             return
         root = href.index("/", 8)
         self._origin = href[:root]
@@ -139,7 +165,9 @@ class Canonicalizer:
     def _from_href(self, href: str, raw: str) -> str:
         """Everything behind the WHATWG step."""
         if not href.startswith(("https://", "http://")):
-            raise InvalidUrl(Reason.SCHEME, raw, f"the scheme {href.partition(':')[0][:_SHOWN]!r} is not crawled")
+            raise InvalidUrl(
+                Reason.SCHEME, raw, f"the scheme {href.partition(':')[0][:_SHOWN]!r} is not crawled"
+            )
         if (fragment := href.find("#")) >= 0:
             href = href[:fragment]
         root = href.index("/", 8)
@@ -166,13 +194,17 @@ class Canonicalizer:
         if name.endswith("."):
             name = name[:-1]
             if not name or name.endswith("."):
-                raise InvalidUrl(Reason.UNPARSABLE, raw, "the host name has empty labels at its end")
+                raise InvalidUrl(
+                    Reason.UNPARSABLE, raw, "the host name has empty labels at its end"
+                )
         if self._options.drop_www:
             while name.startswith("www.") and "." in name[4:]:
                 name = name[4:]
         origin = f"{scheme}://{name}{colon}{port}"
         if ("xn--" in name or self._options.drop_www) and not _stands(origin):
-            raise InvalidUrl(Reason.UNPARSABLE, raw, "the host name does not survive its own canonical form")
+            raise InvalidUrl(
+                Reason.UNPARSABLE, raw, "the host name does not survive its own canonical form"
+            )
         return origin
 
     def _query(self, query: str) -> str:
@@ -185,7 +217,9 @@ class Canonicalizer:
         return "&".join(parts)
 
     def _shorten(self, path: str) -> str:
-        """Index file and trailing slash, until neither rule finds anything: ``/a/index.html/`` is ``/a``."""
+        """Index file and trailing slash, until neither rule finds anything: ``/a/index.html/``
+        is ``/a``.
+        """
         before = ""
         while path != before:
             before = path
@@ -199,26 +233,32 @@ class Canonicalizer:
 def _too_long(raw: str) -> InvalidUrl:
     scheme = _SCHEME.match(raw[:100])
     if scheme and scheme[1].lower() not in ("http", "https"):
-        return InvalidUrl(Reason.SCHEME, raw, f"the scheme {scheme[1].lower()[:_SHOWN]!r} is not crawled")
+        return InvalidUrl(
+            Reason.SCHEME, raw, f"the scheme {scheme[1].lower()[:_SHOWN]!r} is not crawled"
+        )
     return InvalidUrl(Reason.UNPARSABLE, raw, f"longer than {MAX_LENGTH} characters")
 
 
 def _normal(found: re.Match[str]) -> str:
     """Normal form of one percent-encoding.
 
-    After a lone ``%`` or ``%4``, which the WHATWG standard lets stand, a decoded digit would complete a new encoding; there it stays.
+    After a lone ``%`` or ``%4``, which the WHATWG standard lets stand, a decoded digit would
+    complete a new encoding; there it stays.
     """
     start, text = found.start(), found.string
     character = chr(int(found[0][1:], 16))
     if character in _UNRESERVED and not (
-        text[start - 1] == "%" or (text[start - 2] == "%" and text[start - 1] in "0123456789abcdefABCDEF")
+        text[start - 1] == "%"
+        or (text[start - 2] == "%" and text[start - 1] in "0123456789abcdefABCDEF")
     ):
         return character
     return found[0].upper()
 
 
 def _without_sessions(path: str) -> str:
-    """A path without session parameters; a segment that only they kept from being ``..`` is resolved by the standard again."""
+    """A path without session parameters; a segment that only they kept from being ``..`` is
+    resolved by the standard again.
+    """
     kept = without_path_sessions(path)
     if kept != path and "/." in kept:
         kept = ada_url.normalize_url(f"http://a{kept}")[8:]
@@ -226,7 +266,9 @@ def _without_sessions(path: str) -> str:
 
 
 def _stands(origin: str) -> bool:
-    """Whether an origin parses to itself. Some ``xn--`` labels that the encoder writes are refused by the decoder."""
+    """Whether an origin parses to itself. Some ``xn--`` labels that the encoder writes are
+    refused by the decoder.
+    """
     try:
         return ada_url.normalize_url(origin) == f"{origin}/"
     except ValueError:

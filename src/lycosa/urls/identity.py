@@ -1,7 +1,9 @@
-"""What a URL is to the crawl: its canonical form, its host, its site, its partition and its SURT key.
+"""What a URL is to the crawl: its canonical form, its host, its site, its partition and its SURT
+key.
 
-Identity rests on this module, so a crawl's manifest freezes ``Canonicalizer.identity()`` and ``Sites.version``. It only gathers names;
-``canonical`` has the form, ``parts`` the slicing, ``session_ids`` the names, ``sites`` the public suffixes, ``surt`` the key of CDXJ.
+Identity rests on this module, so a crawl's manifest freezes ``Canonicalizer.identity()`` and
+``Sites.version``. It only gathers names; ``canonical`` has the form, ``parts`` the slicing,
+``session_ids`` the names, ``sites`` the public suffixes, ``surt`` the key of CDXJ.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The parts of a canonical URL, by slicing.
 
-Every link passes here several times, so nothing is parsed: the canonical form guarantees ``http://`` or ``https://``, a host without
-userinfo, default port or trailing dot, and a path that starts with a slash. On other strings the answers mean nothing.
+Every link passes here several times, so nothing is parsed: the canonical form guarantees
+``http://`` or ``https://``, a host without userinfo, default port or trailing dot, and a path that
+starts with a slash. On other strings the answers mean nothing.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 
-# A host has at least one character, so the path's slash is never before this index, in "http://a/" nor in "https://a/".
+# A host has at least one character, so the path's slash is never before this index, in "http://a/"
+# nor in "https://a/".
 _PATH_FROM = 8
 
 
@@ -24,7 +26,9 @@ def origin_of(url: str) -> str:
 
 
 def host_of(url: str) -> str:
-    """Host, with the port unless it is the scheme's own: ``example.org``, ``example.org:8080``, ``[::1]:81``."""
+    """Host, with the port unless it is the scheme's own: ``example.org``, ``example.org:8080``,
+    ``[::1]:81``.
+    """
     return url[8 if url[4] == "s" else 7 : url.index("/", _PATH_FROM)]
 
 
@@ -46,7 +50,9 @@ def name_of(host: str) -> str:
 
 
 def is_address(name: str) -> bool:
-    """Whether a ``name_of`` is an IP address. Only IPv4 addresses have a last label of digits (WHATWG URL, host parser)."""
+    """Whether a ``name_of`` is an IP address. Only IPv4 addresses have a last label of digits
+    (WHATWG URL, host parser).
+    """
     return ":" in name or (name[-1:].isdigit() and name.rpartition(".")[2].isdigit())
 
 

@@ -1,7 +1,8 @@
 """Queries of pages that are not in UTF-8.
 
-A browser encodes what a link's query has beyond ASCII in the page's own charset (WHATWG URL, query state), and old servers expect it so:
-in UTF-8 they would answer with another page. Paths and fragments are always UTF-8.
+A browser encodes what a link's query has beyond ASCII in the page's own charset (WHATWG URL, query
+state), and old servers expect it so: in UTF-8 they would answer with another page. Paths and
+fragments are always UTF-8.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ _CODECS = {
 
 
 def with_charset(raw: str, charset: str) -> str:
-    """A reference whose query is in ASCII, written in ``charset``; an unknown charset and the UTFs change nothing."""
+    """A reference whose query is in ASCII, written in ``charset``; an unknown charset and the
+    UTFs change nothing.
+    """
     mark = raw.find("?")
     if mark < 0 or charset.lower().startswith("utf"):
         return raw
@@ -42,7 +45,11 @@ def with_charset(raw: str, charset: str) -> str:
         return raw
     end = raw.find("#", mark)
     end = len(raw) if end < 0 else end
-    return raw[:mark] + _BEYOND_ASCII.sub(lambda found: _encoded(found[0], codec), raw[mark:end]) + raw[end:]
+    return (
+        raw[:mark]
+        + _BEYOND_ASCII.sub(lambda found: _encoded(found[0], codec), raw[mark:end])
+        + raw[end:]
+    )
 
 
 def _encoded(text: str, codec: str) -> str:
@@ -51,6 +58,7 @@ def _encoded(text: str, codec: str) -> str:
     except UnicodeEncodeError:
         if len(text) > 1:
             return "".join(_encoded(character, codec) for character in text)
-        # A character that the charset does not have is sent as an HTML reference (WHATWG URL, percent-encode after encoding).
+        # A character that the charset does not have is sent as an HTML reference (WHATWG URL,
+        # percent-encode after encoding).
         return f"%26%23{ord(text)}%3B"
     return _TO_ESCAPE.sub(lambda found: b"%%%02X" % found[0][0], data).decode("ascii")

@@ -1,7 +1,8 @@
 """Which parameters name a visitor and not a resource: session ids and campaign tracking.
 
-Two tiers, because a wrong hit loses a page: a name that only session machinery uses counts with any value; a name that sites also use for
-their own things (``sid``, ``session``) counts only with a value that looks drawn at random.
+Two tiers, because a wrong hit loses a page: a name that only session machinery uses counts with any
+value; a name that sites also use for their own things (``sid``, ``session``) counts only with a
+value that looks drawn at random.
 """
 
 from __future__ import annotations
@@ -10,19 +11,35 @@ import re
 from collections.abc import Callable
 
 _SURE_NAMES = (
-    "phpsessid jsessionid jsessionidsso cfid cftoken zenid oscsid xtcsid osssid sesskey phpsession php_session_id asp.net_sessionid "
-    "aspsessionid ci_session wpsession"
+    "phpsessid jsessionid jsessionidsso cfid cftoken zenid oscsid xtcsid osssid sesskey phpsession"
+    " php_session_id asp.net_sessionid aspsessionid ci_session wpsession"
 )
-_MAYBE_NAMES = "sid session sessid sessionid session_id session-id sess s_id _session_id session_key sessionkey usersession"
+_MAYBE_NAMES = (
+    "sid session sessid sessionid session_id session-id sess s_id _session_id session_key"
+    " sessionkey usersession"
+)
 _TRACKING_NAMES = (
-    "gclid gclsrc dclid gbraid wbraid gad_source gad_campaignid srsltid fbclid fb_action_ids fb_action_types fb_source msclkid yclid "
-    "ysclid twclid ttclid li_fat_id igshid igsh mc_cid mc_eid mkt_tok _ga _gl _hsenc _hsmi __hstc __hssc __hsfp hsctatracking vero_id "
-    "vero_conv oly_anon_id oly_enc_id _openstat wickedid rb_clickid epik _kx irclickid"
+    "gclid gclsrc dclid gbraid wbraid gad_source gad_campaignid srsltid fbclid fb_action_ids"
+    " fb_action_types fb_source msclkid yclid ysclid twclid ttclid li_fat_id igshid igsh mc_cid"
+    " mc_eid mkt_tok _ga _gl _hsenc _hsmi __hstc __hssc __hsfp hsctatracking vero_id vero_conv"
+    " oly_anon_id oly_enc_id _openstat wickedid rb_clickid epik _kx irclickid"
 )
-_TRACKING_PREFIXES = ("utm_", "mtm_", "pk_campaign", "pk_kwd", "piwik_campaign", "piwik_kwd", "matomo_campaign", "matomo_kwd")
-_SURE, _MAYBE, _TRACKING = (frozenset(names.split()) for names in (_SURE_NAMES, _MAYBE_NAMES, _TRACKING_NAMES))
+_TRACKING_PREFIXES = (
+    "utm_",
+    "mtm_",
+    "pk_campaign",
+    "pk_kwd",
+    "piwik_campaign",
+    "piwik_kwd",
+    "matomo_campaign",
+    "matomo_kwd",
+)
+_SURE, _MAYBE, _TRACKING = (
+    frozenset(names.split()) for names in (_SURE_NAMES, _MAYBE_NAMES, _TRACKING_NAMES)
+)
 _ASP_COOKIE = re.compile(r"aspsessionid[a-z]{8}", re.IGNORECASE)
-# Hexadecimal with digits and letters, a UUID, or letters and digits that alternate; words, dates and numbers of records are none of these.
+# Hexadecimal with digits and letters, a UUID, or letters and digits that alternate; words, dates
+# and numbers of records are none of these.
 _RANDOM = re.compile(
     r"(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{16,}"
     r"|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
@@ -30,12 +47,15 @@ _RANDOM = re.compile(
     re.IGNORECASE,
 )
 _PATH_PARAMETER = re.compile(r";([A-Za-z0-9._-]+)=([^;/?]*)")
-# ASP.NET without cookies writes the session as a path segment of its own: /(S(lit3py55t21z5v55vlm25s55))/page.aspx
+# ASP.NET without cookies writes the session as a path segment of its own:
+# /(S(lit3py55t21z5v55vlm25s55))/page.aspx
 _ASP_NET_SEGMENT = re.compile(r"/\((?:[A-Z]\([0-9A-Za-z_-]{20,}\))+\)/", re.IGNORECASE)
 
 
 def dropper(sessions: bool, tracking: bool) -> Callable[[str], bool]:
-    """Whether ``name=value`` is to be dropped by these options, in one look at its name: most parameters of the web are neither."""
+    """Whether ``name=value`` is to be dropped by these options, in one look at its name: most
+    parameters of the web are neither.
+    """
     names = (_SURE if sessions else frozenset()) | (_TRACKING if tracking else frozenset())
     prefixes = (_TRACKING_PREFIXES if tracking else ()) + (("aspsessionid",) if sessions else ())
     maybe = _MAYBE if sessions else frozenset()
@@ -74,9 +94,19 @@ def without_path_sessions(path: str) -> str:
 
 
 def may_have_session(url: str) -> bool:
-    """Whether ``find_session`` can find something: a few searches for letters, for the many URLs that have parameters and no session."""
+    """Whether ``find_session`` can find something: a few searches for letters, for the many URLs
+    that have parameters and no session.
+    """
     lower = url.lower()
-    return "sess" in lower or "sid" in lower or "(" in lower or "zenid" in lower or "cfid" in lower or "cftoken" in lower or "s_id" in lower
+    return (
+        "sess" in lower
+        or "sid" in lower
+        or "(" in lower
+        or "zenid" in lower
+        or "cfid" in lower
+        or "cftoken" in lower
+        or "s_id" in lower
+    )
 
 
 def find_session(target: str) -> str:
@@ -88,4 +118,8 @@ def find_session(target: str) -> str:
         for found in _PATH_PARAMETER.finditer(path):
             if is_session(found[0][1:]):
                 return found[0][1:]
-    return next((parameter for parameter in query.split("&") if is_session(parameter)), "") if query else ""
+    return (
+        next((parameter for parameter in query.split("&") if is_session(parameter)), "")
+        if query
+        else ""
+    )

@@ -18,7 +18,9 @@ Rule = Callable[[Discovered], Refusal | None]
 
 
 class Admission(msgspec.Struct, frozen=True):
-    """The pure rules, in the order in which they are asked; and the budgets and sitemaps, which are the owner's to judge."""
+    """The pure rules, in the order in which they are asked; and the budgets and sitemaps, which
+    are the owner's to judge.
+    """
 
     scope: Scope
     traps: Traps
@@ -28,11 +30,17 @@ class Admission(msgspec.Struct, frozen=True):
 
     def judge(self, found: Discovered, nofollow: bool = False) -> Refusal | None:
         """Why a URL is refused, or ``None``."""
-        refusal = self.scope.judge(found.url, found.kind, found.depth, nofollow) or self.traps.judge(found.url)
+        refusal = self.scope.judge(
+            found.url, found.kind, found.depth, nofollow
+        ) or self.traps.judge(found.url)
         if refusal is None and self.rules:
-            return next((refusal for rule in self.rules if (refusal := rule(found)) is not None), None)
+            return next(
+                (refusal for rule in self.rules if (refusal := rule(found)) is not None), None
+            )
         return refusal
 
     def judge_link(self, link: Link, depth: int) -> Refusal | None:
         """The same for a link, where there are no rules of the user's."""
-        return self.scope.judge(link.url, link.kind, depth, link.nofollow) or self.traps.judge(link.url)
+        return self.scope.judge(link.url, link.kind, depth, link.nofollow) or self.traps.judge(
+            link.url
+        )

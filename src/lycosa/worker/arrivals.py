@@ -1,8 +1,9 @@
 """What arrives at a worker from partitions of others: parcels, questions about keys, and calls.
 
-Parcels come in two ways. Another worker delivers one over a connection and waits until the commit that took it is on disk (``receive``).
-Or they lie in the inbox topic of the worker's partition, which is read from the position that the last commit names: every commit
-names the position up to which all that was read is taken, so what it lost is read again. A parcel in a topic that is not the
+Parcels come in two ways. Another worker delivers one over a connection and waits until the commit
+that took it is on disk (``receive``). Or they lie in the inbox topic of the worker's partition,
+which is read from the position that the last commit names: every commit names the position up to
+which all that was read is taken, so what it lost is read again. A parcel in a topic that is not the
 next one is stepped over, because its sender posts it again behind the missing one.
 """
 
@@ -23,7 +24,9 @@ from lycosa.worker.intake import Intake
 from lycosa.worker.worker import Worker
 
 _PARCELS = 100
-_MOST_UNCOMMITTED = 128  # records of the topic that are taken and not committed: what waits in memory is bounded
+_MOST_UNCOMMITTED = (
+    128  # records of the topic that are taken and not committed: what waits in memory is bounded
+)
 
 
 class Takers(msgspec.Struct, frozen=True):
@@ -35,7 +38,9 @@ class Takers(msgspec.Struct, frozen=True):
 
 
 class Arrivals:
-    """One per worker. ``inbound`` is its inbox topic, and ``after`` the position that its last commit names."""
+    """One per worker. ``inbound`` is its inbox topic, and ``after`` the position that its last
+    commit names.
+    """
 
     def __init__(
         self,
@@ -47,8 +52,16 @@ class Arrivals:
         after: int = 0,
     ) -> None:
         assert inbound is None or len(partitions) == 1, "a topic is of one partition"
-        self._partitions, self._tables, self._takers, self._worker = partitions, tables, takers, worker
-        self._inboxes = {number: Inbox(partitions[number].table, table, number) for number, table in tables.items()}
+        self._partitions, self._tables, self._takers, self._worker = (
+            partitions,
+            tables,
+            takers,
+            worker,
+        )
+        self._inboxes = {
+            number: Inbox(partitions[number].table, table, number)
+            for number, table in tables.items()
+        }
         self._inbound, self._reading = inbound, set[asyncio.Task[None]]()
         self.position = self._committed = after
         """All up to this position of the topic is read and taken."""
@@ -57,7 +70,10 @@ class Arrivals:
         """Parcels of the topic that were not the next one."""
 
     def __repr__(self) -> str:
-        return f"<Arrivals position={self.position} activity={self.activity} stepped_over={self.stepped_over}>"
+        return (
+            f"<Arrivals position={self.position} activity={self.activity}"
+            f" stepped_over={self.stepped_over}>"
+        )
 
     @property
     def is_idle(self) -> bool:
@@ -80,11 +96,15 @@ class Arrivals:
         self._committed = position
 
     def look_up(self, partition: int) -> LookUp:
-        """What answers others about a partition's keys: what is committed, since a crash may take back all else."""
+        """What answers others about a partition's keys: what is committed, since a crash may
+        take back all else.
+        """
         return self._tables[partition].get
 
     async def answer(self, body: bytes) -> bytes:
-        """Answers a call when its effect is committed. Known are ``Seeds``, to which ``SeedsTaken`` is the reply. Raises ``ValueError``."""
+        """Answers a call when its effect is committed. Known are ``Seeds``, to which
+        ``SeedsTaken`` is the reply. Raises ``ValueError``.
+        """
         message = decode_to_worker(body)
         if not isinstance(message, Seeds):
             raise ValueError(f"{type(message).__name__} is not a call")
@@ -104,8 +124,9 @@ class Arrivals:
             await self._next_commit()
 
     def take_own(self, outboxes: Mapping[int, Outbox]) -> None:
-        """Parcels between two partitions that this worker owns are taken at once, in its first commit: an earlier run with more workers
-        left them."""
+        """Parcels between two partitions that this worker owns are taken at once, in its first
+        commit: an earlier run with more workers left them.
+        """
         for outbox in outboxes.values():
             for destination in self._inboxes.keys() & set(outbox.destinations()):
                 after = 0
@@ -144,7 +165,8 @@ class Arrivals:
                     self._take(parcel)
                 except ParcelGap:
                     self.stepped_over += 1
-                self.position = position  # in one step with what the parcel caused, so that no commit is cut in between
+                # in one step with what the parcel caused, so that no commit is cut in between
+                self.position = position
                 self._worker.wake()
             while self.position - self._committed >= _MOST_UNCOMMITTED:
                 await self._next_commit()

@@ -1,6 +1,7 @@
 """Puts a worker together: the one place where stages, ports, settings and the crawl folder meet.
 
-``RealPorts`` are the ones of a crawl; virtual time and tests bring their own. Nothing in here decides anything.
+``RealPorts`` are the ones of a crawl; virtual time and tests bring their own. Nothing in here
+decides anything.
 """
 
 from __future__ import annotations
@@ -84,7 +85,9 @@ class Ports(msgspec.Struct, frozen=True):
     free_bytes: Callable[[], int] = lambda: sys.maxsize
     lease: ShardLease = msgspec.field(default_factory=folder_lease)
     addresses: Callable[[Job], Addresses] | None = None
-    """The slots of addresses that the worker shares with others; by default those of the machine's table, or of the crawl's own."""
+    """The slots of addresses that the worker shares with others; by default those of the
+    machine's table, or of the crawl's own.
+    """
     exchange: ExchangeEnds | None = None
     """With the other workers, when there are any."""
 
@@ -119,8 +122,14 @@ def limits_of(section: FetchSection) -> Limits:
     )
 
 
-def assemble(job: Job, ports: Ports, want_permits: Callable[[], None] | None = None, shard: Shard | None = None) -> Assembled:
-    """Connects the stages over a shard that is open, or opens the one of a crawl folder that has been through ``recover_crawl``. Blocks.
+def assemble(
+    job: Job,
+    ports: Ports,
+    want_permits: Callable[[], None] | None = None,
+    shard: Shard | None = None,
+) -> Assembled:
+    """Connects the stages over a shard that is open, or opens the one of a crawl folder that has
+    been through ``recover_crawl``. Blocks.
 
     One worker of several is given ``want_permits``, by which it asks its coordinator for permits.
     """
@@ -128,39 +137,80 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[], None] | None = N
     shard = shard or open_folder_shard(job, ports.open_table)
     chance = random.Random(f"{config.seed}:{job.number}:{shard.term}")
     tables, segments = shard.tables, shard.ground.segments
-    partitions = {number: _partition(job, number, data, clock) for number, data in shard.data.items()}
+    partitions = {
+        number: _partition(job, number, data, clock) for number, data in shard.data.items()
+    }
     sites = Sites(suffix_list(folder))
     addresses = (ports.addresses or _addresses)(job)
-    owner_of: Callable[[str], int] = lambda host: partition_of(sites.site_of(host), config.frontier.partitions)  # noqa: E731 (typed in place)
-    crashes = CrashCounts({n: p.table for n, p in partitions.items()}, owner_of, attempts_folder(folder))
-    crashes.after_restart(suspects(attempts_folder(folder), lambda host: owner_of(host) in partitions), job.previous_end)
+
+    def owner_of(host: str) -> int:
+        return partition_of(sites.site_of(host), config.frontier.partitions)
+
+    crashes = CrashCounts(
+        {n: p.table for n, p in partitions.items()}, owner_of, attempts_folder(folder)
+    )
+    crashes.after_restart(
+        suspects(attempts_folder(folder), lambda host: owner_of(host) in partitions),
+        job.previous_end,
+    )
     reopen_allowed(partitions.values(), config.fetch.allow_addresses, clock.time())
     frontier = _frontier(job, partitions, clock, chance)
-    attempts = AttemptLog(attempts_folder(folder), job.number, clock.wall(), clock.monotonic(), session=shard.term)
+    attempts = AttemptLog(
+        attempts_folder(folder), job.number, clock.wall(), clock.monotonic(), session=shard.term
+    )
     # After the log is open: a request without an end counts as one that lasted until then.
     frontier.hold_back(_recent_hosts(job, clock))
     settling = Settling(attempts_folder(folder), job.number)
-    sender = Sender(ports.fetcher, ports.resolver, addresses, attempts, clock, limits_of(config.fetch), ports.lease)
+    sender = Sender(
+        ports.fetcher,
+        ports.resolver,
+        addresses,
+        attempts,
+        clock,
+        limits_of(config.fetch),
+        ports.lease,
+    )
     frontier.on_benched = sender.prefetch
     addressing = Addressing(Canonicalizer(config.canonical), sites, config.frontier.partitions)
-    fail: Callable[[BaseException], None] = lambda error: worker.fail(error)  # noqa: E731, PLW0108  the worker is made later
+
+    def fail(error: BaseException) -> None:
+        worker.fail(error)  # the worker is made later
+
     departures = Departures(partitions, tables, ports.exchange, clock.sleep, fail)
     intake = _intake(job, partitions, addressing, tables, clock, departures)
-    # Ids must differ between crawls, runs and restarts, and be the same when the same history is replayed.
-    ids = random.Random(f"{config.seed}:{job.manifest.crawl}:{job.number}:{shard.term}:{shard.next_sequence}")
-    store = SegmentStore(segments.find(shard.term), config.store, _crawl_info(job), job.number, ids, surt, sites.public_suffixes)
-    # The list is read at the first use of each, which takes 50 ms: now, and not in a step of the loop.
+    # Ids must differ between crawls, runs and restarts, and be the same when the same history is
+    # replayed.
+    ids = random.Random(
+        f"{config.seed}:{job.manifest.crawl}:{job.number}:{shard.term}:{shard.next_sequence}"
+    )
+    store = SegmentStore(
+        segments.find(shard.term),
+        config.store,
+        _crawl_info(job),
+        job.number,
+        ids,
+        surt,
+        sites.public_suffixes,
+    )
+    # The list is read at the first use of each, which takes 50 ms: now, and not in a step of the
+    # loop.
     sites.site_of("www.example.org")
     sites.public_suffixes("www.example.org")
     robots = Robots(RobotsReader(config.robots, config.agent.product, ports.offload), sender, clock)
     pacing, slices = Pacing(config.politeness, clock, chance), Slices(clock, settling)
-    errands = Errands(robots, intake, store, pacing, slices, clock, Ends(frontier, departures.post_errand))
+    errands = Errands(
+        robots, intake, store, pacing, slices, clock, Ends(frontier, departures.post_errand)
+    )
     near = config.seen.max_distance if config.seen.near_duplicates else -1
-    duplicates = Duplicates(config.frontier.partitions, {n: p.table for n, p in partitions.items()}, departures, near)
+    duplicates = Duplicates(
+        config.frontier.partitions, {n: p.table for n, p in partitions.items()}, departures, near
+    )
     stages = Stages(
         frontier=frontier,
         robots=robots,
-        leasing=Leasing(frontier, robots, intake, config.budgets, clock, ports.offload, crashes.suspicion),
+        leasing=Leasing(
+            frontier, robots, intake, config.budgets, clock, ports.offload, crashes.suspicion
+        ),
         sender=sender,
         parser=ports.parser,
         capturing=Capturing(config, clock, duplicates, store, intake, ports.offload, job.sinks),
@@ -172,7 +222,16 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[], None] | None = N
     )
     permits = _permits(job, partitions, want_permits, lambda: worker.stop(End.LIMIT))
     pipeline = Pipeline(stages, config, clock, pacing, permits, crashes.suspicion)
-    books = Books(job.manifest.crawl, shard, store, attempts, crashes, ports.free_bytes, lease=ports.lease, held_until=job.held_until)
+    books = Books(
+        job.manifest.crawl,
+        shard,
+        store,
+        attempts,
+        crashes,
+        ports.free_bytes,
+        lease=ports.lease,
+        held_until=job.held_until,
+    )
     if job.plan is not None:
         books = msgspec.structs.replace(books, batch_bytes=job.plan.batch)
         _bound(job.plan, frontier, intake, robots)
@@ -180,7 +239,14 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[], None] | None = N
     if job.is_careful:
         worker.start_carefully(max(clock.monotonic(), job.held_until))
     inbound = ports.exchange.inbound if ports.exchange is not None else None
-    arrivals = Arrivals(partitions, tables, Takers(intake, duplicates, errands), worker, inbound, shard.last.inbox if shard.last else 0)
+    arrivals = Arrivals(
+        partitions,
+        tables,
+        Takers(intake, duplicates, errands),
+        worker,
+        inbound,
+        shard.last.inbox if shard.last else 0,
+    )
     arrivals.take_own(departures.outboxes)
     delivery = Delivery(departures, arrivals)
     if want_permits is not None:
@@ -191,7 +257,9 @@ def assemble(job: Job, ports: Ports, want_permits: Callable[[], None] | None = N
         addresses.close()
         shard.close()
 
-    return Assembled(worker, intake, pipeline, sender, store, delivery, permits, robots, clock, close)
+    return Assembled(
+        worker, intake, pipeline, sender, store, delivery, permits, robots, clock, close
+    )
 
 
 def _partition(job: Job, number: int, data: PartitionData, clock: CrawlClock) -> Partition:
@@ -210,19 +278,34 @@ def _partition(job: Job, number: int, data: PartitionData, clock: CrawlClock) ->
     )
 
 
-def _frontier(job: Job, partitions: Mapping[int, Partition], clock: CrawlClock, chance: random.Random) -> Frontier:
+def _frontier(
+    job: Job, partitions: Mapping[int, Partition], clock: CrawlClock, chance: random.Random
+) -> Frontier:
     config = job.config
     workbench = Workbench(config.politeness.address_slots)
-    frontier = Frontier(partitions.values(), workbench, config.frontier.workbench, hosts_of_address(config.politeness))
+    frontier = Frontier(
+        partitions.values(),
+        workbench,
+        config.frontier.workbench,
+        hosts_of_address(config.politeness),
+    )
     frontier.longest_wait_s = longest_wait(config.politeness)
     frontier.longest_due_s = max(frontier.longest_due_s, config.refetch.max_s, config.retry.max_s)
     if job.held_until:
-        frontier.hold_all(job.held_until, lambda visit: delay_s(visit.record.pace, config.politeness, clock.time(), chance).seconds)
+        frontier.hold_all(
+            job.held_until,
+            lambda visit: (
+                delay_s(visit.record.pace, config.politeness, clock.time(), chance).seconds
+            ),
+        )
     return frontier
 
 
 def _permits(
-    job: Job, partitions: Mapping[int, Partition], want: Callable[[], None] | None, on_limit: Callable[[], None]
+    job: Job,
+    partitions: Mapping[int, Partition],
+    want: Callable[[], None] | None,
+    on_limit: Callable[[], None],
 ) -> LocalPermits | GrantedPermits:
     captures = sum(partition.counters.captures for partition in partitions.values())
     if want is not None:
@@ -249,8 +332,17 @@ def _intake(
 ) -> Intake:
     scope = Scope(job.config.scope, addressing.sites.site_of)
     year = 1970 + int(clock.wall() // 31_556_952)
-    admission = Admission(scope, Traps(job.config.traps, year), job.rules, job.config.budgets, job.config.sitemaps)
-    intake = Intake(partitions, addressing, admission, RecentHashes(job.config.seen.recent), clock, departures.post)
+    admission = Admission(
+        scope, Traps(job.config.traps, year), job.rules, job.config.budgets, job.config.sitemaps
+    )
+    intake = Intake(
+        partitions,
+        addressing,
+        admission,
+        RecentHashes(job.config.seen.recent),
+        clock,
+        departures.post,
+    )
     intake.join(job.places)
     for table in tables.values():
         intake.rejoin(key[1:].decode() for key, _ in table.scan(b"J", prefix_end(b"J")))
@@ -265,14 +357,16 @@ def _addresses(job: Job) -> Addresses:
 
 
 def _recent_hosts(job: Job, clock: Clock) -> dict[str, float]:
-    """Hosts contacted since shortly before the last commit, with the monotonic time from which they may be fetched again.
+    """Hosts contacted since shortly before the last commit, with the monotonic time from which they
+    may be fetched again.
 
-    What came before is in the committed visit states. One whose request never ended waits the longest ordinary delay from now, and so
-    does every one after the machine itself went down.
+    What came before is in the committed visit states. One whose request never ended waits the
+    longest ordinary delay from now, and so does every one after the machine itself went down.
     """
     now, wall, longest = clock.monotonic(), clock.wall(), longest_delay(job.config.politeness)
     since = min(job.last_commit or wall, wall - longest) - _COMMIT_MARGIN_S
-    # The state's times are of the wall clock, which may have been set forward since: what is recent by the other clock is held as well.
+    # The state's times are of the wall clock, which may have been set forward since: what is recent
+    # by the other clock is held as well.
     recent = Since(since, now - longest - _COMMIT_MARGIN_S, boot_id())
     held: dict[str, float] = {}
     for host, contact in last_contacts(attempts_folder(job.folder), recent).items():

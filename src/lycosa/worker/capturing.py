@@ -1,9 +1,10 @@
-"""From an answer to a capture: have we stored this content, the records, and what the URL's record remembers of it.
+"""From an answer to a capture: have we stored this content, the records, and what the URL's record
+remembers of it.
 
-``examine`` asks other workers what they stored, and has large bodies digested and compressed in a thread; only there anything waits.
-``capture`` is called by the pipeline in its last part,
-where nothing awaits: the records, the digest that is published and the end of the lease are in one commit, so a digest is never known
-before its record is.
+``examine`` asks other workers what they stored, and has large bodies digested and compressed in a
+thread; only there anything waits. ``capture`` is called by the pipeline in its last part, where
+nothing awaits: the records, the digest that is published and the end of the lease are in one
+commit, so a digest is never known before its record is.
 """
 
 from __future__ import annotations
@@ -35,15 +36,20 @@ from lycosa.store.segments import SegmentStore
 from lycosa.worker.intake import Intake
 
 LARGE_BYTES = 65_536
-"""A larger body is digested and compressed in a thread: 0.3 ms of the loop, against 0.1 ms for two hops."""
+"""A larger body is digested and compressed in a thread: 0.3 ms of the loop, against 0.1 ms for
+two hops.
+"""
 
 PageSink = Callable[[Page], None]
-"""A page sink of the user's: called with each capture, before its commit; after a crash a page may come again."""
+"""A page sink of the user's: called with each capture, before its commit; after a crash a page
+may come again.
+"""
 
 
 class Body(msgspec.Struct, frozen=True):
-    """The digest of a body, what the parser found in it, what other workers know of bodies and texts like it, and the response record of
-    a large one."""
+    """The digest of a body, what the parser found in it, what other workers know of bodies and
+    texts like it, and the response record of a large one.
+    """
 
     digest: bytes
     parsed: Parsed | None = None
@@ -73,17 +79,31 @@ class Capturing:
         self._sinks = sinks
 
     async def examine(self, fetched: Fetched, parsed: Parsed | None) -> Body:
-        """A body as ``capture`` wants it. Waits for other workers, not for long, and for a thread that packs a large body."""
+        """A body as ``capture`` wants it. Waits for other workers, not for long, and for a
+        thread that packs a large body.
+        """
         is_large = len(fetched.body) > LARGE_BYTES or bool(fetched.spool)
-        digest = await self._offload.run(lambda: _payload_digest(fetched)) if is_large else _payload_digest(fetched)
+        digest = (
+            await self._offload.run(lambda: _payload_digest(fetched))
+            if is_large
+            else _payload_digest(fetched)
+        )
         known = NO_ANSWERS
         if parsed is not None and self._duplicates.must_ask:
             known = await self._duplicates.ask(digest, parsed.simhash)
-        packed = await self._pack(fetched, parsed, digest, known) if is_large and fetched.header_block else None
+        packed = (
+            await self._pack(fetched, parsed, digest, known)
+            if is_large and fetched.header_block
+            else None
+        )
         return Body(digest, parsed, known, packed)
 
-    async def _pack(self, fetched: Fetched, parsed: Parsed | None, digest: bytes, known: Answers) -> Packed | None:
-        """The response record of a large body, unless a revisit record will do by what is known now. ``capture`` decides again."""
+    async def _pack(
+        self, fetched: Fetched, parsed: Parsed | None, digest: bytes, known: Answers
+    ) -> Packed | None:
+        """The response record of a large body, unless a revisit record will do by what is known
+        now. ``capture`` decides again.
+        """
         if self._duplicates.find(digest, 0, known)[0] is not None:
             return None
         # Of a capture, the response record has only what is given here.
@@ -103,14 +123,33 @@ class Capturing:
         )
         return await self._offload.run(draft.pack)
 
-    def capture(self, lease: Lease, fetched: Fetched, body: Body, decision: RobotsDecision, outcome: Outcome, target: str) -> Completed:
+    def capture(
+        self,
+        lease: Lease,
+        fetched: Fetched,
+        body: Body,
+        decision: RobotsDecision,
+        outcome: Outcome,
+        target: str,
+    ) -> Completed:
         """Dedup, then the records, then what the URL's record remembers of it."""
-        record, old, parsed, digest = lease.record, lease.record.history or History(), body.parsed, body.digest
+        record, old, parsed, digest = (
+            lease.record,
+            lease.record.history or History(),
+            body.parsed,
+            body.digest,
+        )
         original, near = self._alike(lease, fetched, body)
         not_modified = outcome.meaning is Meaning.NOT_MODIFIED
         if not_modified:
-            # The capture that has the body, which is another URL's when this one's was the same: a revisit never points at a revisit.
-            digest, original = old.digest, Original(old.duplicate_of if old.is_same else lease.url, old.date_us, old.record_id)
+            # The capture that has the body, which is another URL's when this one's was the same: a
+            # revisit never points at a revisit.
+            digest, original = (
+                old.digest,
+                Original(
+                    old.duplicate_of if old.is_same else lease.url, old.date_us, old.record_id
+                ),
+            )
         capture = Capture(
             fetched=fetched,
             kind=FetchKind.SITEMAP if self._intake.is_sitemap(lease) else FetchKind.PAGE,
@@ -136,9 +175,12 @@ class Capturing:
                 sink(page)
         date_us = int(fetched.started * 1_000_000)
         if original is None and fetched.status == 200:
-            # Refers to the record just made, in the same commit: a digest is never known before its record is.
+            # Refers to the record just made, in the same commit: a digest is never known before its
+            # record is.
             simhash = parsed.simhash if parsed is not None and near is None else 0
-            self._duplicates.remember(digest, simhash, Original(lease.url, date_us, location.record_id), body.known)
+            self._duplicates.remember(
+                digest, simhash, Original(lease.url, date_us, location.record_id), body.known
+            )
         changed = not not_modified and digest != old.digest
         interval = self._interval(old, outcome, changed)
         alike = original or near
@@ -149,7 +191,8 @@ class Capturing:
             digest=digest,
             simhash=old.simhash if not_modified else (parsed.simhash if parsed else 0),
             etag=fetched.header("etag") or (old.etag if not_modified else ""),
-            last_modified=fetched.header("last-modified") or (old.last_modified if not_modified else ""),
+            last_modified=fetched.header("last-modified")
+            or (old.last_modified if not_modified else ""),
             changes=old.changes + (changed and old.fetches > 0),
             interval_s=int(interval),
             date_us=original.date_us if original else date_us,
@@ -157,16 +200,28 @@ class Capturing:
             segment=location.segment,
             offset=location.offset,
             redirect_to=target,
-            duplicate_of=old.duplicate_of if not_modified else alike.url if alike and alike.url != lease.url else "",
+            duplicate_of=(
+                old.duplicate_of
+                if not_modified
+                else alike.url
+                if alike and alike.url != lease.url
+                else ""
+            ),
             is_same=original is not None and original.url != lease.url,
             forwards=0 if changed else old.forwards,
         )
         state, reason = self._state(outcome, parsed, original, near, lease)
         due = int(self._clock.time() + interval) if interval else 0
-        detail = fetched.detail or (f"status {fetched.status}" if outcome.meaning is Meaning.FAILED else "")
-        return Completed(lease.visit.host8, lease.entry.url8, lease.number, state, reason, detail, due, history)
+        detail = fetched.detail or (
+            f"status {fetched.status}" if outcome.meaning is Meaning.FAILED else ""
+        )
+        return Completed(
+            lease.visit.host8, lease.entry.url8, lease.number, state, reason, detail, due, history
+        )
 
-    def _alike(self, lease: Lease, fetched: Fetched, body: Body) -> tuple[Original | None, Original | None]:
+    def _alike(
+        self, lease: Lease, fetched: Fetched, body: Body
+    ) -> tuple[Original | None, Original | None]:
         """The capture with the same body, or else one with nearly the same text."""
         if fetched.status != 200 or not fetched.body_bytes:
             return None, None
@@ -177,17 +232,27 @@ class Capturing:
     def _interval(self, old: History, outcome: Outcome, changed: bool) -> float:
         if outcome.meaning is Meaning.FAILED:
             return 0.0
-        return next_interval(self._config.refetch, old.interval_s, changed=changed, is_first=old.fetches == 0)
+        return next_interval(
+            self._config.refetch, old.interval_s, changed=changed, is_first=old.fetches == 0
+        )
 
     @staticmethod
     def _state(
-        outcome: Outcome, parsed: Parsed | None, original: Original | None, near: Original | None, lease: Lease
+        outcome: Outcome,
+        parsed: Parsed | None,
+        original: Original | None,
+        near: Original | None,
+        lease: Lease,
     ) -> tuple[UrlState, Reason]:
         if outcome.meaning is Meaning.FAILED:
             return UrlState.FAILED, outcome.reason
         if outcome.meaning is Meaning.REDIRECTED:
             return UrlState.REDIRECTED, Reason.REDIRECTED
-        if outcome.reason is Reason.NONE and parsed is not None and parsed.reason is not Reason.NONE:
+        if (
+            outcome.reason is Reason.NONE
+            and parsed is not None
+            and parsed.reason is not Reason.NONE
+        ):
             return UrlState.FETCHED, parsed.reason
         if outcome.reason is Reason.NONE and original is not None and original.url != lease.url:
             return UrlState.FETCHED, Reason.DUPLICATE

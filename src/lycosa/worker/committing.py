@@ -1,10 +1,13 @@
-"""Commits of one worker: one instant of all its partitions and its store, written in the order that makes it safe.
+"""Commits of one worker: one instant of all its partitions and its store, written in the order that
+makes it safe.
 
     records put into segments -> the commit appended to the log -> the partitions' tables
 
-A commit is cut at one instant (nothing awaits while it is cut) and written off the loop; one is in flight at a time. Only when it is in
-the log are outboxes sent and parcels of others acknowledged. What may follow a commit, closing segments, taking snapshots, trimming the
-log, is done here too. A store or a log that is away is waited for, however long; what ends the worker is said in ``commit.port``.
+A commit is cut at one instant (nothing awaits while it is cut) and written off the loop; one is in
+flight at a time. Only when it is in the log are outboxes sent and parcels of others acknowledged.
+What may follow a commit, closing segments, taking snapshots, trimming the log, is done here too. A
+store or a log that is away is waited for, however long; what ends the worker is said in
+``commit.port``.
 """
 
 from __future__ import annotations
@@ -16,7 +19,17 @@ from typing import Protocol
 import msgspec
 
 from lycosa.attempts import AttemptLog, CrashCounts
-from lycosa.commit import Commit, Fenced, Mark, OutcomeUnknown, PartitionBatch, RolledBack, ShardLease, folder_lease, marked
+from lycosa.commit import (
+    Commit,
+    Fenced,
+    Mark,
+    OutcomeUnknown,
+    PartitionBatch,
+    RolledBack,
+    ShardLease,
+    folder_lease,
+    marked,
+)
 from lycosa.config.sections import StoreSection
 from lycosa.folder.names import mark_of, stamp_of
 from lycosa.frontier.crawl_clock import CrawlClock
@@ -30,18 +43,22 @@ from lycosa.store.segments import SegmentStore
 from lycosa.worker.pipeline import Pipeline
 
 _AGAIN_S = 1.0  # before records or a commit are tried again
-_OPEN_WRITE_BYTES = 64  # a write to the tables that waits for its commit, next to a record; 250 with all its objects
+# a write to the tables that waits for its commit, next to a record; 250 with all its objects
+_OPEN_WRITE_BYTES = 64
 
 
 class Reach(Protocol):
-    """Called at named points, so that a test can crash there; ordinary runs have one that does nothing."""
+    """Called at named points, so that a test can crash there; ordinary runs have one that does
+    nothing.
+    """
 
     def __call__(self, point: str) -> None: ...
 
 
 class Cut(msgspec.Struct, frozen=True):
-    """What a commit holds of the exchange: pairs of partitions with new parcels, and the position up to which the inbox topic is taken
-    (0: there is no topic, or nothing was read)."""
+    """What a commit holds of the exchange: pairs of partitions with new parcels, and the position
+    up to which the inbox topic is taken (0: there is no topic, or nothing was read).
+    """
 
     posted: frozenset[tuple[int, int]] = frozenset()
     inbox: int = 0
@@ -65,7 +82,9 @@ class NoMail:
 
 
 class Books(msgspec.Struct, frozen=True):
-    """What a worker writes: its shard, the records that are on their way into segments, attempts, crash counts."""
+    """What a worker writes: its shard, the records that are on their way into segments,
+    attempts, crash counts.
+    """
 
     crawl: str
     shard: Shard
@@ -119,7 +138,10 @@ class Committer:
         self.on_done: Callable[[], None] = lambda: None
 
     def __repr__(self) -> str:
-        return f"<Committer commits={self.commits} in_flight={self._commit is not None} closing={len(self._closing)}>"
+        return (
+            f"<Committer commits={self.commits} in_flight={self._commit is not None}"
+            f" closing={len(self._closing)}>"
+        )
 
     @property
     def commits(self) -> int:
@@ -128,12 +150,16 @@ class Committer:
 
     @property
     def is_behind(self) -> bool:
-        """So much waits for the commit in flight that nothing more should be added to it. Asked at every turn of the loop."""
+        """So much waits for the commit in flight that nothing more should be added to it. Asked
+        at every turn of the loop.
+        """
         if self._commit is None:
             return False  # the next one is a second away at most
         open_writes = sum(partition.table.open_writes for partition in self._partitions.values())
         bound = self._books.batch_bytes
-        return self._books.store.buffered_bytes > 4 * bound or open_writes * _OPEN_WRITE_BYTES > bound
+        return (
+            self._books.store.buffered_bytes > 4 * bound or open_writes * _OPEN_WRITE_BYTES > bound
+        )
 
     def raise_failure(self) -> None:
         """Raises what a commit or the closing of a segment raised."""
@@ -145,7 +171,10 @@ class Committer:
         if self._commit is not None:
             return
         is_urgent = self._pipeline.pacing.was_asked and self._books.lease.is_limited
-        is_full = len(self._pipeline.settled) >= self._section.commit_pages or self._books.store.buffered_bytes >= self._books.batch_bytes
+        is_full = (
+            len(self._pipeline.settled) >= self._section.commit_pages
+            or self._books.store.buffered_bytes >= self._books.batch_bytes
+        )
         if not (is_full or is_urgent) and now - self._committed_at < self._section.commit_s:
             return
         self._commit = asyncio.get_running_loop().create_task(self._commit_once())
@@ -168,11 +197,14 @@ class Committer:
         self.raise_failure()
 
     async def _commit_once(self, is_last: bool = False) -> None:
-        """One commit. The cut is everything between the first awaits and the write. The last one is logged even when nothing happened,
-        because by then files were closed, and the log should name the files that there are."""
+        """One commit. The cut is everything between the first awaits and the write. The last one is
+        logged even when nothing happened, because by then files were closed, and the log should
+        name the files that there are.
+        """
         books, partitions = self._books, self._partitions
         for partition in partitions.values():
-            if partition.take_gathered():  # all together would be a long step; what gathers meanwhile is little
+            # all together would be a long step; what gathers meanwhile is little
+            if partition.take_gathered():
                 await self._clock.sleep(0)
         await self._pipeline.finished()
         self._reach("commit:cut")
@@ -184,8 +216,18 @@ class Committer:
             books.crashes.finished(url)
         cut = self.mail.cut()
         pending = books.store.freeze()
-        batches = [PartitionBatch(number, writes) for number, p in partitions.items() if (writes := p.freeze())]
-        if batches or not pending.is_empty or is_last or cut.inbox != self._inbox or books.lease.is_due(self._committed_at):
+        batches = [
+            PartitionBatch(number, writes)
+            for number, p in partitions.items()
+            if (writes := p.freeze())
+        ]
+        if (
+            batches
+            or not pending.is_empty
+            or is_last
+            or cut.inbox != self._inbox
+            or books.lease.is_due(self._committed_at)
+        ):
             commit = Commit(
                 term=books.shard.term,
                 sequence=self._next,
@@ -196,7 +238,8 @@ class Committer:
                 crawl=books.crawl,
                 shard=books.shard.number,
                 inbox=cut.inbox,
-                # While hosts are held for the owner before this one, the next owner has to hold them as well.
+                # While hosts are held for the owner before this one, the next owner has to hold
+                # them as well.
                 is_final=is_last and self._committed_at >= books.held_until,
             )
             for batch in batches:
@@ -217,7 +260,9 @@ class Committer:
         await self._tend()
 
     async def _write(self, pending: PendingWrite, commit: Commit) -> None:
-        """Until it is written: what cannot be stored or logged just now can be later, and nothing goes on without it."""
+        """Until it is written: what cannot be stored or logged just now can be later, and
+        nothing goes on without it.
+        """
         while True:
             try:
                 began = await self._offload.run(lambda: self._write_once(pending, commit))
@@ -233,7 +278,9 @@ class Committer:
                 return
 
     def _write_once(self, pending: PendingWrite, commit: Commit) -> float:
-        """Off the loop, in the order that makes it safe; gives the moment before the append was begun."""
+        """Off the loop, in the order that makes it safe; gives the moment before the append was
+        begun.
+        """
         ground = self._books.shard.ground
         self._reach("commit:begin")
         ground.segments.put(pending)
@@ -243,17 +290,23 @@ class Committer:
         ground.log.append(msgspec.structs.replace(commit, lengths=pending.lengths))
         self._reach("commit:logged")
         for batch in commit.batches:
-            self._books.shard.data[batch.partition].table.write(marked(batch, commit.mark, commit.shard))
+            self._books.shard.data[batch.partition].table.write(
+                marked(batch, commit.mark, commit.shard)
+            )
             self._reach("commit:applied")
         return began
 
     async def _tend(self) -> None:
-        """What may follow a commit: closing segments, saving URL-seen, flushing tables, rotating logs."""
+        """What may follow a commit: closing segments, saving URL-seen, flushing tables, rotating
+        logs.
+        """
         books = self._books
         while (closed := books.store.roll(self._clock.wall())) is not None:
             self._close_segment(closed)
         if books.attempts.is_full:
-            await self._offload.run(books.attempts.rotate(self._clock.wall(), self._clock.monotonic()))
+            await self._offload.run(
+                books.attempts.rotate(self._clock.wall(), self._clock.monotonic())
+            )
         for number, partition in self._partitions.items():
             if partition.seen.should_save and number in self._marks:
                 await self._offload.run(_saving(partition, stamp_of(self._marks[number])))
@@ -261,7 +314,9 @@ class Committer:
             await self._save_snapshots()
 
     async def _save_snapshots(self) -> None:
-        """Snapshots of everything up to the last commit: the log before it is not needed any more."""
+        """Snapshots of everything up to the last commit: the log before it is not needed any
+        more.
+        """
         sequence, shard = self.commits, self._books.shard
         for number, data in shard.data.items():
             await self._offload.run(_saving_all(shard, number, data, self._before[number]))

@@ -1,4 +1,6 @@
-"""The exchange as one worker uses it: what leaves (``departures``) and what arrives (``arrivals``), around one commit."""
+"""The exchange as one worker uses it: what leaves (``departures``) and what arrives
+(``arrivals``), around one commit.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ class Delivery:
 
     @property
     def is_idle(self) -> bool:
-        """Whether everything that leaves is handed over and everything that was read is committed."""
+        """Whether everything that leaves is handed over and everything that was read is
+        committed.
+        """
         return self.departures.is_idle and self.arrivals.is_idle
 
     def stalled(self) -> str:

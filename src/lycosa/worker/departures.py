@@ -1,16 +1,20 @@
-"""What leaves a worker for partitions of others: gathered until its commit is cut, then sent from the outboxes.
+"""What leaves a worker for partitions of others: gathered until its commit is cut, then sent from
+the outboxes.
 
-outlink of a foreign partition -> outbox row, in the commit of the page -> posted when that commit is on disk -> handed over: taken there
-in a commit of the receiver, or held by its topic -> row deleted, in the next commit
+outlink of a foreign partition -> outbox row, in the commit of the page -> posted when that commit
+is on disk -> handed over: taken there in a commit of the receiver, or held by its topic -> row
+deleted, in the next commit
 
-URLs are gathered by destination until the commit is cut, and so are errands, answers, and what was stored under content keys of other
-workers': a page has links into most partitions and about a dozen such keys, and a row each, made, sent, taken, acknowledged and deleted,
-would cost more than the page's own records.
+URLs are gathered by destination until the commit is cut, and so are errands, answers, and what was
+stored under content keys of other workers': a page has links into most partitions and about a dozen
+such keys, and a row each, made, sent, taken, acknowledged and deleted, would cost more than the
+page's own records.
 
-What a partition found leaves from that partition. The exception is for a worker of several partitions: URLs too few for a parcel of their
-own leave with those that other partitions found for the same destination, from the one that found most of them. A commit holds the
-batches of all partitions, so nothing depends on which it is; a parcel for each pair would cost 4 % of a page's CPU time with 4 workers
-on 16 partitions.
+What a partition found leaves from that partition. The exception is for a worker of several
+partitions: URLs too few for a parcel of their own leave with those that other partitions found for
+the same destination, from the one that found most of them. A commit holds the batches of all
+partitions, so nothing depends on which it is; a parcel for each pair would cost 4 % of a page's CPU
+time with 4 workers on 16 partitions.
 """
 
 from __future__ import annotations
@@ -31,8 +35,9 @@ Pair = tuple[int, int]
 
 
 class Departures:
-    """One per worker. ``post`` is the intake's outbox. ``exchange`` is ``None`` when no other worker runs; ``fail`` is told when sending
-    cannot go on."""
+    """One per worker. ``post`` is the intake's outbox. ``exchange`` is ``None`` when no other
+    worker runs; ``fail`` is told when sending cannot go on.
+    """
 
     def __init__(
         self,
@@ -42,12 +47,17 @@ class Departures:
         sleep: Callable[[float], Awaitable[None]],
         fail: Callable[[BaseException], None],
     ) -> None:
-        self.outboxes = {number: Outbox(number, partitions[number].table, table) for number, table in tables.items()}
+        self.outboxes = {
+            number: Outbox(number, partitions[number].table, table)
+            for number, table in tables.items()
+        }
         self._exchange = exchange
         self._senders: dict[int, OutboxSender] = {}
         if exchange is not None:
             for number, outbox in self.outboxes.items():
-                sender = self._senders[number] = OutboxSender(outbox, exchange.post, sleep, lateness=exchange.lateness)
+                sender = self._senders[number] = OutboxSender(
+                    outbox, exchange.post, sleep, lateness=exchange.lateness
+                )
                 sender.on_failure = fail
         self._first = min(tables)
         self._posted: set[Pair] = set()
@@ -57,7 +67,9 @@ class Departures:
         self.activity = 0
 
     def __repr__(self) -> str:
-        return f"<Departures posted={len(self._posted)} activity={self.activity} idle={self.is_idle}>"
+        return (
+            f"<Departures posted={len(self._posted)} activity={self.activity} idle={self.is_idle}>"
+        )
 
     @property
     def is_idle(self) -> bool:
@@ -66,20 +78,33 @@ class Departures:
         return not is_open and all(sender.is_idle for sender in self._senders.values())
 
     def stalled(self) -> str:
-        """For people: the parcel that has waited longest for another worker; empty when none waits for long."""
-        waiting = [each for sender in self._senders.values() for each in sender.stalled() if each.seconds >= _STALLED_S]
+        """For people: the parcel that has waited longest for another worker; empty when none
+        waits for long.
+        """
+        waiting = [
+            each
+            for sender in self._senders.values()
+            for each in sender.stalled()
+            if each.seconds >= _STALLED_S
+        ]
         if not waiting:
             return ""
         worst = max(waiting, key=lambda each: each.seconds)
-        pair = f"partition {worst.destination} to take parcel {worst.sequence} from partition {worst.source}"
+        pair = (
+            f"partition {worst.destination} to take parcel {worst.sequence} from partition"
+            f" {worst.source}"
+        )
         return f"{pair}, tried for {worst.seconds:.0f} s ({worst.why})"
 
     def post(self, source: Partition, destination: int, found: list[Discovered]) -> None:
-        """Puts URLs that a partition found, for another worker's partition, into the open commit."""
+        """Puts URLs that a partition found, for another worker's partition, into the open
+        commit.
+        """
         by_source = self._found.setdefault(destination, {})
         gathered = by_source.setdefault(source.number, [])
         gathered += found
-        if len(gathered) >= PARCEL_URLS:  # what waits in memory is bounded, however late the next commit is
+        # what waits in memory is bounded, however late the next commit is
+        if len(gathered) >= PARCEL_URLS:
             self._enqueue(source.number, destination, by_source.pop(source.number))
         self.activity += 1
 
@@ -98,7 +123,9 @@ class Departures:
             self._enqueue(most, destination, [each for found in small.values() for each in found])
 
     def post_errand(self, source: int, destination: int, item: Errand | Answer) -> None:
-        """Puts an errand of a partition, or its answer to one, for another worker's partition into the open commit."""
+        """Puts an errand of a partition, or its answer to one, for another worker's partition
+        into the open commit.
+        """
         self._errands.setdefault((source, destination), []).append(item)
         self.activity += 1
 
@@ -123,7 +150,8 @@ class Departures:
             self._enqueue_found(destination, by_source)
         told, self._told = self._told, {}
         for destination, rows in told.items():
-            self.outboxes[self._first].enqueue_contents(destination, rows)  # an index of bodies is of all partitions: any would do
+            # an index of bodies is of all partitions: any would do
+            self.outboxes[self._first].enqueue_contents(destination, rows)
             self._posted.add((self._first, destination))
         errands, self._errands = self._errands, {}
         for (source, destination), items in errands.items():

@@ -1,7 +1,9 @@
-"""What a worker does about the coordinator's messages, and what it tells it: for worker processes and for simulations.
+"""What a worker does about the coordinator's messages, and what it tells it: for worker processes
+and for simulations.
 
-The messages (``worker_messages``) may be lost, repeated, late or overtaken, so all that is told is a state: ``report`` is said about twice
-a second, and whatever the coordinator finds missing in it comes again.
+The messages (``worker_messages``) may be lost, repeated, late or overtaken, so all that is told is
+a state: ``report`` is said about twice a second, and whatever the coordinator finds missing in it
+comes again.
 """
 
 from __future__ import annotations
@@ -33,12 +35,15 @@ _JOINED_AT_ONCE = 10_000  # URLs of one message
 
 
 class Duties:
-    """One per worker process. ``term`` numbers the owners of the shard, ``places`` is how many places the worker was started with.
+    """One per worker process. ``term`` numbers the owners of the shard, ``places`` is how many
+    places the worker was started with.
 
     ``tell`` takes what is said between two reports. One ``hear`` at a time.
     """
 
-    def __init__(self, assembled: Assembled, term: int, places: int, tell: Callable[[ToldCoordinator], None]) -> None:
+    def __init__(
+        self, assembled: Assembled, term: int, places: int, tell: Callable[[ToldCoordinator], None]
+    ) -> None:
         self._assembled = assembled
         self._term = term
         self._places = places
@@ -48,13 +53,18 @@ class Duties:
         self._joined_before = 0  # places that the coordinator has taken
         self._settings = LiveSettings(0, {})
         permits = assembled.permits
-        self._counted = permits.counted if isinstance(permits, GrantedPermits) else _captures(assembled)
+        self._counted = (
+            permits.counted if isinstance(permits, GrantedPermits) else _captures(assembled)
+        )
         assembled.worker.expects_more = True
 
     def __repr__(self) -> str:
-        return f"<Duties term={self._term} answered={len(self._answers)} joined={self._joined_before} places={self._places}>"
+        return (
+            f"<Duties term={self._term} answered={len(self._answers)} joined={self._joined_before}"
+            f" places={self._places}>"
+        )
 
-    # -- what is told -----------------------------------------------------------------------------------------------
+    # -- what is told
 
     def status(self) -> WorkerStatus:
         """How the worker stands now."""
@@ -62,7 +72,16 @@ class Duties:
         serial, may, wants = 0, self._counted, False
         if isinstance(permits, GrantedPermits):
             serial, may, wants = permits.serial, permits.may, permits.is_waiting
-        return WorkerStatus(self._term, self._counted, serial, may, wants, worker.expects_more, self._places, self._settings.version)
+        return WorkerStatus(
+            self._term,
+            self._counted,
+            serial,
+            may,
+            wants,
+            worker.expects_more,
+            self._places,
+            self._settings.version,
+        )
 
     def report(self) -> list[ToldCoordinator]:
         """What is said about twice a second, beside the worker's progress."""
@@ -78,10 +97,12 @@ class Duties:
         """The permits changed, or none is left: the coordinator hears of it at once."""
         self._tell(self.status())
 
-    # -- what is heard ----------------------------------------------------------------------------------------------
+    # -- what is heard
 
     async def hear(self, message: ToldWorker) -> None:
-        """Does what the coordinator says; returns when that is done. A request is done when its commit is on disk."""
+        """Does what the coordinator says; returns when that is done. A request is done when its
+        commit is on disk.
+        """
         permits, worker = self._assembled.permits, self._assembled.worker
         if isinstance(message, Seeds):
             await self._take_seeds(message)
@@ -112,7 +133,9 @@ class Duties:
             try:
                 refused = []
                 for start in range(0, len(message.raw), _SEEDS_AT_ONCE):
-                    refused += self._assembled.intake.seeds(message.raw[start : start + _SEEDS_AT_ONCE])
+                    refused += self._assembled.intake.seeds(
+                        message.raw[start : start + _SEEDS_AT_ONCE]
+                    )
                     await asyncio.sleep(0)
                 await self._assembled.worker.committer.commit()
             finally:
@@ -131,7 +154,9 @@ class Duties:
     def _answer(self, probe: Probe, lag: int) -> ProbeAnswer:
         """How the worker stands; one that has not read its inbox to the end has something to do."""
         worker, delivery = self._assembled.worker, self._assembled.delivery
-        requests = sum(partition.counters.requests for partition in worker.frontier.partitions.values())
+        requests = sum(
+            partition.counters.requests for partition in worker.frontier.partitions.values()
+        )
         is_quiet = delivery.is_idle and not lag and not self._under_way
         return ProbeAnswer(
             probe.round,
@@ -143,4 +168,6 @@ class Duties:
 
 
 def _captures(assembled: Assembled) -> int:
-    return sum(partition.counters.captures for partition in assembled.worker.frontier.partitions.values())
+    return sum(
+        partition.counters.captures for partition in assembled.worker.frontier.partitions.values()
+    )

@@ -1,15 +1,20 @@
-"""Errands: where robots.txt redirects to another URL, the owner of that URL's host is asked to request it, in the host's own turn.
+"""Errands: where robots.txt redirects to another URL, the owner of that URL's host is asked to
+request it, in the host's own turn.
 
-    a robots.txt redirects -> question (in the asking host's record) -> errand -> the owner's partition: queue of its host
-    -> one request in the host's turn -> answer -> the question is closed: the file is known, or the next redirect is asked for
+    a robots.txt redirects -> question (in the asking host's record) -> errand -> the owner's
+    partition: queue of its host -> one request in the host's turn -> answer -> the question is
+    closed: the file is known, or the next redirect is asked for
 
-Both ends are rows of the partitions' tables that change in the commit of what caused them, and between partitions of different workers
-errands and answers travel in parcels, so a crash of either side loses neither. Hosts of one worker take the same way without parcels.
-The asking host holds no slot meanwhile; it is asleep or on the workbench, and its answer calls it back. An errand waits for the rest of
-its host and for nothing else: not for the host's own robots.txt, so two hosts whose files redirect to each other both get their answer.
+Both ends are rows of the partitions' tables that change in the commit of what caused them, and
+between partitions of different workers errands and answers travel in parcels, so a crash of either
+side loses neither. Hosts of one worker take the same way without parcels. The asking host holds no
+slot meanwhile; it is asleep or on the workbench, and its answer calls it back. An errand waits for
+the rest of its host and for nothing else: not for the host's own robots.txt, so two hosts whose
+files redirect to each other both get their answer.
 
-**Bounds.** At most ``MOST_WAITING`` askers wait at one host, all others are refused at once: their robots.txt counts as unreachable and
-they ask again later. A host runs an errand at most every second turn while it has URLs of its own to fetch. A question has a deadline.
+**Bounds.** At most ``MOST_WAITING`` askers wait at one host, all others are refused at once: their
+robots.txt counts as unreachable and they ask again later. A host runs an errand at most every
+second turn while it has URLs of its own to fetch. A question has a deadline.
 """
 
 from __future__ import annotations
@@ -20,7 +25,14 @@ from functools import partial
 import msgspec
 
 from lycosa.frontier.crawl_clock import CrawlClock
-from lycosa.frontier.errand_queue import MOST_WAITING, find_errand, find_question, with_asker, with_question, without_question
+from lycosa.frontier.errand_queue import (
+    MOST_WAITING,
+    find_errand,
+    find_question,
+    with_asker,
+    with_question,
+    without_question,
+)
 from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.partition import Partition
 from lycosa.frontier.visit_state import HostState, VisitState
@@ -40,17 +52,23 @@ from lycosa.worker.slicing import Slices
 MOST_HOPS = 5
 """Redirects of one robots.txt that are followed (RFC 9309 §2.3.1.2)."""
 PATIENCE_S = 120.0
-"""An origin whose question is open for longer counts as unreachable; so does one whose answer is known to take longer."""
+"""An origin whose question is open for longer counts as unreachable; so does one whose answer is
+known to take longer.
+"""
 LATE_S = 2 * 86_400.0
 """A late answer is still taken for so long."""
 
 _WAITS = frozenset({Reason.ROBOTS_ELSEWHERE, Reason.ROBOTS_UNREACHABLE})
 SendAway = Callable[[int, int, Errand | Answer], None]
-"""Takes an errand or an answer of a partition for one of another worker: source, destination, what it is."""
+"""Takes an errand or an answer of a partition for one of another worker: source, destination,
+what it is.
+"""
 
 
 class Ends(msgspec.Struct, frozen=True):
-    """Where errands and answers go: to hosts of this worker, or by ``post`` to partitions that are not owned here."""
+    """Where errands and answers go: to hosts of this worker, or by ``post`` to partitions that
+    are not owned here.
+    """
 
     frontier: Frontier
     post: SendAway
@@ -60,7 +78,14 @@ class Errands:
     """One per worker."""
 
     def __init__(
-        self, robots: Robots, intake: Intake, store: SegmentStore, pacing: Pacing, slices: Slices, clock: CrawlClock, ends: Ends
+        self,
+        robots: Robots,
+        intake: Intake,
+        store: SegmentStore,
+        pacing: Pacing,
+        slices: Slices,
+        clock: CrawlClock,
+        ends: Ends,
     ) -> None:
         self._frontier, self._post_away = ends.frontier, ends.post
         self._robots = robots
@@ -80,7 +105,9 @@ class Errands:
         return sum(partition.counters.asking for partition in self._frontier.partitions.values())
 
     def take(self, destination: int, item: Errand | Answer) -> None:
-        """An errand for a host of a partition that is owned here, or an answer for one that asked."""
+        """An errand for a host of a partition that is owned here, or an answer for one that
+        asked.
+        """
         partition = self._frontier.partitions[destination]
         if isinstance(item, Errand):
             self._receive(partition, item)
@@ -93,16 +120,21 @@ class Errands:
         else:
             self._post_away(source.number, destination, item)
 
-    # -- the host that asks -------------------------------------------------------------------------------------
+    # -- the host that asks
 
     def question(self, visit: VisitState, secure: bool) -> Question | None:
-        """What an origin waits for; ``None`` when nothing, or when it was waited for long enough."""
+        """What an origin waits for; ``None`` when nothing, or when it was waited for long
+        enough.
+        """
         question = find_question(visit.record.questions, secure)
         return None if question is None or question.is_late else question
 
-    def follow(self, visit: VisitState, secure: bool, answer: Fetched | Answer, hops: int = 0) -> RobotsAnswer | None:
-        """The robots.txt of an origin redirects, after ``hops`` redirects: asks for the target. Gives what it means instead when it leads
-        nowhere."""
+    def follow(
+        self, visit: VisitState, secure: bool, answer: Fetched | Answer, hops: int = 0
+    ) -> RobotsAnswer | None:
+        """The robots.txt of an origin redirects, after ``hops`` redirects: asks for the target.
+        Gives what it means instead when it leads nowhere.
+        """
         if hops >= MOST_HOPS:
             return RobotsAnswer(answer.status, reason=Reason.TOO_MANY_REDIRECTS)
         try:
@@ -110,10 +142,16 @@ class Errands:
         except InvalidUrl as error:
             return RobotsAnswer(answer.status, reason=Reason.BAD_REDIRECT, detail=str(error))
         if not url or len(url) > MOST_URL_CHARS:
-            return RobotsAnswer(answer.status, reason=Reason.BAD_REDIRECT, detail="longer than an errand may be" if url else "")
+            return RobotsAnswer(
+                answer.status,
+                reason=Reason.BAD_REDIRECT,
+                detail="longer than an errand may be" if url else "",
+            )
         partition = self._frontier.partitions[visit.partition]
         partition.counters.asked += 1
-        question = Question(secure, partition.counters.asked, url, hops + 1, self._time() + PATIENCE_S)
+        question = Question(
+            secure, partition.counters.asked, url, hops + 1, self._time() + PATIENCE_S
+        )
         self._replace(partition, visit, question)
         self.wait(visit, question)
         asker = Asker(partition.number, visit.host8, secure, question.number)
@@ -126,35 +164,53 @@ class Errands:
         self._set_wait(visit, question.deadline, Reason.ROBOTS_ELSEWHERE, detail)
 
     def _hear(self, partition: Partition, answer: Answer) -> None:
-        """An answer came. The next redirect is asked for at once; anything else is taken in by the host's next turn."""
+        """An answer came. The next redirect is asked for at once; anything else is taken in by
+        the host's next turn.
+        """
         for asker in answer.askers:
             visit = partition.visits.find(asker.host8)
-            question = find_question(visit.record.questions, asker.secure) if visit is not None else None
+            question = (
+                find_question(visit.record.questions, asker.secure) if visit is not None else None
+            )
             if visit is None or question is None or question.number != asker.number:
                 continue  # it was answered, or the origin has asked anew
-            # Times ahead of ours would look like those of a clock that was set back; times behind ours only end their use earlier.
+            # Times ahead of ours would look like those of a clock that was set back; times behind
+            # ours only end their use earlier.
             ahead_s = max(answer.time - self._time(), 0.0)
             until = answer.until - ahead_s if answer.until else 0.0
             heard = msgspec.structs.replace(answer, askers=(), robots=b"", until=until)
             if answer.robots:
-                self._robots.adopt(partition, visit, asker.secure, earlier(answer.robots, ahead_s) if ahead_s else answer.robots)
+                self._robots.adopt(
+                    partition,
+                    visit,
+                    asker.secure,
+                    earlier(answer.robots, ahead_s) if ahead_s else answer.robots,
+                )
             elif answer.status in REDIRECTS:
                 means = self.follow(visit, asker.secure, answer, question.hops)
                 if means is None:
                     continue
-                heard = msgspec.structs.replace(heard, status=means.status, reason=means.reason, detail=means.detail)
-            self._replace(partition, visit, msgspec.structs.replace(question, heard=heard, is_late=True))
+                heard = msgspec.structs.replace(
+                    heard, status=means.status, reason=means.reason, detail=means.detail
+                )
+            self._replace(
+                partition, visit, msgspec.structs.replace(question, heard=heard, is_late=True)
+            )
             if visit.record.state is HostState.SNOOZED and visit.record.reason in _WAITS:
                 self._set_wait(visit, 0.0)
 
     async def attend(self, visit: VisitState) -> None:
-        """Before anything else in a host's turn: takes in the answers that came, and gives up what was waited for long enough."""
+        """Before anything else in a host's turn: takes in the answers that came, and gives up
+        what was waited for long enough.
+        """
         partition = self._frontier.partitions[visit.partition]
         for question in visit.record.questions:
             if question.heard is not None:
                 await self._take_in(partition, visit, question, question.heard)
             # Times further ahead than any that we set come from a clock that was wrong.
-            elif 0 < question.deadline - self._time() <= (LATE_S if question.is_late else PATIENCE_S):
+            elif (
+                0 < question.deadline - self._time() <= (LATE_S if question.is_late else PATIENCE_S)
+            ):
                 continue
             elif question.is_late:
                 self._close(partition, visit, question.secure)
@@ -162,10 +218,14 @@ class Errands:
                 detail = f"{question.url}: no answer within {PATIENCE_S:.0f} s"
                 await self._give_up(partition, visit, question, detail)
 
-    async def _take_in(self, partition: Partition, visit: VisitState, question: Question, heard: Answer) -> None:
+    async def _take_in(
+        self, partition: Partition, visit: VisitState, question: Question, heard: Answer
+    ) -> None:
         secure = question.secure
         if heard.until:
-            await self._give_up(partition, visit, question, f"{question.url}: its host rests", heard.until)
+            await self._give_up(
+                partition, visit, question, f"{question.url}: its host rests", heard.until
+            )
             return
         learned: Learned | None
         if heard.reason or heard.status in REDIRECTS:
@@ -181,12 +241,21 @@ class Errands:
             self._pacing.heed_crawl_delay(visit)
             await self._take_sitemaps(visit, secure, learned)
 
-    async def _give_up(self, partition: Partition, visit: VisitState, question: Question, detail: str, until: float = 0.0) -> None:
+    async def _give_up(
+        self,
+        partition: Partition,
+        visit: VisitState,
+        question: Question,
+        detail: str,
+        until: float = 0.0,
+    ) -> None:
         """The answer takes too long: the origin counts as unreachable for now."""
         answer = RobotsAnswer(0, reason=Reason.TOTAL_TIMEOUT, detail=detail)
         learned = await self._robots.judge(partition, visit, question.secure, answer, until)
         if self._is_open(visit, question):
-            late = msgspec.structs.replace(question, is_late=True, deadline=self._time() + LATE_S, heard=None)
+            late = msgspec.structs.replace(
+                question, is_late=True, deadline=self._time() + LATE_S, heard=None
+            )
             self._replace(partition, visit, late)
             self._robots.keep(partition, visit, question.secure, learned)
 
@@ -201,10 +270,14 @@ class Errands:
 
     @staticmethod
     def _is_open(visit: VisitState, question: Question) -> bool:
-        """Whether nothing came between: another answer to the same question, or another question."""
+        """Whether nothing came between: another answer to the same question, or another
+        question.
+        """
         return find_question(visit.record.questions, question.secure) == question
 
-    def _set_wait(self, visit: VisitState, until: float, reason: Reason = Reason.NONE, detail: str = "") -> None:
+    def _set_wait(
+        self, visit: VisitState, until: float, reason: Reason = Reason.NONE, detail: str = ""
+    ) -> None:
         """The host's own URLs wait until a crawl time, or only for its rest."""
         partition, record = self._frontier.partitions[visit.partition], visit.record
         if not visit.may_wait:
@@ -212,7 +285,8 @@ class Errands:
         record.next_at, visit.next_time = record.rests_until, visit.rest_time
         if until:
             partition.snooze(visit, until, reason, detail)
-            time = self._time()  # first: what is late between the two reads makes the wait longer, not shorter
+            # first: what is late between the two reads makes the wait longer, not shorter
+            time = self._time()
             visit.next_time = max(visit.next_time, self._monotonic() + until - time)
         else:
             partition.wake(visit)
@@ -233,7 +307,7 @@ class Errands:
             visit.record.questions = without_question(visit.record.questions, secure)
             partition.visits.touch(visit)
 
-    # -- the host that is asked ---------------------------------------------------------------------------------
+    # -- the host that is asked
 
     def _receive(self, partition: Partition, errand: Errand) -> None:
         host8, time = hash8(host_of(errand.url)), self._time()
@@ -247,20 +321,32 @@ class Errands:
             waiting = with_asker(visit.record.errands, errand.url, asker)
             if waiting is None:
                 detail = f"{MOST_WAITING} requests of others wait at {visit.host}"
-                self._reply(partition, Errand(errand.url, (asker,)), Answer((), errand.url, reason=Reason.ERRAND_LIMIT, detail=detail))
+                self._reply(
+                    partition,
+                    Errand(errand.url, (asker,)),
+                    Answer((), errand.url, reason=Reason.ERRAND_LIMIT, detail=detail),
+                )
                 continue
             visit.record.errands = waiting
             if visit.record.rests_until - time > PATIENCE_S:
-                self._reply(partition, Errand(errand.url, (asker,)), Answer((), errand.url, until=visit.record.rests_until))
+                self._reply(
+                    partition,
+                    Errand(errand.url, (asker,)),
+                    Answer((), errand.url, until=visit.record.rests_until),
+                )
         partition.visits.touch(visit)
         self._frontier.recall(visit)
 
     def has_turn(self, visit: VisitState, now: float) -> bool:
-        """Whether this turn of the host is an errand's: at most every second one while URLs of its own could be fetched."""
+        """Whether this turn of the host is an errand's: at most every second one while URLs of
+        its own could be fetched.
+        """
         return bool(visit.record.errands) and not (visit.ran_errand and visit.has_own_turn(now))
 
     async def next(self, visit: VisitState) -> Errand | None:
-        """The errand that is run now, when one needs a request: what became known meanwhile is answered without one."""
+        """The errand that is run now, when one needs a request: what became known meanwhile is
+        answered without one.
+        """
         partition = self._frontier.partitions[visit.partition]
         for errand in visit.record.errands:
             secure = errand.url.startswith("https:")
@@ -273,8 +359,9 @@ class Errands:
         return None
 
     async def run(self, visit: VisitState, errand: Errand, address: str, rest: Rest) -> bool:
-        """One request, its record, and the answer to all who wait for it. The slot of ``address`` is taken. False when it was not sent, and
-        is sent later."""
+        """One request, its record, and the answer to all who wait for it. The slot of ``address``
+        is taken. False when it was not sent, and is sent later.
+        """
         partition, url = self._frontier.partitions[visit.partition], errand.url
         fetched = await self._robots.fetch(url, address, rest)
         if fetched.reason is Reason.LEASE_EXPIRED:
@@ -290,10 +377,15 @@ class Errands:
                 answer = msgspec.structs.replace(answer, reason=Reason.NONE, robots=stored)
                 if url == robots_url(visit.host, secure):  # it is this host's own file as well
                     learned = await self._robots.read(partition, visit, secure, fetched)
-        # No await from here to the answer: the record, what is known by it and the answer are in one commit.
+        # No await from here to the answer: the record, what is known by it and the answer are in
+        # one commit.
         if fetched.status:
-            capture = msgspec.structs.replace(robots_capture(fetched), site=self._intake.site_of(visit.host))
-            answer = msgspec.structs.replace(answer, record_id=self._store.append(capture).record_id)
+            capture = msgspec.structs.replace(
+                robots_capture(fetched), site=self._intake.site_of(visit.host)
+            )
+            answer = msgspec.structs.replace(
+                answer, record_id=self._store.append(capture).record_id
+            )
         if learned is not None:
             self._robots.keep(partition, visit, secure, learned)
             rest.decide()
@@ -315,4 +407,6 @@ class Errands:
     def _reply(self, partition: Partition, errand: Errand, answer: Answer) -> None:
         for number in sorted({asker.partition for asker in errand.askers}):
             askers = tuple(asker for asker in errand.askers if asker.partition == number)
-            self._post(partition, number, msgspec.structs.replace(answer, askers=askers, time=self._time()))
+            self._post(
+                partition, number, msgspec.structs.replace(answer, askers=askers, time=self._time())
+            )

@@ -1,4 +1,6 @@
-"""A worker's shard over the files of a crawl folder, which has been through ``recover_crawl`` under its lock."""
+"""A worker's shard over the files of a crawl folder, which has been through ``recover_crawl``
+under its lock.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +14,25 @@ from lycosa.worker.job import Job
 
 
 def open_folder_shard(job: Job, open_table: Opener) -> Shard:
-    """The shard of one worker of a run. Blocks. Raises ``LogDamaged``, ``StoreDamaged``, ``StoreLocked`` or ``OSError``."""
-    log = CommitLog(log_folder(job.folder), job.number, last_commit=LastCommit(last_commit_path(job.folder, job.number)))
+    """The shard of one worker of a run. Blocks. Raises ``LogDamaged``, ``StoreDamaged``,
+    ``StoreLocked`` or ``OSError``.
+    """
+    log = CommitLog(
+        log_folder(job.folder),
+        job.number,
+        last_commit=LastCommit(last_commit_path(job.folder, job.number)),
+    )
     delta = job.plan.delta if job.plan else DEFAULT_DELTA
     snapshots = FolderSnapshots(job.folder, job.config, open_table, job.owned, delta)
     data = {number: snapshots.restore(number) for number in job.owned}
     for each in data.values():
         stamp = stamp_of(mark_of(each.table))
-        assert each.seen.stamp in (-1, stamp) or each.seen.stamp > stamp, "recovery brought URL-seen up to its table"
+        assert each.seen.stamp in (-1, stamp) or each.seen.stamp > stamp, (
+            "recovery brought URL-seen up to its table"
+        )
         if each.seen.stamp < 0:
             each.seen.rebuild((), stamp)
-    ground = Ground(FileLog(log, job.manifest.runs), SegmentFiles(job.folder, job.number), snapshots)
+    ground = Ground(
+        FileLog(log, job.manifest.runs), SegmentFiles(job.folder, job.number), snapshots
+    )
     return Shard(job.number, job.manifest.runs, ground, data, log.last)

@@ -1,9 +1,10 @@
 """What enters the frontier: seeds, outlinks, redirects, sitemaps, parcels of other workers.
 
-    found -> recent (seen a moment ago?) -> admit (scope, traps: pure rules) -> the owner's partition, or its outbox
+    found -> recent (seen a moment ago?) -> admit (scope, traps: pure rules) -> the owner's
+    partition, or its outbox
 
-The pure rules are judged where a URL is found, because that spares the exchange everything that is out of scope; what
-depends on state (URL-seen, budgets, depth, priority) is the owner's alone.
+The pure rules are judged where a URL is found, because that spares the exchange everything that is
+out of scope; what depends on state (URL-seen, budgets, depth, priority) is the owner's alone.
 """
 
 from __future__ import annotations
@@ -29,7 +30,15 @@ from lycosa.ports import Clock
 from lycosa.reasons import Reason
 from lycosa.schedule.priority import link_importance
 from lycosa.seen.recent import RecentHashes
-from lycosa.urls.identity import Canonicalizer, InvalidUrl, Sites, hash8, host_of, partition_of, scheme_of
+from lycosa.urls.identity import (
+    Canonicalizer,
+    InvalidUrl,
+    Sites,
+    hash8,
+    host_of,
+    partition_of,
+    scheme_of,
+)
 from lycosa.worker.admission import Admission
 from lycosa.worker.sitemaps import Sitemaps
 from lycosa.worker.standing import Standing
@@ -54,7 +63,9 @@ class Addressing(msgspec.Struct, frozen=True):
 
 
 class _Page(NamedTuple):
-    """A page whose links are taken in, how many of them were refused by now, by reason, and who vouches for what an index lists."""
+    """A page whose links are taken in, how many of them were refused by now, by reason, and who
+    vouches for what an index lists.
+    """
 
     lease: Lease
     parsed: Parsed
@@ -74,7 +85,9 @@ class _Owner:
 
 
 class Intake:
-    """One per worker. ``outbox`` takes what belongs to partitions that are not owned here: (source partition, destination, found)."""
+    """One per worker. ``outbox`` takes what belongs to partitions that are not owned here:
+    (source partition, destination, found).
+    """
 
     def __init__(
         self,
@@ -96,18 +109,21 @@ class Intake:
         self._owners: dict[bytes, _Owner] = {}  # by host8
         self._known_owners: dict[int, _Owner] = {}
         self.most_owners = _OWNERS
-        self.joined: list[str] = []  # places that joined the scope here, until the worker passes them on
+        self.joined: list[
+            str
+        ] = []  # places that joined the scope here, until the worker passes them on
 
     def shed(self) -> None:
         """Lets go of what is only kept to save look-ups."""
         self._recent.clear()
         self._owners.clear()
 
-    # -- what was found -----------------------------------------------------------------------------------------
+    # -- what was found
 
     def seed(self, raw: str) -> Refusal | None:
-        """A URL given by the operator. Raises ``InvalidUrl``; gives why it is refused, or ``None``. One that another worker owns widens
-        the scope, and is left to its owner."""
+        """A URL given by the operator. Raises ``InvalidUrl``; gives why it is refused, or ``None``.
+        One that another worker owns widens the scope, and is left to its owner.
+        """
         url = self.canonical(raw)
         owner = self._partitions.get(self.partition_of_host(host_of(url)))
         self._join(url, owner)
@@ -120,13 +136,16 @@ class Intake:
         return refusal
 
     def join(self, urls: Iterable[str]) -> None:
-        """Places that belong to the crawl, found in an earlier run or by another worker, which remembers them."""
+        """Places that belong to the crawl, found in an earlier run or by another worker, which
+        remembers them.
+        """
         for url in urls:
             self._widen(url)
 
     def rejoin(self, urls: Iterable[str]) -> None:
-        """Places that this worker's tables remember. One that is news was found by a process that died before others heard of it, so it is
-        passed on."""
+        """Places that this worker's tables remember. One that is news was found by a process that
+        died before others heard of it, so it is passed on.
+        """
         self.joined += [url for url in urls if self._widen(url)]
 
     def _join(self, url: str, witness: Partition | None) -> None:
@@ -136,7 +155,9 @@ class Intake:
             self.joined.append(url)
 
     def _widen(self, url: str) -> bool:
-        """Whether the place is new to the scope. Links that were refused a moment ago may be in it now."""
+        """Whether the place is new to the scope. Links that were refused a moment ago may be in
+        it now.
+        """
         is_new = self.admission.scope.joins(url)
         if is_new:
             self._recent.clear()
@@ -151,7 +172,9 @@ class Intake:
             except InvalidUrl as error:
                 if _FIRST not in self._partitions:
                     continue  # of several workers, the owner of the first partition says so
-                refused.append((raw, f"not a URL that can be crawled: {error.detail or error.reason.meaning}"))
+                refused.append(
+                    (raw, f"not a URL that can be crawled: {error.detail or error.reason.meaning}")
+                )
             else:
                 if refusal is not None:
                     refused.append((raw, str(refusal)))
@@ -162,7 +185,9 @@ class Intake:
         deque(self.outlink_steps(lease, parsed), maxlen=0)
 
     def outlink_steps(self, lease: Lease, parsed: Parsed) -> Iterator[None]:
-        """The links of a page, so many with each step. All steps are taken before the next commit is cut."""
+        """The links of a page, so many with each step. All steps are taken before the next
+        commit is cut.
+        """
         source, record = lease.visit, lease.record
         if parsed.directives.nofollow:
             self._refuse(source, Reason.NOFOLLOW, len(parsed.links))
@@ -172,8 +197,12 @@ class Intake:
         listing = self._sitemaps.listing(partition, lease, parsed) if is_sitemap else None
         importance = link_importance(source.record.importance, len(parsed.links))
         vouching = self._sitemaps.vouching(partition, lease) if parsed.is_sitemap_index else ()
-        page = _Page(lease, parsed, self.origin(lease.url, record.depth + 1, importance), Counter(), vouching)
-        page.refused.update({Reason(reason): number for reason, number in parsed.refused_links.items()})
+        page = _Page(
+            lease, parsed, self.origin(lease.url, record.depth + 1, importance), Counter(), vouching
+        )
+        page.refused.update(
+            {Reason(reason): number for reason, number in parsed.refused_links.items()}
+        )
         has_many = len(parsed.links) > MANY_LINKS
         size = LINKS_AT_ONCE if has_many else MANY_LINKS
         for start in range(0, len(parsed.links), size):
@@ -184,7 +213,8 @@ class Intake:
             self._take_links(page, links)
             if has_many:
                 for own in self._partitions.values():
-                    own.take_gathered()  # or the cut of the next commit would have to take in what gathered of all steps
+                    # or the cut of the next commit would have to take in what gathered of all steps
+                    own.take_gathered()
                 yield
         if listing is not None:
             self._sitemaps.note_listed(partition, source.host8, listing)
@@ -192,7 +222,9 @@ class Intake:
             self._refuse(source, reason, number)
 
     def _take_links(self, page: _Page, links: Sequence[Link]) -> None:
-        """Some links of a page: those that pass the pure rules go to their owners, the others are counted in ``page.refused``."""
+        """Some links of a page: those that pass the pure rules go to their owners, the others
+        are counted in ``page.refused``.
+        """
         origin, source = page.origin, page.lease.visit
         hints, changes = page.parsed.hints, page.parsed.changes
         stamps = [bytes([min(origin.depth, 255), way]) for way in range(4)]
@@ -201,7 +233,8 @@ class Intake:
         fresh: list[Discovered] = []
         passed: list[Link] = []
         for link in links:
-            # A nearer find of a known URL passes, one by a kind of link that may be followed where another may not, and another date.
+            # A nearer find of a known URL passes, one by a kind of link that may be followed where
+            # another may not, and another date.
             stamp = stamps[2 * link.kind.is_requisite + link.nofollow]
             lastmod, hint = hints.get(link.url, _NO_HINT) if hints else _NO_HINT
             if lastmod:
@@ -252,13 +285,22 @@ class Intake:
             owner.links.clear()
 
     def redirect(self, lease: Lease, target: str) -> None:
-        """A page answered with a redirect. The target of a seed's redirect belongs to the crawl: the operator meant it."""
+        """A page answered with a redirect. The target of a seed's redirect belongs to the crawl:
+        the operator meant it.
+        """
         record = lease.record
         found = Discovered(
-            target, hash8(host_of(target)), hash8(target), LinkKind.REDIRECT, record.depth, lease.url, record.hops + 1,
+            target,
+            hash8(host_of(target)),
+            hash8(target),
+            LinkKind.REDIRECT,
+            record.depth,
+            lease.url,
+            record.hops + 1,
             importance=1.0 if record.depth == 0 else lease.visit.record.importance,
-            chain=self.chain_of(lease), vouching=self._sitemaps.vouching(self._partitions[lease.visit.partition], lease),
-        )  # fmt: skip
+            chain=self.chain_of(lease),
+            vouching=self._sitemaps.vouching(self._partitions[lease.visit.partition], lease),
+        )
         if record.depth == 0 and record.kind in (LinkKind.SEED, LinkKind.REDIRECT):
             self._join(target, self._partitions[lease.visit.partition])
         refusal = self.admission.judge(found)
@@ -271,9 +313,13 @@ class Intake:
         """Sitemap lines of a host's robots.txt, all at once."""
         deque(self.sitemap_steps(source, lines, robots_url), maxlen=0)
 
-    def sitemap_steps(self, source: VisitState, lines: Sequence[str], robots_url: str) -> Iterator[None]:
-        """Sitemap lines of a host's robots.txt; one that is not a URL is passed over, as the rest of such a file is. A host that is only
-        asked because another's sitemaps are there has none of its own to offer. All steps are taken before the next commit is cut."""
+    def sitemap_steps(
+        self, source: VisitState, lines: Sequence[str], robots_url: str
+    ) -> Iterator[None]:
+        """Sitemap lines of a host's robots.txt; one that is not a URL is passed over, as the rest
+        of such a file is. A host that is only asked because another's sitemaps are there has none
+        of its own to offer. All steps are taken before the next commit is cut.
+        """
         if not self.admission.scope.holds(source.host):
             return
         named = self._sitemaps.named(lines)
@@ -284,7 +330,15 @@ class Intake:
                     url = self.canonical(raw, robots_url)
                 except InvalidUrl:
                     continue
-                found = Discovered(url, hash8(host_of(url)), hash8(url), LinkKind.SITEMAP_FILE, 0, robots_url, importance=0.5)
+                found = Discovered(
+                    url,
+                    hash8(host_of(url)),
+                    hash8(url),
+                    LinkKind.SITEMAP_FILE,
+                    0,
+                    robots_url,
+                    importance=0.5,
+                )
                 refusal = self.admission.judge(found)
                 if refusal is None:
                     fresh.append(found)
@@ -302,7 +356,7 @@ class Intake:
         """A parcel of another worker's; its URLs passed the pure rules where they were found."""
         self._discover(partition, found)
 
-    # -- owners -------------------------------------------------------------------------------------------------
+    # -- owners
 
     def partition_of_host(self, host: str) -> int:
         """The partition that owns a host."""
@@ -321,8 +375,9 @@ class Intake:
         return f"{scheme_of(lease.url)}://{lease.visit.host}{via}" if via.startswith("/") else via
 
     def chain_of(self, lease: Lease) -> tuple[str, ...]:
-        """The URLs that redirected to this one, the first asked first; empty when it was not a redirect that led here. Of a record from
-        before chains were kept, the last of them alone."""
+        """The URLs that redirected to this one, the first asked first; empty when it was not a
+        redirect that led here. Of a record from before chains were kept, the last of them alone.
+        """
         is_redirect = lease.record.kind is LinkKind.REDIRECT and lease.record.hops
         return (*lease.record.chain, self.via_of(lease)) if is_redirect else ()
 
@@ -330,7 +385,9 @@ class Intake:
         """What the host's site has taken."""
         return self._standing.usage(partition, host)
 
-    def note_usage(self, partition: Partition, host: str, fetched: Fetched, is_capture: bool) -> None:
+    def note_usage(
+        self, partition: Partition, host: str, fetched: Fetched, is_capture: bool
+    ) -> None:
         """Counts an exchange against the host's site."""
         self._standing.note_usage(partition, host, fetched, is_capture)
 
@@ -342,7 +399,9 @@ class Intake:
         owner = self._owners.get(found.host8)
         if owner is None:
             number = self.partition_of_host(host_of(found.url))
-            owner = self._known_owners.get(number) or self._known_owners.setdefault(number, _Owner(number))
+            owner = self._known_owners.get(number) or self._known_owners.setdefault(
+                number, _Owner(number)
+            )
             if len(self._owners) >= self.most_owners:
                 self._owners.clear()
             self._owners[found.host8] = owner
@@ -382,7 +441,9 @@ class Intake:
                 partition.visits.touch(visit)
 
     def _refuse(self, source: VisitState, reason: Reason, number: int) -> None:
-        """Refusals by pure rules are counted per rule and host of the page, and judged again when somebody asks."""
+        """Refusals by pure rules are counted per rule and host of the page, and judged again
+        when somebody asks.
+        """
         if number:
             refused = dict(source.record.refused)
             count(refused, int(reason), number)

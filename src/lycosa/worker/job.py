@@ -1,4 +1,6 @@
-"""What one worker is to do. A value of its own, so that a supervisor, which only hands it on, imports no stage."""
+"""What one worker is to do. A value of its own, so that a supervisor, which only hands it on,
+imports no stage.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,16 @@ if TYPE_CHECKING:  # the types of what only a worker holds
 
 
 class Job(msgspec.Struct, frozen=True):
-    """What one worker is to do: which of a crawl's partitions it owns in this run, URLs whose places are in scope, the user's own rules,
-    its part of the memory where that is bounded (``config`` is fitted to it), crawl time minus monotonic time (see
-    ``CrawlClock``), the address table of the machine if it is to be used.
+    """What one worker is to do: which of a crawl's partitions it owns in this run, URLs whose
+    places are in scope, the user's own rules, its part of the memory where that is bounded
+    (``config`` is fitted to it), crawl time minus monotonic time (see ``CrawlClock``), the address
+    table of the machine if it is to be used.
 
-    ``previous_end`` says whom the end of the owner before this one accuses, and ``is_careful`` that the shard died again and again without
-    a commit: for a minute its requests leave one at a time, each named in a commit before. ``held_until`` (monotonic) is set after an
-    unclean takeover: no host is asked before it, because the owner before this one may still be doing that."""
+    ``previous_end`` says whom the end of the owner before this one accuses, and ``is_careful`` that
+    the shard died again and again without a commit: for a minute its requests leave one at a time,
+    each named in a commit before. ``held_until`` (monotonic) is set after an unclean takeover: no
+    host is asked before it, because the owner before this one may still be doing that.
+    """
 
     folder: Path
     config: Config

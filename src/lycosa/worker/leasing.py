@@ -1,8 +1,8 @@
 """Which of a host's URLs may be requested next: by crash counts, budgets and robots.txt.
 
-Hundreds of URLs in a row may be disallowed, and a hostile robots.txt makes each judgement cost milliseconds. So the loop has a turn between
-judgements: after each one by a costly file, after fifty by any other. No lease is held then, but by ``next_urls``, which gives all of
-them back.
+Hundreds of URLs in a row may be disallowed, and a hostile robots.txt makes each judgement cost
+milliseconds. So the loop has a turn between judgements: after each one by a costly file, after
+fifty by any other. No lease is held then, but by ``next_urls``, which gives all of them back.
 """
 
 from __future__ import annotations
@@ -26,13 +26,17 @@ from lycosa.worker.intake import Intake
 from lycosa.worker.robots import OriginState, Robots, robots_url
 
 _DRAIN = 500  # disallowed URLs judged in one visit
-_JUDGED_AT_ONCE = 50  # of them in one step of the loop, by a file whose judgements cost microseconds
+_JUDGED_AT_ONCE = (
+    50  # of them in one step of the loop, by a file whose judgements cost microseconds
+)
 End = Callable[[Lease, Completed], None]
 """Ends a lease without a request."""
 
 
 class Next(NamedTuple):
-    """A URL that may be requested by its host's robots.txt; without ``decision`` that file has to be fetched, or waited for, first."""
+    """A URL that may be requested by its host's robots.txt; without ``decision`` that file has
+    to be fetched, or waited for, first.
+    """
 
     lease: Lease
     state: OriginState
@@ -61,7 +65,9 @@ class Leasing:
         self._suspicion = suspicion
 
     async def next_urls(self, visit: VisitState) -> tuple[str, ...]:
-        """What the host's visit may request now: its first URL that is not ended without a request, or its robots.txt before that."""
+        """What the host's visit may request now: its first URL that is not ended without a
+        request, or its robots.txt before that.
+        """
         partition, time, passed = self._partition(visit), self._clock.time(), []
         try:
             for number in range(_DRAIN):
@@ -83,8 +89,10 @@ class Leasing:
                 partition.restore(lease)
 
     async def next_lease(self, visit: VisitState, end: End) -> Next | None:
-        """The host's first URL that may be requested, or that robots.txt is needed for (then without a decision). Those that may not
-        be requested are given to ``end`` on the way. Parks the host when it is over a budget."""
+        """The host's first URL that may be requested, or that robots.txt is needed for (then
+        without a decision). Those that may not be requested are given to ``end`` on the way. Parks
+        the host when it is over a budget.
+        """
         partition, robots = self._partition(visit), self._robots
         await self._refill(visit)
         for number in range(_DRAIN):
@@ -92,7 +100,16 @@ class Leasing:
             if lease is None:
                 return None
             if self._suspicion(lease.url) is Suspicion.HOPELESS:
-                end(lease, Completed(visit.host8, lease.entry.url8, lease.number, UrlState.FAILED, Reason.CRASHED_WORKER))
+                end(
+                    lease,
+                    Completed(
+                        visit.host8,
+                        lease.entry.url8,
+                        lease.number,
+                        UrlState.FAILED,
+                        Reason.CRASHED_WORKER,
+                    ),
+                )
                 continue
             refusal = self._intake.over_budget(partition, visit)
             if refusal is not None:
@@ -115,7 +132,9 @@ class Leasing:
         return None
 
     async def _refill(self, visit: VisitState) -> None:
-        """Reads the rows of the host's back queue that its next lease needs, away from the loop when they are many."""
+        """Reads the rows of the host's back queue that its next lease needs, away from the loop
+        when they are many.
+        """
         keys, table = visit.queue.wants(), self._partition(visit).table
         if keys:
             rows = table.pending(keys)
@@ -124,7 +143,9 @@ class Leasing:
             visit.queue.supply(rows)
 
     async def _give_way(self, state: OriginState, number: int) -> None:
-        """After a judgement, the ``number``-th of a visit: a turn of the loop for others when it was costly, or when there were many."""
+        """After a judgement, the ``number``-th of a visit: a turn of the loop for others when it
+        was costly, or when there were many.
+        """
         if state.is_costly or number % _JUDGED_AT_ONCE == _JUDGED_AT_ONCE - 1:
             await self._clock.sleep(0)
 
@@ -135,4 +156,11 @@ class Leasing:
 def _refused(lease: Lease, decision: RobotsDecision) -> Completed:
     why = decision.bound or f"line {decision.line}: {decision.rule}"
     detail = f"{why} (robots.txt {decision.version or decision.status})"
-    return Completed(lease.visit.host8, lease.entry.url8, lease.number, UrlState.REFUSED, Reason.ROBOTS_DISALLOWED, detail)
+    return Completed(
+        lease.visit.host8,
+        lease.entry.url8,
+        lease.number,
+        UrlState.REFUSED,
+        Reason.ROBOTS_DISALLOWED,
+        detail,
+    )

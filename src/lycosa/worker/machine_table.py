@@ -1,8 +1,10 @@
-"""Where the address table is that all crawls of a user on this machine share, so that together they press no address.
+"""Where the address table is that all crawls of a user on this machine share, so that together they
+press no address.
 
-It is in memory that all processes of the machine see, in a folder that only this user can enter: ``/dev/shm/lycosa-UID`` on Linux, else
-below the folder for temporary files. The variable ``LYCOSA_RUNTIME_DIR`` names another folder. The name of the file carries the version
-of its layout, so that programs of different versions do not disturb each other.
+It is in memory that all processes of the machine see, in a folder that only this user can enter:
+``/dev/shm/lycosa-UID`` on Linux, else below the folder for temporary files. The variable
+``LYCOSA_RUNTIME_DIR`` names another folder. The name of the file carries the version of its layout,
+so that programs of different versions do not disturb each other.
 """
 
 from __future__ import annotations
@@ -47,13 +49,20 @@ def machine_folder() -> Path:
     """The folder of this user."""
     if named := os.environ.get(VARIABLE):
         return Path(named)
-    # Not XDG_RUNTIME_DIR: a crawl that cron starts has none, and would not find the table of one that was started by hand.
-    base = _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK | os.X_OK) else Path(tempfile.gettempdir())
+    # Not XDG_RUNTIME_DIR: a crawl that cron starts has none, and would not find the table of one
+    # that was started by hand.
+    base = (
+        _SHARED_MEMORY
+        if os.access(_SHARED_MEMORY, os.W_OK | os.X_OK)
+        else Path(tempfile.gettempdir())
+    )
     return base / f"lycosa-{os.getuid()}"
 
 
 def _make_private(folder: Path) -> None:
-    """The folder exists, is ours and no link, and nobody else can write there. Raises ``OSError``."""
+    """The folder exists, is ours and no link, and nobody else can write there. Raises
+    ``OSError``.
+    """
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:

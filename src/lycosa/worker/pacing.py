@@ -1,7 +1,8 @@
 """The one place that decides how long a host rests after an exchange.
 
-The rules are ``politeness.delay``'s; here they meet the host's visit state. A ``Rest`` is made before a request and asked when
-it has ended; one that is never asked (the request was cancelled) leaves the host the longest ordinary delay.
+The rules are ``politeness.delay``'s; here they meet the host's visit state. A ``Rest`` is made
+before a request and asked when it has ended; one that is never asked (the request was cancelled)
+leaves the host the longest ordinary delay.
 """
 
 from __future__ import annotations
@@ -18,13 +19,19 @@ from lycosa.reasons import Reason
 
 
 class Rest:
-    """The rest of one host after the exchange that is about to begin: ``until`` on the monotonic clock, ``time_until`` in crawl time.
+    """The rest of one host after the exchange that is about to begin: ``until`` on the monotonic
+    clock, ``time_until`` in crawl time.
 
     ``on_asked`` is called when the host itself asked for a longer one.
     """
 
     def __init__(
-        self, visit: VisitState, section: PolitenessSection, clock: CrawlClock, chance: random.Random, on_asked: Callable[[], None]
+        self,
+        visit: VisitState,
+        section: PolitenessSection,
+        clock: CrawlClock,
+        chance: random.Random,
+        on_asked: Callable[[], None],
     ) -> None:
         self._visit = visit
         self._on_asked = on_asked
@@ -41,24 +48,34 @@ class Rest:
         return Rest(visit, self._section, self._clock, self._chance, self._on_asked)
 
     def __call__(self, fetched: Fetched, now: float, wall: float, is_robots: bool) -> float:
-        """Takes the answer into the host's pace, which counts in crawl time; gives the delay in seconds. ``wall`` is what a date in
-        Retry-After is compared with; ``is_robots`` says that the request was for robots.txt."""
+        """Takes the answer into the host's pace, which counts in crawl time; gives the delay in
+        seconds. ``wall`` is what a date in Retry-After is compared with; ``is_robots`` says that
+        the request was for robots.txt.
+        """
         record, time = self._visit.record, self._clock.time()
-        if fetched.reason is Reason.LEASE_EXPIRED:  # the host was asked for nothing, so it has nothing to rest from
+        # the host was asked for nothing, so it has nothing to rest from
+        if fetched.reason is Reason.LEASE_EXPIRED:
             self._ended = self.until, self.time_until = now, time
             self.is_asked = False
             return 0.0
-        pace, asked = clamp(record.pace, self._section, time), in_seconds(fetched.header("retry-after"), wall)
+        pace, asked = (
+            clamp(record.pace, self._section, time),
+            in_seconds(fetched.header("retry-after"), wall),
+        )
         # A refused HTTP/2 stream is what 503 is: a server that has too much to do.
         status = 503 if fetched.reason is Reason.REQUEST_REFUSED else fetched.status
-        record.pace = after_exchange(pace, self._section, status, asked, fetched.duration_s, time, is_robots=is_robots)
+        record.pace = after_exchange(
+            pace, self._section, status, asked, fetched.duration_s, time, is_robots=is_robots
+        )
         self._ended = self.until, self.time_until = now, time
         return self.decide()
 
     def decide(self) -> float:
-        """The delay in seconds by the pace as it is now: again when the answer itself, a robots.txt, asked for one.
+        """The delay in seconds by the pace as it is now: again when the answer itself, a
+        robots.txt, asked for one.
 
-        Jitter is drawn anew, so a second decision only lengthens: the attempt log has the first one already.
+        Jitter is drawn anew, so a second decision only lengthens: the attempt log has the first one
+        already.
         """
         delay = delay_s(self._visit.record.pace, self._section, self._ended[1], self._chance)
         self.until = max(self.until, self._ended[0] + delay.seconds)
@@ -72,21 +89,33 @@ class Rest:
 class Pacing:
     """Makes the rests of one worker."""
 
-    def __init__(self, section: PolitenessSection, clock: CrawlClock, chance: random.Random) -> None:
+    def __init__(
+        self, section: PolitenessSection, clock: CrawlClock, chance: random.Random
+    ) -> None:
         self._section = section
         self._clock = clock
         self._chance = chance
         self.was_asked = False
-        """A host has asked for a rest that the next owner of the shard could not know of, until it is committed."""
+        """A host has asked for a rest that the next owner of the shard could not know of, until
+        it is committed.
+        """
 
     def heed_crawl_delay(self, visit: VisitState) -> None:
-        """The host's robots.txt became known some time after its last exchange: a Crawl-delay counts from now."""
+        """The host's robots.txt became known some time after its last exchange: a Crawl-delay
+        counts from now.
+        """
         record, section = visit.record, self._section
         if record.pace.crawl_delay_s > section.delay_s:
             now, time = self._clock.monotonic(), self._clock.time()
             delay = delay_s(record.pace, section, time, self._chance).seconds
-            visit.rest_time, record.rest_at = max(visit.rest_time, now + delay), max(record.rests_until, time + delay)
-            visit.next_time, record.next_at = max(visit.next_time, visit.rest_time), max(record.next_at, record.rest_at)
+            visit.rest_time, record.rest_at = (
+                max(visit.rest_time, now + delay),
+                max(record.rests_until, time + delay),
+            )
+            visit.next_time, record.next_at = (
+                max(visit.next_time, visit.rest_time),
+                max(record.next_at, record.rest_at),
+            )
 
     def rest_of(self, visit: VisitState) -> Rest:
         return Rest(visit, self._section, self._clock, self._chance, self._note_asked)

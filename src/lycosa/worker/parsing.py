@@ -1,7 +1,9 @@
-"""Documents on their way through the parser: how many may wait, and what happens when the parser is away.
+"""Documents on their way through the parser: how many may wait, and what happens when the parser is
+away.
 
-The host of a document was released before, so what waits here holds no fetch slot. It holds memory, and work that a kill would make
-necessary again, so both are bounded; and when no parser can be started nothing more is fetched for it after some seconds.
+The host of a document was released before, so what waits here holds no fetch slot. It holds memory,
+and work that a kill would make necessary again, so both are bounded; and when no parser can be
+started nothing more is fetched for it after some seconds.
 """
 
 from __future__ import annotations
@@ -15,12 +17,16 @@ from lycosa.model.fetched import Fetched
 from lycosa.model.parsed import Document, Parsed, ParserHealth
 from lycosa.ports import Parser
 
-_MOST = 1000  # a second or two of the parser's work; each holds some 20 kB beside its body, as long as the parser is what is slow
+# a second or two of the parser's work; each holds some 20 kB beside its body, as long as the parser
+# is what is slow
+_MOST = 1000
 _MOST_AWAY_S = 5.0
 
 
 class Parsing:
-    """One per worker. ``number`` documents are on their way; ``most_bytes`` bounds the bodies that they hold in memory."""
+    """One per worker. ``number`` documents are on their way; ``most_bytes`` bounds the bodies
+    that they hold in memory.
+    """
 
     def __init__(self, parser: Parser, most_bytes: int) -> None:
         self._parser = parser
@@ -44,12 +50,16 @@ class Parsing:
 
     @property
     def lacks_parser(self) -> bool:
-        """Whether the parser has been away for so long that nothing more is to be fetched for it."""
+        """Whether the parser has been away for so long that nothing more is to be fetched for
+        it.
+        """
         return self.health.away_s > _MOST_AWAY_S
 
     @contextmanager
     def counted(self, fetched: Fetched) -> Iterator[None]:
-        """While a body is on its way from its fetch to its capture, which is the parser's part and what other workers are asked."""
+        """While a body is on its way from its fetch to its capture, which is the parser's part
+        and what other workers are asked.
+        """
         size = len(fetched.body)
         self.number += 1
         self._bytes += size
@@ -60,10 +70,20 @@ class Parsing:
             self._bytes -= size
 
     async def parse(self, fetched: Fetched, *, is_sitemap: bool) -> Parsed:
-        """What a body says. Waits as long as the parser is away; ``break_off`` cancels the task that waits."""
+        """What a body says. Waits as long as the parser is away; ``break_off`` cancels the task
+        that waits.
+        """
         task = cast("asyncio.Task[None]", asyncio.current_task())
         is_cut = bool(fetched.truncated)
-        document = Document(fetched.url, fetched.status, fetched.headers(), fetched.body, fetched.spool, is_sitemap, is_cut)
+        document = Document(
+            fetched.url,
+            fetched.status,
+            fetched.headers(),
+            fetched.body,
+            fetched.spool,
+            is_sitemap,
+            is_cut,
+        )
         self._waiting.add(task)
         try:
             return await self._parser.parse(document)
@@ -71,6 +91,8 @@ class Parsing:
             self._waiting.discard(task)
 
     def break_off(self) -> None:
-        """Ends the visits that wait for the parser. Their leases are open, so their URLs stay queued and are fetched by a later run."""
+        """Ends the visits that wait for the parser. Their leases are open, so their URLs stay
+        queued and are fetched by a later run.
+        """
         for task in self._waiting:
             task.cancel()

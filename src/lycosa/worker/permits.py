@@ -1,4 +1,6 @@
-"""Permits for captures: ``--max-pages`` holds exactly, ``--max-bytes`` may be overrun by what is in flight."""
+"""Permits for captures: ``--max-pages`` holds exactly, ``--max-bytes`` may be overrun by what is
+in flight.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,13 @@ from lycosa.config.sections import LimitSection
 
 
 class GrantedPermits:
-    """Permits of one worker among several, which the coordinator tells as an absolute number: so many captures in all.
+    """Permits of one worker among several, which the coordinator tells as an absolute number: so
+    many captures in all.
 
-    An absolute number can be told twice, or late, without becoming two permits. It grows only by a permit of a greater serial, and
-    shrinks only here (``return_unused``), after which the number of the same serial is not followed again. ``captures`` is what the
-    worker's partitions hold; ``want`` is called when the worker has none left or gives some back.
+    An absolute number can be told twice, or late, without becoming two permits. It grows only by a
+    permit of a greater serial, and shrinks only here (``return_unused``), after which the number of
+    the same serial is not followed again. ``captures`` is what the worker's partitions hold;
+    ``want`` is called when the worker has none left or gives some back.
     """
 
     def __init__(self, section: LimitSection, captures: int, want: Callable[[], None]) -> None:
@@ -26,7 +30,10 @@ class GrantedPermits:
         self.is_waiting = False
 
     def __repr__(self) -> str:
-        return f"<GrantedPermits may={self.may} captures={self._captures} open={self._open} waiting={self.is_waiting}>"
+        return (
+            f"<GrantedPermits may={self.may} captures={self._captures} open={self._open}"
+            f" waiting={self.is_waiting}>"
+        )
 
     @property
     def _left(self) -> int:
@@ -70,9 +77,13 @@ class GrantedPermits:
 
 
 class LocalPermits:
-    """One worker's permits. ``captures`` and ``body_bytes`` are what the crawl has; ``on_limit`` is called when nothing more is given."""
+    """One worker's permits. ``captures`` and ``body_bytes`` are what the crawl has; ``on_limit``
+    is called when nothing more is given.
+    """
 
-    def __init__(self, section: LimitSection, captures: int, body_bytes: int, on_limit: Callable[[], None]) -> None:
+    def __init__(
+        self, section: LimitSection, captures: int, body_bytes: int, on_limit: Callable[[], None]
+    ) -> None:
         self._section = section
         self._captures = captures
         self._bytes = body_bytes
@@ -83,7 +94,9 @@ class LocalPermits:
         return f"<LocalPermits captures={self._captures} open={self._open} bytes={self._bytes}>"
 
     def may_take(self) -> bool:
-        """Whether ``take`` would give one. What is in flight may still fail and give its permit back."""
+        """Whether ``take`` would give one. What is in flight may still fail and give its permit
+        back.
+        """
         if self._is_reached():
             self._on_limit()
             return False

@@ -1,11 +1,12 @@
 """The order of the stages: what happens to a host that is ready, and to the URL it gives.
 
-    acquire -> budget -> robots -> names, guard, addresses -> fetch -> (host is released) -> parse -> dedup -> store -> schedule
+    acquire -> budget -> robots -> names, guard, addresses -> fetch -> (host is released) -> parse
+    -> dedup -> store -> schedule
             -> admit -> frontier
 
-Nothing else knows this order, and the stages do not know each other: each is asked in turn and its answer handed on as a value.
-From dedup on no commit is cut until all is done (``slicing``), so a commit sees a capture, the end of its lease and its outlinks
-together or not at all.
+Nothing else knows this order, and the stages do not know each other: each is asked in turn and its
+answer handed on as a value. From dedup on no commit is cut until all is done (``slicing``), so a
+commit sees a capture, the end of its lease and its outlinks together or not at all.
 """
 
 from __future__ import annotations
@@ -53,10 +54,18 @@ class Permits(Protocol):
 
 
 class Pipeline:
-    """One per worker. ``visit`` takes a host that ``Frontier.acquire`` gave through one exchange and gives it back."""
+    """One per worker. ``visit`` takes a host that ``Frontier.acquire`` gave through one exchange
+    and gives it back.
+    """
 
     def __init__(
-        self, stages: Stages, config: Config, clock: CrawlClock, pacing: Pacing, permits: Permits, suspicion: Callable[[str], Suspicion]
+        self,
+        stages: Stages,
+        config: Config,
+        clock: CrawlClock,
+        pacing: Pacing,
+        permits: Permits,
+        suspicion: Callable[[str], Suspicion],
     ) -> None:
         self._stages = stages
         self._config = config
@@ -64,19 +73,27 @@ class Pipeline:
         self.pacing = pacing
         self._permits = permits
         self._suspicion = suspicion
-        self._reaching = Reaching(stages.frontier, stages.sender, stages.store, clock, config.politeness.address_delay_s)
-        self._robots_turns = RobotsTurns(stages, self._reaching, config.retry, clock, pacing, suspicion)
+        self._reaching = Reaching(
+            stages.frontier, stages.sender, stages.store, clock, config.politeness.address_delay_s
+        )
+        self._robots_turns = RobotsTurns(
+            stages, self._reaching, config.retry, clock, pacing, suspicion
+        )
         self.reparsing = stages.reparsing
         self.parsing = Parsing(stages.parser, config.fetch.open_bytes // 2)
         self.settled: list[str] = []  # URLs whose lease ended since the worker last took this list
 
     @property
     def may_start(self) -> bool:
-        """Whether a visit could end in a capture, and the parser keeps up as far as memory asks for it."""
+        """Whether a visit could end in a capture, and the parser keeps up as far as memory asks
+        for it.
+        """
         return self.parsing.may_start and self._permits.may_take()
 
     async def finished(self) -> None:
-        """Waits until no page is taken in by half: then a commit may be cut, before anything else is awaited."""
+        """Waits until no page is taken in by half: then a commit may be cut, before anything
+        else is awaited.
+        """
         await self._stages.slices.finished()
 
     @property
@@ -84,11 +101,15 @@ class Pipeline:
         """Whether any host answered anything in this run."""
         return self._stages.sender.has_answer
 
-    # -- one visit ----------------------------------------------------------------------------------------------
+    # -- one visit
 
     async def visit(self, visit: VisitState) -> None:
         """Robots.txt when it is needed, else the host's next URL that is allowed."""
-        frontier, partition, errands = self._stages.frontier, self._partition(visit), self._stages.errands
+        frontier, partition, errands = (
+            self._stages.frontier,
+            self._partition(visit),
+            self._stages.errands,
+        )
         if visit.record.questions:
             await errands.attend(visit)
         now = self._clock.monotonic()
@@ -127,20 +148,26 @@ class Pipeline:
         return await self._stages.leasing.next_urls(visit)
 
     def _is_barred(self, visit: VisitState, state: OriginState, secure: bool) -> bool:
-        """Whether the host cannot be visited because of the robots.txt of an origin: it waits for that, or is given up."""
+        """Whether the host cannot be visited because of the robots.txt of an origin: it waits
+        for that, or is given up.
+        """
         url, question = robots_url(visit.host, secure), self._stages.errands.question(visit, secure)
         if state.is_needed and question is not None:
             self._stages.errands.wait(visit, question)
         elif state.wait_until:
             self._snooze(visit, state.wait_until, Reason.ROBOTS_UNREACHABLE, state.detail)
         elif state.is_needed and self._suspicion(url) is Suspicion.HOPELESS:
-            self._partition(visit).retire(visit, Reason.CRASHED_WORKER, "each time its robots.txt was fetched")
+            self._partition(visit).retire(
+                visit, Reason.CRASHED_WORKER, "each time its robots.txt was fetched"
+            )
         else:
             return False
         return True
 
     async def _reach(self, visit: VisitState, lease: Lease) -> Sequence[str]:
-        """Addresses of the host, the slot of the first one taken; empty when the visit is over because there is none now."""
+        """Addresses of the host, the slot of the first one taken; empty when the visit is over
+        because there is none now.
+        """
         partition, frontier = self._partition(visit), self._stages.frontier
         try:
             addresses = await self._reaching.addresses(visit)
@@ -158,24 +185,38 @@ class Pipeline:
         return addresses
 
     def _unresolved(self, visit: VisitState, error: ResolveError) -> None:
-        """A name without address concerns all URLs of its host: a short schedule of its own, then the host is given up.
-        Unless no name has one just now: then it waits."""
+        """A name without address concerns all URLs of its host: a short schedule of its own, then
+        the host is given up. Unless no name has one just now: then it waits.
+        """
         partition, retry = self._partition(visit), self._config.retry
         visit.record.dns_failures += not error.is_outage
         visit.record.last_error = error.reason
         if error.is_outage:
-            self._snooze(visit, self._clock.time() + wait_s(0, retry), error.reason, f"{error}; nobody is answered, so it has to wait")
-        elif error.reason is Reason.DNS_NO_SUCH_NAME or visit.record.dns_failures >= retry.dns_tries:
+            self._snooze(
+                visit,
+                self._clock.time() + wait_s(0, retry),
+                error.reason,
+                f"{error}; nobody is answered, so it has to wait",
+            )
+        elif (
+            error.reason is Reason.DNS_NO_SUCH_NAME or visit.record.dns_failures >= retry.dns_tries
+        ):
             partition.retire(visit, error.reason, str(error))
         else:
             until = self._clock.time() + wait_s(visit.record.dns_failures - 1, retry)
             self._snooze(visit, until, error.reason, str(error))
         self._stages.frontier.give_back(visit)
 
-    # -- pages --------------------------------------------------------------------------------------------------
+    # -- pages
 
-    async def _fetch_page(self, visit: VisitState, lease: Lease, decision: RobotsDecision, addresses: Sequence[str]) -> None:
-        frontier, partition, sender = self._stages.frontier, self._partition(visit), self._stages.sender
+    async def _fetch_page(
+        self, visit: VisitState, lease: Lease, decision: RobotsDecision, addresses: Sequence[str]
+    ) -> None:
+        frontier, partition, sender = (
+            self._stages.frontier,
+            self._partition(visit),
+            self._stages.sender,
+        )
         if not self._permits.take():
             partition.restore(lease)
             await sender.untake(addresses[0])
@@ -191,7 +232,8 @@ class Pipeline:
             frontier.give_back(visit)
             raise
         visit.rest(rest.until, rest.time_until, self._clock.monotonic())
-        if fetched.reason is Reason.LEASE_EXPIRED:  # it is for the shard's owner to fetch, us if we are
+        # it is for the shard's owner to fetch, us if we are
+        if fetched.reason is Reason.LEASE_EXPIRED:
             partition.restore(lease)
             self._permits.give_back()
             frontier.give_back(visit)
@@ -209,11 +251,17 @@ class Pipeline:
         history = lease.record.history
         limits, kind = self._stages.sender.limits, FetchKind.PAGE
         if self._stages.intake.is_sitemap(lease):
-            limits, kind = msgspec.structs.replace(limits, body_bytes=max(limits.body_bytes, MAX_SITEMAP_BYTES)), FetchKind.SITEMAP
+            limits, kind = (
+                msgspec.structs.replace(
+                    limits, body_bytes=max(limits.body_bytes, MAX_SITEMAP_BYTES)
+                ),
+                FetchKind.SITEMAP,
+            )
         if self._suspicion(lease.url) is Suspicion.POISON:
             limits = _tightened(limits)
         is_unparsed = lease.visit.host8 + lease.entry.url8 in self._partition(lease.visit).unparsed
-        if history is None or history.status != 200 or is_unparsed:  # of a body without links an answer without a body is of no use
+        # of a body without links an answer without a body is of no use
+        if history is None or history.status != 200 or is_unparsed:
             return FetchRequest(lease.url, address, kind, limits=limits)
         return FetchRequest(lease.url, address, kind, history.etag, history.last_modified, limits)
 
@@ -223,13 +271,18 @@ class Pipeline:
         record.last_error = fetched.reason
         if is_connection_failure(fetched.reason):
             if is_dead(visit, self._config.retry):
-                partition.retire(visit, fetched.reason, f"{record.failures} connections in a row failed")
+                partition.retire(
+                    visit, fetched.reason, f"{record.failures} connections in a row failed"
+                )
         elif fetched.status:
             record.failures = 0
             record.address = fetched.address or record.address
         if is_asked and visit.may_wait:
             self._snooze(
-                visit, record.next_at, Reason.HTTP_TOO_MANY_REQUESTS, f"status {fetched.status}" if fetched.status else fetched.detail
+                visit,
+                record.next_at,
+                Reason.HTTP_TOO_MANY_REQUESTS,
+                f"status {fetched.status}" if fetched.status else fetched.detail,
             )
 
     async def _examine(self, fetched: Fetched, *, is_sitemap: bool) -> Body:
@@ -238,15 +291,24 @@ class Pipeline:
         if fetched.status != 200 or not fetched.body_bytes:
             return await capturing.examine(fetched, None)
         with self.parsing.counted(fetched):
-            return await capturing.examine(fetched, await self.parsing.parse(fetched, is_sitemap=is_sitemap))
+            return await capturing.examine(
+                fetched, await self.parsing.parse(fetched, is_sitemap=is_sitemap)
+            )
 
-    # -- what came of it: no commit is cut from here on, and nothing awaits but between the links of a page that has very many ----------
+    # -- what came of it: no commit is cut from here on, and nothing awaits but between the links of
+    # a page that has very many
 
-    def _settle(self, lease: Lease, fetched: Fetched, body: Body, decision: RobotsDecision) -> Iterator[None]:
+    def _settle(
+        self, lease: Lease, fetched: Fetched, body: Body, decision: RobotsDecision
+    ) -> Iterator[None]:
         """Ends the lease; gives the steps by which the page's links are to be taken in."""
         record, visit, parsed = lease.record, lease.visit, body.parsed
-        conditional = record.history is not None and bool(record.history.etag or record.history.last_modified)
-        outcome = judge(fetched, tries=record.tries, conditional=conditional, section=self._config.retry)
+        conditional = record.history is not None and bool(
+            record.history.etag or record.history.last_modified
+        )
+        outcome = judge(
+            fetched, tries=record.tries, conditional=conditional, section=self._config.retry
+        )
         target = self._redirect_target(fetched) if outcome.meaning is Meaning.REDIRECTED else ""
         if outcome.meaning is Meaning.REDIRECTED and not target:
             outcome = Outcome(Meaning.FAILED, Reason.BAD_REDIRECT)
@@ -255,7 +317,11 @@ class Pipeline:
         is_capture = fetched.status > 0 and outcome.meaning is not Meaning.RETRY
         is_page = fetched.status == 200 and parsed is not None and parsed.media_type in _HTML
         self._partition(visit).note_capture(
-            visit, body_bytes=fetched.body_bytes, duration_s=fetched.duration_s, is_page=is_page, is_capture=is_capture
+            visit,
+            body_bytes=fetched.body_bytes,
+            duration_s=fetched.duration_s,
+            is_page=is_page,
+            is_capture=is_capture,
         )
         self._stages.intake.note_usage(self._partition(visit), visit.host, fetched, is_capture)
         if not is_capture:
@@ -264,7 +330,9 @@ class Pipeline:
             _discard(fetched)
             return iter(())
         self._permits.used(fetched.body_bytes)
-        self._end(lease, self._stages.capturing.capture(lease, fetched, body, decision, outcome, target))
+        self._end(
+            lease, self._stages.capturing.capture(lease, fetched, body, decision, outcome, target)
+        )
         if target:
             self._stages.intake.redirect(lease, target)
         elif parsed is not None and outcome.meaning is Meaning.FETCHED:
@@ -275,10 +343,25 @@ class Pipeline:
         detail = fetched.detail or (f"status {fetched.status}" if fetched.status else "")
         if outcome.meaning is Meaning.RETRY:
             due = int(self._clock.time() + outcome.wait_s) + 1
-            return Completed(lease.visit.host8, lease.entry.url8, lease.number, UrlState.QUEUED, outcome.reason, detail, due)
-        return Completed(lease.visit.host8, lease.entry.url8, lease.number, UrlState.FAILED, outcome.reason, detail)
+            return Completed(
+                lease.visit.host8,
+                lease.entry.url8,
+                lease.number,
+                UrlState.QUEUED,
+                outcome.reason,
+                detail,
+                due,
+            )
+        return Completed(
+            lease.visit.host8,
+            lease.entry.url8,
+            lease.number,
+            UrlState.FAILED,
+            outcome.reason,
+            detail,
+        )
 
-    # -- small things -------------------------------------------------------------------------------------------
+    # -- small things
 
     def _partition(self, visit: VisitState) -> Partition:
         return self._stages.frontier.partitions[visit.partition]
@@ -307,5 +390,8 @@ def _discard(fetched: Fetched) -> None:
 def _tightened(limits: Limits) -> Limits:
     """For a URL that was in flight when the worker died, twice."""
     return msgspec.structs.replace(
-        limits, total_s=min(limits.total_s, 10.0), body_bytes=min(limits.body_bytes, 100_000), header_bytes=16_384
+        limits,
+        total_s=min(limits.total_s, 10.0),
+        body_bytes=min(limits.body_bytes, 100_000),
+        header_bytes=16_384,
     )

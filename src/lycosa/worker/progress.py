@@ -25,7 +25,9 @@ _SHARE = 0.02  # of the loop's time that looking through all hosts may take
 
 
 class ProgressReport:
-    """Makes ``Progress`` values for one worker; looking for the slowest hosts is bounded to a share of the time."""
+    """Makes ``Progress`` values for one worker; looking for the slowest hosts is bounded to a
+    share of the time.
+    """
 
     def __init__(
         self,
@@ -90,9 +92,13 @@ class ProgressReport:
         )
 
     def _next_in_s(self, now: float) -> float:
-        """Until the next host is ready, or the next retry, sleeping or parked host is due; -1 when nothing ever is."""
+        """Until the next host is ready, or the next retry, sleeping or parked host is due; -1
+        when nothing ever is.
+        """
         frontier, time = self._worker.frontier, self._clock.time()
-        times = [float(due) - time for p in frontier.partitions.values() if (due := p.next_due()) < NEVER]
+        times = [
+            float(due) - time for p in frontier.partitions.values() if (due := p.next_due()) < NEVER
+        ]
         ready = frontier.next_time()
         if ready is not None:
             times.append(ready - now)
@@ -101,14 +107,26 @@ class ProgressReport:
     def _look(self, now: float) -> list[HostNote]:
         frontier = self._worker.frontier
         hosts = [*frontier.workbench.hosts(), *frontier.in_process.values()]
-        return heapq.nlargest(_SLOWEST, (self._note(visit, now) for visit in hosts), key=lambda note: note.need_s)
+        return heapq.nlargest(
+            _SLOWEST, (self._note(visit, now) for visit in hosts), key=lambda note: note.need_s
+        )
 
     def _note(self, visit: VisitState, now: float) -> HostNote:
         record = visit.record
         delay = delay_s(record.pace, self._politeness, self._clock.time(), self._no_jitter).seconds
-        reason = (record.detail if record.reason in (Reason.ROBOTS_UNREACHABLE, Reason.ROBOTS_ELSEWHERE) else "") or record.reason.label
+        reason = (
+            record.detail
+            if record.reason in (Reason.ROBOTS_UNREACHABLE, Reason.ROBOTS_ELSEWHERE)
+            else ""
+        ) or record.reason.label
         reason = reason if record.state is HostState.SNOOZED else ""
-        return HostNote(record.host, record.waiting + record.retrying, delay, max(visit.next_time - now, 0.0), reason)
+        return HostNote(
+            record.host,
+            record.waiting + record.retrying,
+            delay,
+            max(visit.next_time - now, 0.0),
+            reason,
+        )
 
 
 def _by_name(totals: Sequence[Counters]) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
@@ -134,4 +152,8 @@ def count_by_name(table: dict[str, int], name: str, number: int) -> None:
 def memory_of(parser_pid: int | None) -> list[ProcessMemory]:
     """What this worker and its parser hold, and the processor time that they have used."""
     found = [ProcessMemory("worker", *held_by(), cpu_s())]
-    return [*found, ProcessMemory("parser", *held_by(parser_pid), cpu_s(parser_pid))] if parser_pid else found
+    return (
+        [*found, ProcessMemory("parser", *held_by(parser_pid), cpu_s(parser_pid))]
+        if parser_pid
+        else found
+    )

@@ -1,4 +1,6 @@
-"""From a host whose turn has come to an address that may be connected to: the name is looked up and a slot of the address taken."""
+"""From a host whose turn has come to an address that may be connected to: the name is looked up
+and a slot of the address taken.
+"""
 
 from __future__ import annotations
 
@@ -15,18 +17,27 @@ from lycosa.worker.sender import Sender
 class Reaching:
     """One per worker."""
 
-    def __init__(self, frontier: Frontier, sender: Sender, store: SegmentStore, clock: Clock, address_delay_s: float) -> None:
+    def __init__(
+        self,
+        frontier: Frontier,
+        sender: Sender,
+        store: SegmentStore,
+        clock: Clock,
+        address_delay_s: float,
+    ) -> None:
         self._frontier, self._sender, self._store, self._clock = frontier, sender, store, clock
         self._address_delay_s = address_delay_s
 
     async def addresses(self, visit: VisitState) -> Sequence[str]:
-        """Addresses of the host, the slot of the first one taken; empty when none is free: the host then has its turn when one is.
+        """Addresses of the host, the slot of the first one taken; empty when none is free: the host
+        then has its turn when one is.
 
         Raises ``ResolveError``.
         """
         workbench = self._frontier.workbench
         addresses = await self._sender.resolve(visit.host)
-        # The address that answered last time is kept while it is among the host's, so that a host is one entry of one group.
+        # The address that answered last time is kept while it is among the host's, so that a host
+        # is one entry of one group.
         if visit.record.address in addresses:
             addresses = [visit.record.address, *(a for a in addresses if a != visit.record.address)]
         elif name_of(visit.host) not in addresses:

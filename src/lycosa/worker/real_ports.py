@@ -33,18 +33,23 @@ def real_ports(
     reach: Reach = lambda _: None,
     lease: ShardLease | None = None,
 ) -> Ports:
-    """``lease`` is that of the worker's shard; a crawl of one machine has none. Raises ``ValueError`` when a setting of the fetcher or the
-    resolver is not usable."""
+    """``lease`` is that of the worker's shard; a crawl of one machine has none. Raises
+    ``ValueError`` when a setting of the fetcher or the resolver is not usable.
+    """
     clock, lease = SystemClock(), lease or folder_lease()
     guard, cookies = Guard(config.fetch.allow_addresses), _cookies(folder, config.fetch)
-    fetcher = CurlFetcher(config.fetch, user_agent, config.agent.contact, guard, clock, spool_folder(folder), cookies)
+    fetcher = CurlFetcher(
+        config.fetch, user_agent, config.agent.contact, guard, clock, spool_folder(folder), cookies
+    )
     fetcher.may_send = lambda: lease.holds(clock.monotonic())
     return Ports(
         clock=clock,
         offload=ThreadOffload(),
         fetcher=fetcher,
         resolver=CachingResolver(config.dns, clock, AiodnsQuery(config.dns)),
-        parser=ChildParser(ParserConfig(config.parse, config.canonical, config.agent.product), clock),
+        parser=ChildParser(
+            ParserConfig(config.parse, config.canonical, config.agent.product), clock
+        ),
         open_table=open_table or rocks_opener(),
         reach=reach,
         free_bytes=lambda: shutil.disk_usage(folder).free,
@@ -54,4 +59,8 @@ def real_ports(
 
 def _cookies(folder: Path, section: FetchSection) -> CookieJars | None:
     """Jars by the crawl's own sites, when the operator wants them."""
-    return CookieJars(Sites(suffix_list(folder)).site_of, section.cookie_bytes) if section.cookies is Cookies.SITE else None
+    return (
+        CookieJars(Sites(suffix_list(folder)).site_of, section.cookie_bytes)
+        if section.cookies is Cookies.SITE
+        else None
+    )

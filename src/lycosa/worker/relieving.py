@@ -1,4 +1,6 @@
-"""The steps of ``memory_relief``, done: what a worker gives back when the crawl's memory comes near its bound."""
+"""The steps of ``memory_relief``, done: what a worker gives back when the crawl's memory comes
+near its bound.
+"""
 
 from __future__ import annotations
 
@@ -25,17 +27,34 @@ class Recycled(Protocol):
 
 
 class Reliever:
-    """Of one worker. ``hear`` is called with what the crawl's processes hold together; it acts, and undoes it when that is far below."""
+    """Of one worker. ``hear`` is called with what the crawl's processes hold together; it acts,
+    and undoes it when that is far below.
+    """
 
-    def __init__(self, plan: MemoryPlan, slots: int, assembled: Assembled, parser: Recycled, cache: SharedCache, ports: Ports) -> None:
+    def __init__(
+        self,
+        plan: MemoryPlan,
+        slots: int,
+        assembled: Assembled,
+        parser: Recycled,
+        cache: SharedCache,
+        ports: Ports,
+    ) -> None:
         self._guard = MemoryGuard(plan.total, plan.share)
         self._plan, self._slots = plan, slots
         self._worker, self._assembled = assembled.worker, assembled
-        self._parser, self._cache, self._clock, self._offload = parser, cache, ports.clock, ports.offload
+        self._parser, self._cache, self._clock, self._offload = (
+            parser,
+            cache,
+            ports.clock,
+            ports.offload,
+        )
         self._capacity = assembled.worker.frontier.capacity
         self._steps: dict[Relief, Callable[[], None]] = {
             Relief.CACHES: self._drop_caches,
-            Relief.WORKBENCH: lambda: self._worker.frontier.resize(max(self._capacity // _SMALLER, slots)),
+            Relief.WORKBENCH: lambda: self._worker.frontier.resize(
+                max(self._capacity // _SMALLER, slots)
+            ),
             Relief.PARSER: parser.recycle,
             Relief.STOP: lambda: self._worker.fetch_at_most(0),
             Relief.NARROW: lambda: self._worker.fetch_at_most(1),

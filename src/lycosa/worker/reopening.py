@@ -1,7 +1,9 @@
-"""Hosts that were given up by the operator's own decision, and what happens when the operator decides anew.
+"""Hosts that were given up by the operator's own decision, and what happens when the operator
+decides anew.
 
-An address that may not be connected to is no outage: its host is given up at once and nothing but a change of settings can help. So
-each partition remembers the ranges that were allowed, and a run that allows others looks through its hosts, once.
+An address that may not be connected to is no outage: its host is given up at once and nothing but a
+change of settings can help. So each partition remembers the ranges that were allowed, and a run
+that allows others looks through its hosts, once.
 """
 
 from __future__ import annotations
@@ -20,14 +22,17 @@ _ALLOWED_KEY = meta_key("allowed")
 
 
 def reopen_allowed(partitions: Iterable[Partition], allowed: Sequence[str], now: float) -> int:
-    """Reopens hosts that were given up for an address that is ``allowed`` by now (CIDRs). ``now`` is crawl time. Gives how many."""
+    """Reopens hosts that were given up for an address that is ``allowed`` by now (CIDRs).
+    ``now`` is crawl time. Gives how many.
+    """
     wanted, guard = sorted(allowed), Guard(allowed)
     reopened = 0
     for partition in partitions:
         before = partition.table.get(_ALLOWED_KEY)
         if (msgspec.msgpack.decode(before) if before is not None else []) == wanted:
             continue
-        # Found before anything is written: a scan of a table that has open writes is merged with them in memory, all of it.
+        # Found before anything is written: a scan of a table that has open writes is merged with
+        # them in memory, all of it.
         for host8 in list(_forbidden(partition, guard)):
             visit = partition.visits.find(host8)
             if visit is not None:

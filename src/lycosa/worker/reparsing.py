@@ -1,8 +1,10 @@
-"""Stored bodies that were never parsed, parsed from their WARC records, and their links handed in as if they had been found then.
+"""Stored bodies that were never parsed, parsed from their WARC records, and their links handed in
+as if they had been found then.
 
-Each goes the way of a fetched page from the parser on: links to the intake with the depth and the page of that time, and the remark on the
-URL's record changed, both in one commit. What is already stored stays as it is, the row of the capture too. A body that cannot be read any
-more (its segment was taken away) is fetched again.
+Each goes the way of a fetched page from the parser on: links to the intake with the depth and the
+page of that time, and the remark on the URL's record changed, both in one commit. What is already
+stored stays as it is, the row of the capture too. A body that cannot be read any more (its segment
+was taken away) is fetched again.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ _Key = tuple[Partition, bytes]
 
 
 class Reparsed(msgspec.Struct):
-    """What came of it: bodies parsed, links that they had, bodies that the parser did not get through again, URLs to be fetched again."""
+    """What came of it: bodies parsed, links that they had, bodies that the parser did not get
+    through again, URLs to be fetched again.
+    """
 
     parsed: int = 0
     links: int = 0
@@ -41,10 +45,18 @@ class Reparsed(msgspec.Struct):
 
 
 class Reparsing:
-    """Of one worker, for the partitions that it owns. ``done`` counts what was achieved since it was made."""
+    """Of one worker, for the partitions that it owns. ``done`` counts what was achieved since it
+    was made.
+    """
 
     def __init__(
-        self, segments: Segments, partitions: Mapping[int, Partition], intake: Intake, parser: Parser, offload: Offload, clock: CrawlClock
+        self,
+        segments: Segments,
+        partitions: Mapping[int, Partition],
+        intake: Intake,
+        parser: Parser,
+        offload: Offload,
+        clock: CrawlClock,
     ) -> None:
         self._segments = segments
         self._partitions = partitions
@@ -63,9 +75,17 @@ class Reparsing:
         """Bodies that wait to be parsed."""
         return sum(partition.unparsed.count(reasons) for partition in self._partitions.values())
 
-    async def run(self, may_go_on: Callable[[], Awaitable[bool]], reasons: Container[Reason] = OURS) -> None:
-        """All that were not parsed for one of these reasons, once. ``may_go_on`` is awaited before each few; it ends when that says no."""
-        keys = [(partition, url) for partition in self._partitions.values() for url in partition.unparsed.of(reasons)]
+    async def run(
+        self, may_go_on: Callable[[], Awaitable[bool]], reasons: Container[Reason] = OURS
+    ) -> None:
+        """All that were not parsed for one of these reasons, once. ``may_go_on`` is awaited
+        before each few; it ends when that says no.
+        """
+        keys = [
+            (partition, url)
+            for partition in self._partitions.values()
+            for url in partition.unparsed.of(reasons)
+        ]
         for start in range(0, len(keys), _BATCH):
             if not await may_go_on():
                 return
@@ -114,15 +134,21 @@ class Reparsing:
     async def _parse(self, lease: Lease, record: StoredRecord) -> Parsed:
         headers = Fetched(lease.url, Reason.NONE, header_block=record.header_block).headers()
         is_sitemap, is_cut = self._intake.is_sitemap(lease), "WARC-Truncated" in record.fields
-        return await self._parser.parse(Document(lease.url, 200, headers, record.body, "", is_sitemap, is_cut))
+        return await self._parser.parse(
+            Document(lease.url, 200, headers, record.body, "", is_sitemap, is_cut)
+        )
 
     async def _read(self, body: UnparsedBody) -> StoredRecord | None:
-        """The record with the body, which is another URL's when that had the same one; ``None`` when it is not there."""
+        """The record with the body, which is another URL's when that had the same one; ``None``
+        when it is not there.
+        """
         record = await self._record(body.segment, body.offset)
         if record is None or record.fields.get("WARC-Type") != _REVISIT:
             return record
         url = record.fields.get("WARC-Refers-To-Target-URI", "")
-        partition = self._partitions.get(self._intake.partition_of_host(host_of(url))) if url else None
+        partition = (
+            self._partitions.get(self._intake.partition_of_host(host_of(url))) if url else None
+        )
         found = partition.find(hash8(host_of(url)), hash8(url)) if partition is not None else None
         history = found.history if found is not None else None
         if history is None or f"<{history.record_id}>" != record.fields.get("WARC-Refers-To"):

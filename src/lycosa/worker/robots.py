@@ -1,8 +1,9 @@
 """robots.txt of the worker's hosts: what is stored, what it says, and how it is fetched.
 
-The decisions are ``politeness``'s; here they meet the partition's table and the wire. The file is stored per origin (scheme and
-host with port, RFC 9309 §2.3) and compiled matchers are kept for the origins in use. Long files are read and compiled away from the loop
-(``robots_reading``), so a caller asks ``state`` first, and awaits ``load`` when that says that the file is not ready. Where a
+The decisions are ``politeness``'s; here they meet the partition's table and the wire. The file is
+stored per origin (scheme and host with port, RFC 9309 §2.3) and compiled matchers are kept for the
+origins in use. Long files are read and compiled away from the loop (``robots_reading``), so a
+caller asks ``state`` first, and awaits ``load`` when that says that the file is not ready. Where a
 file redirects to is ``errands``' to ask for.
 """
 
@@ -22,7 +23,14 @@ from lycosa.model.capture import Capture, RobotsDecision
 from lycosa.model.discovered import LinkKind
 from lycosa.model.fetched import Fetched, FetchKind
 from lycosa.parse.identify import identify
-from lycosa.politeness.robots_cache import LONGEST_USE_S, RobotsAnswer, RobotsRecord, RobotsState, decision, robots_state
+from lycosa.politeness.robots_cache import (
+    LONGEST_USE_S,
+    RobotsAnswer,
+    RobotsRecord,
+    RobotsState,
+    decision,
+    robots_state,
+)
 from lycosa.politeness.robots_rules import Matcher
 from lycosa.reasons import Reason
 from lycosa.urls.identity import host_of
@@ -35,7 +43,9 @@ _RULES = 1_000_000  # about half a kilobyte each, rule and matcher
 
 
 class OriginState(msgspec.Struct, frozen=True):
-    """What robots.txt says of one origin now: fetch it (``is_needed``), wait for it (``wait_until``, crawl time), or decide by it."""
+    """What robots.txt says of one origin now: fetch it (``is_needed``), wait for it
+    (``wait_until``, crawl time), or decide by it.
+    """
 
     is_needed: bool
     wait_until: float
@@ -54,7 +64,9 @@ class OriginState(msgspec.Struct, frozen=True):
 
     @property
     def is_costly(self) -> bool:
-        """Whether a judgement may take milliseconds, so that the loop should have a turn after each."""
+        """Whether a judgement may take milliseconds, so that the loop should have a turn after
+        each.
+        """
         return self.matcher is not None and self.matcher.is_costly
 
     def decide(self, target: str) -> RobotsDecision:
@@ -64,8 +76,9 @@ class OriginState(msgspec.Struct, frozen=True):
 
 
 class Learned(msgspec.Struct, frozen=True):
-    """What an answer means for an origin: the record, ready and as it is stored; the delay that http and https of its host ask for; why the
-    last request failed."""
+    """What an answer means for an origin: the record, ready and as it is stored; the delay that
+    http and https of its host ask for; why the last request failed.
+    """
 
     ready: Ready
     stored: bytes
@@ -91,7 +104,9 @@ class Robots:
         self._sender = sender
         self._clock = clock
         self._known: OrderedDict[bytes, Ready] = OrderedDict()
-        self._rules = 0  # of all known files: a hostile one has as many as ten thousand ordinary ones
+        self._rules = (
+            0  # of all known files: a hostile one has as many as ten thousand ordinary ones
+        )
         self.most_rules = _RULES
 
     def shed(self) -> None:
@@ -99,8 +114,12 @@ class Robots:
         self._known.clear()
         self._rules = 0
 
-    def state(self, partition: Partition, visit: VisitState, secure: bool, time: float) -> OriginState | None:
-        """What is known of the origin at a crawl time; ``None`` when its file is long and not ready: ``load`` it first."""
+    def state(
+        self, partition: Partition, visit: VisitState, secure: bool, time: float
+    ) -> OriginState | None:
+        """What is known of the origin at a crawl time; ``None`` when its file is long and not
+        ready: ``load`` it first.
+        """
         key = robots_key(visit.host8, secure)
         known = self._known.get(key)
         if known is not None:
@@ -113,16 +132,22 @@ class Robots:
         record = known.record if known else None
         state = robots_state(record, time)
         wait_until = record.next_try if record is not None and state is RobotsState.WAIT else 0.0
-        return OriginState(state is RobotsState.NEEDED, wait_until, record, known.matcher if known else None)
+        return OriginState(
+            state is RobotsState.NEEDED, wait_until, record, known.matcher if known else None
+        )
 
-    async def ready_state(self, partition: Partition, visit: VisitState, secure: bool, time: float) -> OriginState:
+    async def ready_state(
+        self, partition: Partition, visit: VisitState, secure: bool, time: float
+    ) -> OriginState:
         """``state``, after the file was made ready where it has to be."""
         while (state := self.state(partition, visit, secure, time)) is None:
             await self.load(partition, visit, secure)
         return state
 
     async def load(self, partition: Partition, visit: VisitState, secure: bool) -> Ready | None:
-        """What is stored of the origin, ready to judge by; ``state`` knows it when this returns, until something else is awaited."""
+        """What is stored of the origin, ready to judge by; ``state`` knows it when this returns,
+        until something else is awaited.
+        """
         key = robots_key(visit.host8, secure)
         known = self._known.get(key)
         if known is None and (stored := partition.table.get(key)) is not None:
@@ -131,14 +156,23 @@ class Robots:
         return known
 
     async def fetch(self, url: str, address: str, rest: Rest) -> Fetched:
-        """One request for a robots.txt, or for where one redirects to. The slot of ``address`` is taken; ``rest`` decides the host's
-        rest."""
-        return await self._sender.send(self._sender.robots_request(url, address, self._reader.section.max_bytes + 1), rest)
+        """One request for a robots.txt, or for where one redirects to. The slot of ``address`` is
+        taken; ``rest`` decides the host's rest.
+        """
+        return await self._sender.send(
+            self._sender.robots_request(url, address, self._reader.section.max_bytes + 1), rest
+        )
 
-    async def read(self, partition: Partition, visit: VisitState, secure: bool, fetched: Fetched) -> Learned:
-        """What the last response to a request for an origin's file means, all redirects followed."""
+    async def read(
+        self, partition: Partition, visit: VisitState, secure: bool, fetched: Fetched
+    ) -> Learned:
+        """What the last response to a request for an origin's file means, all redirects
+        followed.
+        """
         old = await self.load(partition, visit, secure)
-        ready, stored = await self._reader.read(fetched, old.record if old else None, self._clock.time())
+        ready, stored = await self._reader.read(
+            fetched, old.record if old else None, self._clock.time()
+        )
         return await self._learned(partition, visit, secure, ready, stored, fetched.reason)
 
     async def read_foreign(self, fetched: Fetched) -> tuple[RobotsRecord, bytes]:
@@ -146,20 +180,41 @@ class Robots:
         ready, stored = await self._reader.read(fetched, None, self._clock.time())
         return ready.record, stored
 
-    async def judge(self, partition: Partition, visit: VisitState, secure: bool, answer: RobotsAnswer, until: float = 0.0) -> Learned:
-        """What follows when there was no file at the end of the redirects; after a failure it is asked for again no earlier than at
-        ``until`` (crawl time)."""
+    async def judge(
+        self,
+        partition: Partition,
+        visit: VisitState,
+        secure: bool,
+        answer: RobotsAnswer,
+        until: float = 0.0,
+    ) -> Learned:
+        """What follows when there was no file at the end of the redirects; after a failure it is
+        asked for again no earlier than at ``until`` (crawl time).
+        """
         old, time = await self.load(partition, visit, secure), self._clock.time()
         ready = self._reader.judge(answer, old, time)
         if ready.record.failures and until > ready.record.next_try:
-            record = msgspec.structs.replace(ready.record, next_try=min(until, time + LONGEST_USE_S))
+            record = msgspec.structs.replace(
+                ready.record, next_try=min(until, time + LONGEST_USE_S)
+            )
             ready = Ready(record, ready.matcher)
-        return await self._learned(partition, visit, secure, ready, encode(ready.record), answer.reason)
+        return await self._learned(
+            partition, visit, secure, ready, encode(ready.record), answer.reason
+        )
 
-    async def adopted(self, partition: Partition, visit: VisitState, secure: bool) -> Learned | None:
+    async def adopted(
+        self, partition: Partition, visit: VisitState, secure: bool
+    ) -> Learned | None:
         """What ``adopt`` stored, if it is there still."""
-        stored, ready = partition.table.get(robots_key(visit.host8, secure)), await self.load(partition, visit, secure)
-        return await self._learned(partition, visit, secure, ready, stored, Reason.NONE) if stored and ready else None
+        stored, ready = (
+            partition.table.get(robots_key(visit.host8, secure)),
+            await self.load(partition, visit, secure),
+        )
+        return (
+            await self._learned(partition, visit, secure, ready, stored, Reason.NONE)
+            if stored and ready
+            else None
+        )
 
     def adopt(self, partition: Partition, visit: VisitState, secure: bool, stored: bytes) -> None:
         """Stores the file of another host as an origin's."""
@@ -172,11 +227,15 @@ class Robots:
         visit.record.last_error = record.error if record.failures else learned.reason
         partition.table.put(robots_key(visit.host8, secure), learned.stored)
         self._keep(robots_key(visit.host8, secure), learned.ready)
-        visit.record.pace = msgspec.structs.replace(visit.record.pace, crawl_delay_s=learned.crawl_delay_s)
+        visit.record.pace = msgspec.structs.replace(
+            visit.record.pace, crawl_delay_s=learned.crawl_delay_s
+        )
         partition.visits.touch(visit)
 
     def fresh(self, partition: Partition, visit: VisitState, url: str) -> bytes | None:
-        """What robots.txt at a URL of this host says, as it is stored, when it was fetched, may be used still, and is ready."""
+        """What robots.txt at a URL of this host says, as it is stored, when it was fetched, may
+        be used still, and is ready.
+        """
         secure = url.startswith("https:")
         if url != robots_url(visit.host, secure):
             return None
@@ -185,10 +244,21 @@ class Robots:
             return None
         return partition.table.get(robots_key(visit.host8, secure))
 
-    async def _learned(self, partition: Partition, visit: VisitState, secure: bool, ready: Ready, stored: bytes, reason: Reason) -> Learned:
-        # The delay is the host's, the file an origin's: where http and https ask for different ones, the longer holds.
+    async def _learned(
+        self,
+        partition: Partition,
+        visit: VisitState,
+        secure: bool,
+        ready: Ready,
+        stored: bytes,
+        reason: Reason,
+    ) -> Learned:
+        # The delay is the host's, the file an origin's: where http and https ask for different
+        # ones, the longer holds.
         other = await self.load(partition, visit, not secure)
-        crawl_delay_s = max(ready.record.rules.crawl_delay_s, other.record.rules.crawl_delay_s if other else -1.0)
+        crawl_delay_s = max(
+            ready.record.rules.crawl_delay_s, other.record.rules.crawl_delay_s if other else -1.0
+        )
         return Learned(ready, stored, crawl_delay_s, reason)
 
     def forget(self, partition: Partition, visit: VisitState, secure: bool) -> None:
@@ -204,7 +274,9 @@ class Robots:
         old = self._known.pop(key, None)
         self._known[key] = known
         self._rules += len(known.record.rules.rules) - (len(old.record.rules.rules) if old else 0)
-        while len(self._known) > _MATCHERS or (self._rules > self.most_rules and len(self._known) > 1):
+        while len(self._known) > _MATCHERS or (
+            self._rules > self.most_rules and len(self._known) > 1
+        ):
             _, dropped = self._known.popitem(last=False)
             self._rules -= len(dropped.record.rules.rules)
 

@@ -1,9 +1,11 @@
-"""From a robots.txt answer, or a stored record, to rules that are ready to judge by: on the loop when it is short, else in a thread.
+"""From a robots.txt answer, or a stored record, to rules that are ready to judge by: on the loop
+when it is short, else in a thread.
 
-A file of 512 kB takes 25 ms to read and 120 ms to compile, an ordinary one 0.15 ms, which is less than a hop to a thread and back is
-worth. A thread and not the parse child, because the rules have to be in this process: handing them over would cost more of the loop's
-time than a record read from the table does, and nothing in here can hang, since decoding, reading and compiling are each bounded by
-``robots.max_bytes``.
+A file of 512 kB takes 25 ms to read and 120 ms to compile, an ordinary one 0.15 ms, which is less
+than a hop to a thread and back is worth. A thread and not the parse child, because the rules have
+to be in this process: handing them over would cost more of the loop's time than a record read from
+the table does, and nothing in here can hang, since decoding, reading and compiling are each bounded
+by ``robots.max_bytes``.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ _TIMES = ("fetched", "expires", "first_failure", "next_try")
 
 
 def earlier(stored: bytes, seconds: float) -> bytes:
-    """A stored record whose times are so much earlier, for an owner whose crawl time is behind that of the one who wrote it."""
+    """A stored record whose times are so much earlier, for an owner whose crawl time is behind
+    that of the one who wrote it.
+    """
     record = _DECODER.decode(stored)
     moved = {name: max(time - seconds, 1.0) for name in _TIMES if (time := getattr(record, name))}
     return encode(msgspec.structs.replace(record, **moved))
@@ -50,10 +54,16 @@ class RobotsReader:
         self._product = product
         self._offload = offload
 
-    async def read(self, fetched: Fetched, old: RobotsRecord | None, time: float) -> tuple[Ready, bytes]:
-        """What the end of a fetch at crawl time ``time`` means, when ``old`` was known before; and what the table keeps of it."""
+    async def read(
+        self, fetched: Fetched, old: RobotsRecord | None, time: float
+    ) -> tuple[Ready, bytes]:
+        """What the end of a fetch at crawl time ``time`` means, when ``old`` was known before;
+        and what the table keeps of it.
+        """
         if len(fetched.body) > SHORT_BYTES or fetched.spool:
-            return await self._offload.run(lambda: self._ready(fetched, self._decoded(fetched), old, time))
+            return await self._offload.run(
+                lambda: self._ready(fetched, self._decoded(fetched), old, time)
+            )
         body = self._decoded(fetched)
         if len(body) > SHORT_BYTES:
             return await self._offload.run(lambda: self._ready(fetched, body, old, time))
@@ -62,11 +72,22 @@ class RobotsReader:
     def judge(self, answer: RobotsAnswer, old: Ready | None, time: float) -> Ready:
         """What an answer without a file means, when ``old`` was known before."""
         record = after_fetch(old.record if old else None, answer, self._product, self.section, time)
-        return Ready(record, old.matcher if old is not None and record.rules is old.record.rules else Matcher(record.rules))
+        return Ready(
+            record,
+            (
+                old.matcher
+                if old is not None and record.rules is old.record.rules
+                else Matcher(record.rules)
+            ),
+        )
 
     async def load(self, stored: bytes) -> Ready:
         """A record of the table."""
-        return await self._offload.run(lambda: _load(stored)) if len(stored) > SHORT_BYTES else _load(stored)
+        return (
+            await self._offload.run(lambda: _load(stored))
+            if len(stored) > SHORT_BYTES
+            else _load(stored)
+        )
 
     def load_short(self, stored: bytes) -> Ready | None:
         """A record of the table at once, or ``None`` when that would take too long."""
@@ -75,15 +96,24 @@ class RobotsReader:
     def _decoded(self, fetched: Fetched) -> bytes:
         if not 200 <= fetched.status < 300:
             return b""
-        return decode(whole_body(fetched), fetched.header("content-encoding"), self.section.max_bytes + 1, _MAX_RATIO).body
+        return decode(
+            whole_body(fetched),
+            fetched.header("content-encoding"),
+            self.section.max_bytes + 1,
+            _MAX_RATIO,
+        ).body
 
-    def _ready(self, fetched: Fetched, body: bytes, old: RobotsRecord | None, time: float) -> tuple[Ready, bytes]:
+    def _ready(
+        self, fetched: Fetched, body: bytes, old: RobotsRecord | None, time: float
+    ) -> tuple[Ready, bytes]:
         record = after_fetch(old, answer_of(fetched, body), self._product, self.section, time)
         return Ready(record, Matcher(record.rules)), encode(record)
 
 
 def whole_body(fetched: Fetched) -> bytes:
-    """The body, also when it had to go to disk because large ones of others filled the memory for bodies."""
+    """The body, also when it had to go to disk because large ones of others filled the memory
+    for bodies.
+    """
     return Path(fetched.spool).read_bytes() if fetched.spool else fetched.body
 
 

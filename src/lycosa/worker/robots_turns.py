@@ -1,6 +1,8 @@
-"""Turns of a host that are for robots.txt: its own file, or an errand for a host whose file redirects to it.
+"""Turns of a host that are for robots.txt: its own file, or an errand for a host whose file
+redirects to it.
 
-A turn is one request. What the file means is ``robots``' to know, where a redirect leads ``errands``' to ask.
+A turn is one request. What the file means is ``robots``' to know, where a redirect leads
+``errands``' to ask.
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ class RobotsTurns:
         self._suspicion = suspicion
 
     async def fetch(self, visit: VisitState, secure: bool, address: str) -> tuple[str, ...]:
-        """Requests the file of an origin; the slot of ``address`` is taken. Gives its URL, nothing when it was not sent."""
+        """Requests the file of an origin; the slot of ``address`` is taken. Gives its URL,
+        nothing when it was not sent.
+        """
         partition, robots = self._partition(visit), self._stages.robots
         rest, url = self._pacing.rest_of(visit), robots_url(visit.host, secure)
         learned = None
@@ -58,18 +62,23 @@ class RobotsTurns:
                 return ()
             if fetched.status not in REDIRECTS:
                 learned = await robots.read(partition, visit, secure, fetched)
-                visit.record.pace = msgspec.structs.replace(visit.record.pace, crawl_delay_s=learned.crawl_delay_s)
+                visit.record.pace = msgspec.structs.replace(
+                    visit.record.pace, crawl_delay_s=learned.crawl_delay_s
+                )
                 rest.decide()
         finally:
             visit.rest(rest.until, rest.time_until, self._clock.monotonic())
         if learned is None:
-            # No await between the two: the record and the question to the target's host are in one commit.
+            # No await between the two: the record and the question to the target's host are in one
+            # commit.
             self._store(visit, fetched)
             means = self._stages.errands.follow(visit, secure, fetched)
             if means is None:
                 return (url,)
             learned = await robots.judge(partition, visit, secure, means)
-        start = partial(self._settle, visit, secure, learned, None if fetched.status in REDIRECTS else fetched)
+        start = partial(
+            self._settle, visit, secure, learned, None if fetched.status in REDIRECTS else fetched
+        )
         if len(learned.sitemaps) > LINKS_AT_ONCE:
             await self._stages.slices.run(url, start)
         else:
@@ -77,18 +86,30 @@ class RobotsTurns:
         self._heed(visit, secure, learned.ready.record, address, is_answered=fetched.status > 0)
         return (url,)
 
-    def _settle(self, visit: VisitState, secure: bool, learned: Learned, fetched: Fetched | None) -> Iterator[None]:
-        """Stores the response and what it means; gives the steps by which the sitemaps that the file names are taken in."""
+    def _settle(
+        self, visit: VisitState, secure: bool, learned: Learned, fetched: Fetched | None
+    ) -> Iterator[None]:
+        """Stores the response and what it means; gives the steps by which the sitemaps that the
+        file names are taken in.
+        """
         if fetched is not None and fetched.status:
             self._store(visit, fetched)
         self._stages.robots.keep(self._partition(visit), visit, secure, learned)
-        return self._stages.intake.sitemap_steps(visit, learned.sitemaps, robots_url(visit.host, secure))
+        return self._stages.intake.sitemap_steps(
+            visit, learned.sitemaps, robots_url(visit.host, secure)
+        )
 
     def _store(self, visit: VisitState, fetched: Fetched) -> None:
-        self._stages.store.append(msgspec.structs.replace(robots_capture(fetched), site=self._stages.intake.site_of(visit.host)))
+        self._stages.store.append(
+            msgspec.structs.replace(
+                robots_capture(fetched), site=self._stages.intake.site_of(visit.host)
+            )
+        )
         visit.record.failures = 0
 
-    def _heed(self, visit: VisitState, secure: bool, record: RobotsRecord, address: str, is_answered: bool) -> None:
+    def _heed(
+        self, visit: VisitState, secure: bool, record: RobotsRecord, address: str, is_answered: bool
+    ) -> None:
         """What is known of the file now means for its host."""
         partition, robots = self._partition(visit), self._stages.robots
         waits = robots_state(record, self._clock.time()) is RobotsState.WAIT
@@ -102,10 +123,18 @@ class RobotsTurns:
                 robots.forget(partition, visit, secure)  # a host that is reopened is asked at once
             partition.retire(visit, error, record.outage)
         elif waits:
-            snooze(partition, visit, record.next_try, (Reason.ROBOTS_UNREACHABLE, record.outage), self._clock)
+            snooze(
+                partition,
+                visit,
+                record.next_try,
+                (Reason.ROBOTS_UNREACHABLE, record.outage),
+                self._clock,
+            )
 
     async def run_errand(self, visit: VisitState) -> tuple[str, ...]:
-        """One request for what another host's robots.txt redirects to. Gives its URL, nothing when none was sent."""
+        """One request for what another host's robots.txt redirects to. Gives its URL, nothing
+        when none was sent.
+        """
         errands = self._stages.errands
         visit.ran_errand = True
         errand = await errands.next(visit)
@@ -138,8 +167,15 @@ def is_dead(visit: VisitState, retry: RetrySection) -> bool:
     return visit.record.failures >= retry.host_failures
 
 
-def snooze(partition: Partition, visit: VisitState, until: float, why: tuple[Reason, str], clock: CrawlClock) -> None:
+def snooze(
+    partition: Partition,
+    visit: VisitState,
+    until: float,
+    why: tuple[Reason, str],
+    clock: CrawlClock,
+) -> None:
     """The host's own URLs wait until a crawl time, with the reason and its detail."""
     partition.snooze(visit, until, *why)
-    time = clock.time()  # first: what is late between the two reads makes the wait longer, not shorter
+    # first: what is late between the two reads makes the wait longer, not shorter
+    time = clock.time()
     visit.next_time = max(visit.next_time, clock.monotonic() + until - time)

@@ -1,7 +1,9 @@
-"""Sends one request with everything that must stand before and after it: name, address slot, attempt log.
+"""Sends one request with everything that must stand before and after it: name, address slot,
+attempt log.
 
-Pages and robots.txt, redirect hops of robots.txt too, go through here, so there is one place where a request leaves the worker
-and none leaves without its line in the attempt log and a slot of its address.
+Pages and robots.txt, redirect hops of robots.txt too, go through here, so there is one place where
+a request leaves the worker and none leaves without its line in the attempt log and a slot of its
+address.
 """
 
 from __future__ import annotations
@@ -20,11 +22,17 @@ from lycosa.reasons import Reason
 from lycosa.urls.identity import host_of, name_of
 
 Rest = Callable[[Fetched, float, float, bool], float]
-"""Given an answer and when it ended (monotonic, wall): the effective delay of its host from then on, in seconds."""
+"""Given an answer and when it ended (monotonic, wall): the effective delay of its host from then
+on, in seconds.
+"""
 
-_NEXT_ADDRESS = frozenset({Reason.CONNECT_REFUSED, Reason.CONNECT_TIMEOUT, Reason.NETWORK_UNREACHABLE})
+_NEXT_ADDRESS = frozenset(
+    {Reason.CONNECT_REFUSED, Reason.CONNECT_TIMEOUT, Reason.NETWORK_UNREACHABLE}
+)
 _MOST_ADDRESSES = 2
-_LONGEST_REST_S = 60.0  # before a second attempt of the same visit; beyond it the URL has its own retry
+_LONGEST_REST_S = (
+    60.0  # before a second attempt of the same visit; beyond it the URL has its own retry
+)
 _NO_LEASE_S = 1.0  # until a host has its turn again
 _LATE_S = 0.001  # from taking a slot to the request
 
@@ -69,7 +77,9 @@ class Sender:
             await self.resolve(host)
 
     async def take(self, address: str) -> float:
-        """Takes a slot of the address: 0, or the seconds to wait without one. None is taken without the lease on the shard."""
+        """Takes a slot of the address: 0, or the seconds to wait without one. None is taken
+        without the lease on the shard.
+        """
         now = self._clock.monotonic()
         if not self._lease.holds(now):
             return _NO_LEASE_S
@@ -86,11 +96,13 @@ class Sender:
     async def send(self, request: FetchRequest, rest: Rest, others: Sequence[str] = ()) -> Fetched:
         """Sends, with the slot of ``request.address`` already taken; the slot is given back.
 
-        ``rest`` is asked once per attempt, when it has ended, how long the host then rests. A second attempt is made, after the host's
-        rest as any other request and if the slot is free: on a new connection when the server closed a kept one instead of answering,
-        and to one of the ``others`` (further addresses of the host) when no connection comes about.
+        ``rest`` is asked once per attempt, when it has ended, how long the host then rests. A
+        second attempt is made, after the host's rest as any other request and if the slot is free:
+        on a new connection when the server closed a kept one instead of answering, and to one of
+        the ``others`` (further addresses of the host) when no connection comes about.
 
-        ``LEASE_EXPIRED`` means that nothing was sent, because the lease on the shard had run out by then: no failure, of nobody.
+        ``LEASE_EXPIRED`` means that nothing was sent, because the lease on the shard had run out by
+        then: no failure, of nobody.
         """
         fetched, delay_s = await self._attempt(request, rest)
         if fetched.reason is Reason.REQUEST_UNANSWERED and delay_s <= _LONGEST_REST_S:
@@ -105,7 +117,9 @@ class Sender:
             await self._sleep(delay_s)
             if await self.take(address) > 0:
                 break
-            second, delay_s = await self._attempt(msgspec.structs.replace(request, address=address), rest)
+            second, delay_s = await self._attempt(
+                msgspec.structs.replace(request, address=address), rest
+            )
             if second.reason is Reason.LEASE_EXPIRED:
                 break
             fetched = second
@@ -116,21 +130,42 @@ class Sender:
         begun = await self._on_time(request.address)
         if begun is None:
             now, wall = clock.monotonic(), clock.wall()
-            unsent = Fetched(request.url, Reason.LEASE_EXPIRED, address=request.address, started=wall)
+            unsent = Fetched(
+                request.url, Reason.LEASE_EXPIRED, address=request.address, started=wall
+            )
             return unsent, rest(unsent, now, wall, is_robots)
-        number = self._attempts.begin(host, request.address, request.url, request.kind, begun, clock.wall())
+        number = self._attempts.begin(
+            host, request.address, request.url, request.kind, begun, clock.wall()
+        )
         self.in_flight += 1
         try:
             await self._addresses.started(request.address, begun)
             fetched = await self._fetcher.fetch(request)
             began = clock.monotonic() - fetched.duration_s
-            await self._addresses.started(request.address, began + fetched.sent_s, began + fetched.first_byte_s)
+            await self._addresses.started(
+                request.address, began + fetched.sent_s, began + fetched.first_byte_s
+            )
         except BaseException:
-            # Cancelled: the worker stops at once. The line says that we broke it off, so it is not taken for a crash. The host
-            # was asked for something all the same, and the next run keeps its rest.
+            # Cancelled: the worker stops at once. The line says that we broke it off, so it is not
+            # taken for a crash. The host was asked for something all the same, and the next run
+            # keeps its rest.
             now, wall = clock.monotonic(), clock.wall()
-            broken = Fetched(request.url, Reason.INTERNAL, "broken off", address=request.address, duration_s=now - begun)
-            self._attempts.end(number, broken.reason, 0, broken.duration_s, now, wall, rest(broken, now, wall, is_robots))
+            broken = Fetched(
+                request.url,
+                Reason.INTERNAL,
+                "broken off",
+                address=request.address,
+                duration_s=now - begun,
+            )
+            self._attempts.end(
+                number,
+                broken.reason,
+                0,
+                broken.duration_s,
+                now,
+                wall,
+                rest(broken, now, wall, is_robots),
+            )
             raise
         finally:
             self.in_flight -= 1
@@ -138,20 +173,26 @@ class Sender:
         self.has_answer = self.has_answer or fetched.status > 0
         now, wall = clock.monotonic(), clock.wall()
         delay_s = rest(fetched, now, wall, is_robots)
-        self._attempts.end(number, fetched.reason, fetched.status, fetched.duration_s, now, wall, delay_s)
+        self._attempts.end(
+            number, fetched.reason, fetched.status, fetched.duration_s, now, wall, delay_s
+        )
         return fetched, delay_s
 
     async def _sleep(self, delay_s: float) -> None:
-        """At least ``delay_s``: a loop's timers may fire up to a millisecond early, which would be a pause too short."""
+        """At least ``delay_s``: a loop's timers may fire up to a millisecond early, which would
+        be a pause too short.
+        """
         until = self._clock.monotonic() + delay_s
         while (wait := until - self._clock.monotonic()) > 0:
             await self._clock.sleep(wait)
 
     async def _on_time(self, address: str) -> float | None:
-        """Now, which is when the slot was taken; ``None`` when the lease has run out, and then no slot is held.
+        """Now, which is when the slot was taken; ``None`` when the lease has run out, and then no
+        slot is held.
 
-        A process that was held up since then (another thread had the interpreter, the system ran others) takes its slot anew: another
-        worker may have taken the next one, and its request would follow ours too closely.
+        A process that was held up since then (another thread had the interpreter, the system ran
+        others) takes its slot anew: another worker may have taken the next one, and its request
+        would follow ours too closely.
         """
         while (now := self._clock.monotonic()) - self._taken.pop(address, now) > _LATE_S:
             await self.untake(address)
@@ -166,7 +207,9 @@ class Sender:
 
     def robots_request(self, url: str, address: str, max_bytes: int) -> FetchRequest:
         """A request for robots.txt: small, never spooled."""
-        limits = msgspec.structs.replace(self.limits, body_bytes=max_bytes, spool_bytes=max_bytes + 1)
+        limits = msgspec.structs.replace(
+            self.limits, body_bytes=max_bytes, spool_bytes=max_bytes + 1
+        )
         return FetchRequest(url, address, FetchKind.ROBOTS, limits=limits)
 
     async def close(self) -> None:

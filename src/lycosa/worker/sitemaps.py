@@ -1,9 +1,11 @@
 """Sitemaps of the worker's hosts: who vouches for them, what they may list, and how much of it.
 
-Two rows of the partition that owns a sitemap's host are kept, in the same commits as what they count: by sitemap the hosts whose robots.txt
-names it, and by host how many sitemaps it has brought and how many URLs these listed. An index passes the hosts that vouch for it on to
-what it lists, and a redirect to its target: they travel with the discovered URL, which another worker may own. A host can thus make us
-read a bounded number of files, however it nests them or changes them from one fetch to the next.
+Two rows of the partition that owns a sitemap's host are kept, in the same commits as what they
+count: by sitemap the hosts whose robots.txt names it, and by host how many sitemaps it has brought
+and how many URLs these listed. An index passes the hosts that vouch for it on to what it lists, and
+a redirect to its target: they travel with the discovered URL, which another worker may own. A host
+can thus make us read a bounded number of files, however it nests them or changes them from one
+fetch to the next.
 """
 
 from __future__ import annotations
@@ -41,17 +43,29 @@ _COUNTS = msgspec.msgpack.Decoder(Counts)
 
 
 class Listing:
-    """What one sitemap may list: who vouches for it, how many more URLs its host may bring, and how many it has listed so far."""
+    """What one sitemap may list: who vouches for it, how many more URLs its host may bring, and
+    how many it has listed so far.
+    """
 
     __slots__ = ("_is_too_deep", "_room", "_url", "_vouching", "is_counted", "listed")
 
-    def __init__(self, url: str, vouching: frozenset[str], room: int, *, is_counted: bool = False, is_too_deep: bool = False) -> None:
+    def __init__(
+        self,
+        url: str,
+        vouching: frozenset[str],
+        room: int,
+        *,
+        is_counted: bool = False,
+        is_too_deep: bool = False,
+    ) -> None:
         self._url, self._vouching, self._room, self._is_too_deep = url, vouching, room, is_too_deep
         self.is_counted = is_counted
         self.listed = 0
 
     def take(self, links: Sequence[Link]) -> tuple[list[Link], dict[Reason, int]]:
-        """Of the next links those that may be followed, and how many are refused for which reason."""
+        """Of the next links those that may be followed, and how many are refused for which
+        reason.
+        """
         if self._is_too_deep:
             return [], {Reason.SITEMAP_LIMIT: len(links)}
         refused = {Reason.SITEMAP_FOREIGN: 0, Reason.SITEMAP_LIMIT: 0}
@@ -59,7 +73,9 @@ class Listing:
         for link in links:
             if link.kind not in _LISTED:
                 kept.append(link)
-            elif not (may_name if link.kind is LinkKind.SITEMAP_FILE else may_list)(self._url, link.url, self._vouching):
+            elif not (may_name if link.kind is LinkKind.SITEMAP_FILE else may_list)(
+                self._url, link.url, self._vouching
+            ):
                 refused[Reason.SITEMAP_FOREIGN] += 1
             elif self.listed >= self._room:
                 refused[Reason.SITEMAP_LIMIT] += 1
@@ -76,10 +92,14 @@ class Sitemaps:
         self._section = section
 
     def named(self, lines: Sequence[str]) -> Sequence[str]:
-        """Of the Sitemap lines of a robots.txt those that are followed; where there is none, the usual place if that is asked for."""
+        """Of the Sitemap lines of a robots.txt those that are followed; where there is none, the
+        usual place if that is asked for.
+        """
         if not self._section.follow:
             return ()
-        return lines[: self._section.max_files] or (("/sitemap.xml",) if self._section.guess else ())
+        return lines[: self._section.max_files] or (
+            ("/sitemap.xml",) if self._section.guess else ()
+        )
 
     def note(self, partition: Partition, batch: Iterable[Discovered]) -> None:
         """Sitemaps of this partition were found: remembers who vouches for them."""
@@ -89,9 +109,16 @@ class Sitemaps:
             elif found.vouching:
                 self._vouch(partition, found.url8, found.vouching)
 
-    def take_in(self, partition: Partition, files: list[Discovered], discover: Callable[[list[Discovered]], list[bool]]) -> int:
-        """Gives sitemaps of one host to ``discover``, which tells those that are new, until the host has brought as many as it may; gives
-        how many were left out. An index that is read again lists mostly known ones, which count no more."""
+    def take_in(
+        self,
+        partition: Partition,
+        files: list[Discovered],
+        discover: Callable[[list[Discovered]], list[bool]],
+    ) -> int:
+        """Gives sitemaps of one host to ``discover``, which tells those that are new, until the
+        host has brought as many as it may; gives how many were left out. An index that is read
+        again lists mostly known ones, which count no more.
+        """
         host8 = files[0].host8
         while files:
             counts = self._counts(partition, host8)
@@ -100,37 +127,60 @@ class Sitemaps:
                 break
             part, files = files[:room], files[room:]
             if new := sum(discover(part)):
-                partition.table.put(sitemap_count_key(host8), encode(Counts(counts.files + new, counts.urls)))
+                partition.table.put(
+                    sitemap_count_key(host8), encode(Counts(counts.files + new, counts.urls))
+                )
         return len(files)
 
     def vouching(self, partition: Partition, lease: Lease) -> tuple[str, ...]:
-        """The hosts that vouch for a sitemap, which it passes on to what it lists or redirects to; none for other URLs."""
-        return tuple(self._vouching(partition, lease.entry.url8)) if lease.record.kind in _FROM_SITEMAPS else ()
+        """The hosts that vouch for a sitemap, which it passes on to what it lists or redirects
+        to; none for other URLs.
+        """
+        return (
+            tuple(self._vouching(partition, lease.entry.url8))
+            if lease.record.kind in _FROM_SITEMAPS
+            else ()
+        )
 
     def is_sitemap(self, partition: Partition, lease: Lease) -> bool:
         """Whether a URL was found as a sitemap, or a sitemap redirects to it."""
         kind = lease.record.kind
-        return kind is LinkKind.SITEMAP_FILE or (kind is LinkKind.REDIRECT and bool(self._vouching(partition, lease.entry.url8)))
+        return kind is LinkKind.SITEMAP_FILE or (
+            kind is LinkKind.REDIRECT and bool(self._vouching(partition, lease.entry.url8))
+        )
 
     def listing(self, partition: Partition, lease: Lease, parsed: Parsed) -> Listing:
         """What a sitemap lists, to be judged some links at a time."""
         record = lease.record
-        if parsed.is_sitemap_index and record.kind in _FROM_SITEMAPS and record.depth >= self._section.max_nesting:
+        if (
+            parsed.is_sitemap_index
+            and record.kind in _FROM_SITEMAPS
+            and record.depth >= self._section.max_nesting
+        ):
             return Listing(lease.url, frozenset(), 0, is_too_deep=True)
         vouching = frozenset(self._vouching(partition, lease.entry.url8))
         # What is fetched again lists mostly what is known; only its first reading counts.
         is_first = record.history is None or record.history.fetches <= 1
         counts = self._counts(partition, lease.visit.host8)
-        return Listing(lease.url, vouching, self._section.max_urls - (counts.urls if is_first else 0), is_counted=is_first)
+        return Listing(
+            lease.url,
+            vouching,
+            self._section.max_urls - (counts.urls if is_first else 0),
+            is_counted=is_first,
+        )
 
     def note_listed(self, partition: Partition, host8: bytes, listing: Listing) -> None:
         """Counts what a sitemap listed against its host, when all of it was judged."""
         if listing.is_counted and listing.listed:
             counts = self._counts(partition, host8)
-            partition.table.put(sitemap_count_key(host8), encode(Counts(counts.files, counts.urls + listing.listed)))
+            partition.table.put(
+                sitemap_count_key(host8), encode(Counts(counts.files, counts.urls + listing.listed))
+            )
 
     def _vouching(self, partition: Partition, url8: bytes) -> list[str]:
-        """The hosts whose robots.txt names a sitemap of this partition, or an index that lists it."""
+        """The hosts whose robots.txt names a sitemap of this partition, or an index that lists
+        it.
+        """
         value = partition.table.get(sitemap_key(url8))
         return _HOSTS.decode(value) if value is not None else []
 

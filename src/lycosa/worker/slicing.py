@@ -1,7 +1,9 @@
-"""Work of the loop that is too long for one step, done in slices: others have their turn between two, and no commit is cut.
+"""Work of the loop that is too long for one step, done in slices: others have their turn between
+two, and no commit is cut.
 
-A commit must see the end of a lease and all outlinks of its page, or neither. So a commit waits for the page that is being taken
-in, and a second page with very many links waits for the first; nothing else does.
+A commit must see the end of a lease and all outlinks of its page, or neither. So a commit waits for
+the page that is being taken in, and a second page with very many links waits for the first; nothing
+else does.
 """
 
 from __future__ import annotations
@@ -25,8 +27,9 @@ class Slices:
         return f"<Slices {'open' if self._lock.locked() else 'none open'}>"
 
     async def run(self, url: str, start: Callable[[], Iterator[None]]) -> None:
-        """Calls ``start`` and takes all steps of what it gives, however this ends, since the work is not to be left half done: when it is
-        cancelled the rest follows at once."""
+        """Calls ``start`` and takes all steps of what it gives, however this ends, since the work
+        is not to be left half done: when it is cancelled the rest follows at once.
+        """
         async with self._lock:
             self._settling.begin(url)
             steps = start()

@@ -1,7 +1,9 @@
-"""How each site stands: what it took of the crawl, which of its hosts were visited, and how many other sites link to it.
+"""How each site stands: what it took of the crawl, which of its hosts were visited, and how many
+other sites link to it.
 
-All of that is kept in the table of the partition that owns the site, written with the commit of what it counts, so a crash never
-counts twice. Who links is told by the discovered URLs themselves, known ones too: ``via`` is the page that a link was found on.
+All of that is kept in the table of the partition that owns the site, written with the commit of
+what it counts, so a crash never counts twice. Who links is told by the discovered URLs themselves,
+known ones too: ``via`` is the page that a link was found on.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from lycosa.model.usage import Usage
 from lycosa.seen.recent import RecentHashes
 from lycosa.urls.identity import hash8, host_of
 
-_PAIRS = 50_000  # of a linking and a linked host that are remembered, so that a repeated link costs no look-up
+# of a linking and a linked host that are remembered, so that a repeated link costs no look-up
+_PAIRS = 50_000
 _NO_LINKS = frozenset({LinkKind.SEED, LinkKind.REDIRECT, LinkKind.SITEMAP, LinkKind.SITEMAP_FILE})
 _USAGE = msgspec.msgpack.Decoder(Usage)
 
@@ -42,13 +45,19 @@ class Standing:
     def __repr__(self) -> str:
         return f"<Standing counts_links={self.counts_links} noted={self._noted!r}>"
 
-    # -- budgets ------------------------------------------------------------------------------------------------
+    # -- budgets
 
     def over_budget(self, partition: Partition, visit: VisitState) -> Refusal | None:
-        """Whether a host whose turn has come may be visited; one that may takes its place among its site's hosts."""
+        """Whether a host whose turn has come may be visited; one that may takes its place among
+        its site's hosts.
+        """
         section, record = self._section, visit.record
         site = self.usage(partition, visit.host) if self._has_site_limit else Usage()
-        linking = self._linking(partition, visit.host) if self.counts_links and 0 < section.site_pages <= site.pages else b""
+        linking = (
+            self._linking(partition, visit.host)
+            if self.counts_links and 0 < section.site_pages <= site.pages
+            else b""
+        )
         refusal = over_budget(section, record.usage, site, linking, record.has_place)
         if refusal is None and section.site_hosts and not record.has_place:
             record.has_place = True
@@ -61,19 +70,27 @@ class Standing:
         value = partition.table.get(site_key(self._site_of(host)))
         return _USAGE.decode(value) if value is not None else Usage()
 
-    def note_usage(self, partition: Partition, host: str, fetched: Fetched, is_capture: bool) -> None:
+    def note_usage(
+        self, partition: Partition, host: str, fetched: Fetched, is_capture: bool
+    ) -> None:
         """Counts an exchange against the host's site."""
         before = self.usage(partition, host)
-        pages, size, time_s = before.pages + is_capture, before.bytes + fetched.body_bytes, before.time_s + fetched.duration_s
+        pages, size, time_s = (
+            before.pages + is_capture,
+            before.bytes + fetched.body_bytes,
+            before.time_s + fetched.duration_s,
+        )
         self._put(partition, host, Usage(pages, size, time_s, before.discovered, before.hosts))
 
     def _put(self, partition: Partition, host: str, usage: Usage) -> None:
         partition.table.put(site_key(self._site_of(host)), encode(usage))
 
-    # -- who links ----------------------------------------------------------------------------------------------
+    # -- who links
 
     def is_news(self, source8: bytes, target8: bytes) -> bool:
-        """Whether a link between two hosts was not met lately, so that the target's owner should hear of it although it knows the URL."""
+        """Whether a link between two hosts was not met lately, so that the target's owner should
+        hear of it although it knows the URL.
+        """
         return source8 != target8 and self._found.admit(source8 + target8)
 
     def forget(self, source8: bytes, target8: bytes) -> None:
@@ -81,7 +98,9 @@ class Standing:
         self._found.forget(source8 + target8)
 
     def note_links(self, partition: Partition, batch: Iterable[Discovered]) -> None:
-        """URLs of this partition were found: the sites of the pages that they were found on link to theirs."""
+        """URLs of this partition were found: the sites of the pages that they were found on link
+        to theirs.
+        """
         via, host, host8 = "", "", b""
         for found in batch:
             if not found.via or found.kind in _NO_LINKS:

@@ -1,4 +1,5 @@
-"""Which URLs the last crash may be blamed on: those whose request was on the wire, and the one whose page was just being stored.
+"""Which URLs the last crash may be blamed on: those whose request was on the wire, and the one
+whose page was just being stored.
 
 A URL of another worker's partitions is for that one to judge, which may be running.
 """
@@ -13,5 +14,11 @@ from lycosa.urls.identity import host_of
 
 
 def suspects(folder: Path, owns_host: Callable[[str], bool]) -> list[Attempt]:
-    """From the attempt logs in ``folder``, before a new one is opened. ``owns_host`` says which hosts are this worker's."""
-    return [attempt for attempt in crashed_attempts(folder, left_settling(folder)) if owns_host(host_of(attempt.url))]
+    """From the attempt logs in ``folder``, before a new one is opened. ``owns_host`` says which
+    hosts are this worker's.
+    """
+    return [
+        attempt
+        for attempt in crashed_attempts(folder, left_settling(folder))
+        if owns_host(host_of(attempt.url))
+    ]

@@ -1,7 +1,8 @@
 """A worker: one loop that owns partitions and takes their hosts through the pipeline.
 
-The loop starts visits while there are free slots and hosts that are ready, wakes what is due, has what came of it committed about every
-second (``committing``), and ends when nothing is left, a limit is reached or it is told to stop.
+The loop starts visits while there are free slots and hosts that are ready, wakes what is due, has
+what came of it committed about every second (``committing``), and ends when nothing is left, a
+limit is reached or it is told to stop.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ class Worker:
         self._books = books
         self._clock = clock
         self._news = asyncio.Event()
-        self.committer = Committer(config.store, frontier.partitions, pipeline, books, clock, offload, reach)
+        self.committer = Committer(
+            config.store, frontier.partitions, pipeline, books, clock, offload, reach
+        )
         self.committer.on_done = self._news.set
         self._running: set[asyncio.Task[None]] = set()
         self._reparse: asyncio.Task[None] | None = None
@@ -58,13 +61,19 @@ class Worker:
         self._failure: BaseException | None = None
         self._is_paused = False
         self._has_more = False  # hosts may be ready that were not started yet
-        self.expects_more = False  # seeds are still being given, so an empty frontier is not the end
-        self.is_alone = True  # it ends by itself; with others, it is told when all have nothing left
+        self.expects_more = (
+            False  # seeds are still being given, so an empty frontier is not the end
+        )
+        self.is_alone = (
+            True  # it ends by itself; with others, it is told when all have nothing left
+        )
         self.is_idle = False
-        self.reaches_nobody = False  # nothing was ever captured, nobody answered, and all that waits are hosts out of reach
+        # nothing was ever captured, nobody answered, and all that waits are hosts out of reach
+        self.reaches_nobody = False
         self._has_visited = False  # in this run
         self._careful_until = 0.0
-        self.lacks_room = False  # the disk has less than ``store.min_free_bytes``: nothing new is started until it has more
+        # the disk has less than ``store.min_free_bytes``: nothing new is started until it has more
+        self.lacks_room = False
         self.has_lease = True  # of its partitions; without it nothing new is started
         self.recalled = 0  # waits that ended because their stored time could not be
         self._most_running = config.fetch.slots
@@ -113,8 +122,9 @@ class Worker:
             task.cancel()
 
     def start_carefully(self, begin: float) -> None:
-        """The partitions' workers died again and again without a commit: until a minute after ``begin`` (monotonic) one request leaves at
-        a time, and the log has its name before."""
+        """The partitions' workers died again and again without a commit: until a minute after
+        ``begin`` (monotonic) one request leaves at a time, and the log has its name before.
+        """
         self._careful_until = begin + _CAREFUL_S
 
     def fail(self, error: BaseException) -> None:
@@ -126,21 +136,27 @@ class Worker:
         """Something outside changed: look again."""
         self._news.set()
 
-    # -- the loop -----------------------------------------------------------------------------------------------
+    # -- the loop
 
     async def run(self) -> End:
-        """Until the end; everything is committed then, and the open segment closed. Raises what a stage or the disk raised."""
+        """Until the end; everything is committed then, and the open segment closed. Raises what
+        a stage or the disk raised.
+        """
         try:
             if self._books.crashes.has_news:
-                await self.committer.commit()  # a page that kills workers before their first commit would never be found out
+                # a page that kills workers before their first commit would never be found out
+                await self.committer.commit()
             if self._pipeline.reparsing.waiting():
                 self._reparse = self._begin(self._pipeline.reparsing.run(self._may_reparse))
             while (end := self._step()) is None:
                 await self._pause()
             while self._running:
-                await asyncio.wait(self._running, timeout=_IDLE_S, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait(
+                    self._running, timeout=_IDLE_S, return_when=asyncio.FIRST_COMPLETED
+                )
                 if self._pipeline.parsing.lacks_parser:
-                    self._pipeline.parsing.break_off()  # a stop does not wait until the system has a process to give
+                    # a stop does not wait until the system has a process to give
+                    self._pipeline.parsing.break_off()
                     if self._reparse is not None:
                         self._reparse.cancel()
             self._raise_failure()
@@ -156,7 +172,8 @@ class Worker:
         """Starts what can start; gives the end when there is one."""
         self._news.clear()
         self._raise_failure()
-        # In this order: what is late between the two makes a host that waits by crawl time wait longer, not shorter.
+        # In this order: what is late between the two makes a host that waits by crawl time wait
+        # longer, not shorter.
         time, now = self._clock.time(), self._clock.monotonic()
         self.has_lease = self._books.lease.holds(now)
         if now - self._looked_at_disk >= _DISK_S:
@@ -173,15 +190,25 @@ class Worker:
         is_free = (
             self.has_lease
             and self._most_running > 0
-            and not (self._running or self._solo_waiting or self._is_paused or self.expects_more or self.lacks_room)
+            and not (
+                self._running
+                or self._solo_waiting
+                or self._is_paused
+                or self.expects_more
+                or self.lacks_room
+            )
         )
         wait = self._config.frontier.finish_wait_s
         self.is_idle = is_free and self._is_finished(now, time, wait)
-        self.reaches_nobody = is_free and not self._reaches_anybody() and self._is_finished(now, time, 0.0)
+        self.reaches_nobody = (
+            is_free and not self._reaches_anybody() and self._is_finished(now, time, 0.0)
+        )
         return End.FINISHED if self.is_alone and (self.is_idle or self.reaches_nobody) else None
 
     def _start_visits(self, now: float, time: float) -> bool:
-        """Starts what can start, some at a time, since all of them run in the loop's next turn; says whether there may be more."""
+        """Starts what can start, some at a time, since all of them run in the loop's next turn;
+        says whether there may be more.
+        """
         for _ in range(_STARTED_AT_ONCE):
             visit = self.frontier.acquire(now, time) if self._may_start else None
             if visit is None:
@@ -194,10 +221,17 @@ class Worker:
         has_slot = len(self._running) - self._pipeline.parsing.number < self._most_running
         if self.committer.is_behind:
             return False  # commits are slower than fetching: what waits for them is bounded
-        return has_slot and self.has_lease and not (self._solo_waiting or self._is_paused or self.lacks_room) and self._pipeline.may_start
+        return (
+            has_slot
+            and self.has_lease
+            and not (self._solo_waiting or self._is_paused or self.lacks_room)
+            and self._pipeline.may_start
+        )
 
     def _is_finished(self, now: float, time: float, wait: float) -> bool:
-        """Nothing is leased, no host will be ready within ``wait`` and nothing will be due within ``finish_wait``."""
+        """Nothing is leased, no host will be ready within ``wait`` and nothing will be due
+        within ``finish_wait``.
+        """
         if any(partition.counters.asking for partition in self.frontier.partitions.values()):
             return False  # an answer will come, or its deadline
         ready = self.frontier.next_time()
@@ -208,13 +242,17 @@ class Worker:
         return self.frontier.next_due() > time + self._config.frontier.finish_wait_s
 
     def _reaches_anybody(self) -> bool:
-        """False when nothing was ever fetched, nobody answered in this run and no host that waits could be reached: the operator should
-        hear of that now. A run that asked nobody yet knows nothing about that."""
+        """False when nothing was ever fetched, nobody answered in this run and no host that waits
+        could be reached: the operator should hear of that now. A run that asked nobody yet knows
+        nothing about that.
+        """
         if not self._has_visited or self._pipeline.has_answer:
             return True
         if any(partition.counters.captures for partition in self.frontier.partitions.values()):
             return True
-        return not all(is_unreached(visit.record.last_error) for visit in self.frontier.workbench.hosts())
+        return not all(
+            is_unreached(visit.record.last_error) for visit in self.frontier.workbench.hosts()
+        )
 
     async def _pause(self) -> None:
         """Until something happens or becomes due."""
@@ -232,7 +270,7 @@ class Worker:
         finally:
             timer.cancel()
 
-    # -- visits -------------------------------------------------------------------------------------------------
+    # -- visits
 
     def _start(self, visit: VisitState) -> None:
         self._has_visited = True
@@ -251,8 +289,12 @@ class Worker:
         self._news.set()
 
     async def _may_reparse(self) -> bool:
-        """Whether more stored bodies may be parsed; waits while there is no room for what comes of it."""
-        while self._stop is None and (self.committer.is_behind or self.lacks_room or self._is_paused):
+        """Whether more stored bodies may be parsed; waits while there is no room for what comes
+        of it.
+        """
+        while self._stop is None and (
+            self.committer.is_behind or self.lacks_room or self._is_paused
+        ):
             await self._clock.sleep(_IDLE_S)
         return self._stop is None
 
@@ -267,12 +309,18 @@ class Worker:
         return self._careful_until > 0 and self._clock.monotonic() < self._careful_until
 
     async def _is_suspect(self, visit: VisitState) -> bool:
-        """Whether the host's next URL, or its robots.txt, was in flight when the worker last died."""
-        return any(self._books.crashes.suspicion(url) is not Suspicion.NONE for url in await self._pipeline.next_urls(visit))
+        """Whether the host's next URL, or its robots.txt, was in flight when the worker last
+        died.
+        """
+        return any(
+            self._books.crashes.suspicion(url) is not Suspicion.NONE
+            for url in await self._pipeline.next_urls(visit)
+        )
 
     async def _visit_alone(self, visit: VisitState) -> None:
-        """With nothing else in flight and its end committed: if the worker dies now, it is known who killed it. In a careful start the log
-        knows it, for whoever owns the shard then."""
+        """With nothing else in flight and its end committed: if the worker dies now, it is known
+        who killed it. In a careful start the log knows it, for whoever owns the shard then.
+        """
         self._solo_waiting += 1
         try:
             async with self._solo:

@@ -1,4 +1,6 @@
-"""What a server says on a connection, through libcurl and the real fetcher, into a record: no hang, and no byte that was not said."""
+"""What a server says on a connection, through libcurl and the real fetcher, into a record: no
+hang, and no byte that was not said.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,22 @@ from lycosa.system.clock import SystemClock
 from lycosa.urls.identity import Sites
 from raw_server import OK
 
-_LIMITS = Limits(connect_s=5, first_byte_s=5, total_s=5, header_bytes=8192, header_count=50, body_bytes=20_000)
+_LIMITS = Limits(
+    connect_s=5, first_byte_s=5, total_s=5, header_bytes=8192, header_count=50, body_bytes=20_000
+)
 _HANG_S = 20.0
 _JARS_BYTES = 100_000
 _CUT = (Reason.BODY_TRUNCATED, Reason.CONNECTION_LOST)
 
 WORDS = (
-    *("HTTP/1.1 200 OK\r\n", "HTTP/1.0 ", "HTTP/2 200 \r\n", "HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 101 ", "HTTP/1.1 204 No\r\n"),
+    *(
+        "HTTP/1.1 200 OK\r\n",
+        "HTTP/1.0 ",
+        "HTTP/2 200 \r\n",
+        "HTTP/1.1 100 Continue\r\n\r\n",
+        "HTTP/1.1 101 ",
+        "HTTP/1.1 204 No\r\n",
+    ),
     *(
         "HTTP/1.1 304 \r\n",
         "Content-Length: ",
@@ -32,7 +43,16 @@ WORDS = (
         "Transfer-Encoding: chunked\r\n",
         "Transfer-Encoding: gzip, chunked\r\n",
     ),
-    *("5\r\nhello\r\n", "0\r\n\r\n", ";ext=1\r\n", "Connection: keep-alive\r\n", "Location: /\r\n", "\r\n folded", "\r\r\n", "\r\n\r\n"),
+    *(
+        "5\r\nhello\r\n",
+        "0\r\n\r\n",
+        ";ext=1\r\n",
+        "Connection: keep-alive\r\n",
+        "Location: /\r\n",
+        "\r\n folded",
+        "\r\r\n",
+        "\r\n\r\n",
+    ),
     *(
         "Content-Range: bytes 0-4/9\r\n",
         "Upgrade: h2c\r\n",
@@ -76,16 +96,27 @@ class _Exchange:
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
-        self.sites = itertools.count()  # each input is another site, so that no cookie of one is seen by the next
+        # each input is another site, so that no cookie of one is seen by the next
+        self.sites = itertools.count()
         self.server = self.loop.run_until_complete(self.loop.create_server(_Says, "127.0.0.1", 0))
         self.port = self.server.sockets[0].getsockname()[1]
         self.jars = CookieJars(Sites().site_of, _JARS_BYTES)
         guard = Guard(["127.0.0.0/8"])
-        self.fetcher = CurlFetcher(FetchSection(connections=0), "lycosa/0.1", "", guard, SystemClock(), scratch(), self.jars)
+        self.fetcher = CurlFetcher(
+            FetchSection(connections=0),
+            "lycosa/0.1",
+            "",
+            guard,
+            SystemClock(),
+            scratch(),
+            self.jars,
+        )
 
     def fetch(self, site: int, *pieces: bytes) -> Fetched:
         _Says.pieces = pieces
-        request = FetchRequest(f"http://www.site{site}.test:{self.port}/a", "127.0.0.1", limits=_LIMITS)
+        request = FetchRequest(
+            f"http://www.site{site}.test:{self.port}/a", "127.0.0.1", limits=_LIMITS
+        )
         return self.loop.run_until_complete(asyncio.wait_for(self.fetcher.fetch(request), _HANG_S))
 
     def close(self) -> None:
@@ -129,17 +160,25 @@ def _is_sound(fetched: Fetched, data: bytes) -> None:
     if fetched.reason is Reason.NONE:
         assert block and fetched.truncated == ""
     else:
-        assert bool(fetched.truncated) == bool(block) and (fetched.reason in _CUT or not body or block)
+        assert bool(fetched.truncated) == bool(block) and (
+            fetched.reason in _CUT or not body or block
+        )
     if b"transfer-encoding" not in block.lower():
         assert body in data, "a body that nobody said"
     judge(fetched, tries=0, conditional=False, section=RetrySection())
 
 
 def _is_one_request(block: bytes, first: bytes) -> None:
-    """The second request has the cookies that came, in one line, and is the first one but for them."""
+    """The second request has the cookies that came, in one line, and is the first one but for
+    them.
+    """
     lines = block.split(b"\r\n")
     others = [line for line in lines if not line.startswith(b"Cookie: ")]
-    assert len(lines) - len(others) <= 1 and b"\r\n".join(others) == first and b"\n" not in b"".join(lines)
+    assert (
+        len(lines) - len(others) <= 1
+        and b"\r\n".join(others) == first
+        and b"\n" not in b"".join(lines)
+    )
 
 
 def _what_counts(fetched: Fetched) -> tuple[Reason, int, bytes, bytes]:
@@ -148,14 +187,30 @@ def _what_counts(fetched: Fetched) -> tuple[Reason, int, bytes, bytes]:
 
 def samples() -> Iterator[bytes]:
     yield OK
-    yield b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n0\r\nTrailer: x\r\n\r\n"
+    yield (
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n0\r\nTrailer:"
+        b" x\r\n\r\n"
+    )
     yield b"HTTP/1.0 302 Found\nLocation: /b\n folded\n\nbody to the end"
-    yield b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: <x>\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n"
-    yield b"HTTP/1.1 200 OK\r\nSet-Cookie: a=b; Domain=.site0.test; Path=/; HttpOnly\r\nSet-Cookie: c=\r\nContent-Length: 0\r\n\r\n"
-    yield b"HTTP/1.1 200 OK\r\nSet-Cookie: __Host-d=e f; Max-Age=99; SameSite=Lax\r\nSet-Cookie: g; Expires=Sun, 06 Nov 1994\r\n\r\n"
+    yield (
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: <x>\r\n\r\nHTTP/1.1 204 No"
+        b" Content\r\n\r\n"
+    )
+    yield (
+        b"HTTP/1.1 200 OK\r\nSet-Cookie: a=b; Domain=.site0.test; Path=/; HttpOnly\r\nSet-Cookie:"
+        b" c=\r\nContent-Length: 0\r\n\r\n"
+    )
+    yield (
+        b"HTTP/1.1 200 OK\r\nSet-Cookie: __Host-d=e f; Max-Age=99; SameSite=Lax\r\nSet-Cookie: g;"
+        b" Expires=Sun, 06 Nov 1994\r\n\r\n"
+    )
     yield b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\nless"
     yield b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello and more"
     yield b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 60 + b"\r\n"
     yield b"HTTP/1.1 200 OK\r\n\r\n" + bytes(30_000)
     yield b"\x16\x03\x01\x02\x00\x01"
-    yield from (raw for raw in vectors("http/raw-responses-sample.jsonl.gz", "raw") if len(raw) < MAX_BYTES // 4)
+    yield from (
+        raw
+        for raw in vectors("http/raw-responses-sample.jsonl.gz", "raw")
+        if len(raw) < MAX_BYTES // 4
+    )

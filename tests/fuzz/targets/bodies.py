@@ -24,7 +24,18 @@ else:
 
 _HEADER_BYTES, _HEADER_LINES = 4096, 40
 _MAX_BYTES, _MAX_RATIO = 3_000_000, 50
-_ENCODINGS = ("gzip", "deflate", "br", "zstd", "gzip, br", "zstd, deflate", "x-gzip", "identity", "nonsense", "br, gzip, zstd, br, gzip")
+_ENCODINGS = (
+    "gzip",
+    "deflate",
+    "br",
+    "zstd",
+    "gzip, br",
+    "zstd, deflate",
+    "x-gzip",
+    "identity",
+    "nonsense",
+    "br, gzip, zstd, br, gzip",
+)
 _PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": lambda plain: gzip.compress(plain, 1, mtime=0),
     "deflate": lambda plain: zlib.compress(plain, 1),
@@ -33,8 +44,22 @@ _PACKERS: dict[str, Callable[[bytes], bytes]] = {
 }
 
 WORDS = (
-    *("HTTP/1.1 200 OK\r\n", "HTTP/1.0 ", "HTTP/2 204 \r\n", "HTTP/1.1 100 Continue\r\n\r\n", "Location: ", "Content-Length: ", "\r\n\r\n"),
-    *("Transfer-Encoding: chunked\r\n", "Content-Encoding: gzip\r\n", "\r\n folded", "\x1f\x8b\x08\x00", "x\x9c"),
+    *(
+        "HTTP/1.1 200 OK\r\n",
+        "HTTP/1.0 ",
+        "HTTP/2 204 \r\n",
+        "HTTP/1.1 100 Continue\r\n\r\n",
+        "Location: ",
+        "Content-Length: ",
+        "\r\n\r\n",
+    ),
+    *(
+        "Transfer-Encoding: chunked\r\n",
+        "Content-Encoding: gzip\r\n",
+        "\r\n folded",
+        "\x1f\x8b\x08\x00",
+        "x\x9c",
+    ),
 )
 
 
@@ -55,7 +80,9 @@ def check(data: bytes) -> None:
 
 
 def assembled(data: bytes) -> tuple[bytes, bytes]:
-    """The header block and the body of an answer, by the parts that collect them; without a whole header all is the block."""
+    """The header block and the body of an answer, by the parts that collect them; without a
+    whole header all is the block.
+    """
     header = HeaderBlock(_HEADER_BYTES, _HEADER_LINES)
     taken = 0
     while taken < len(data) and not header.is_complete:
@@ -77,27 +104,47 @@ def assembled(data: bytes) -> tuple[bytes, bytes]:
 def _is_bounded(body: bytes, encodings: str) -> None:
     decoded = decode(body, encodings, _MAX_BYTES, _MAX_RATIO)
     assert decoded.reason in (Reason.NONE, Reason.DECODE_FAILED, Reason.DECODE_LIMIT)
-    assert len(decoded.body) <= max(len(body), min(_MAX_BYTES, max(RATIO_FREE_BYTES, len(body) * _MAX_RATIO)))
+    assert len(decoded.body) <= max(
+        len(body), min(_MAX_BYTES, max(RATIO_FREE_BYTES, len(body) * _MAX_RATIO))
+    )
     assert decoded.reason is not Reason.DECODE_LIMIT or decoded.detail
 
 
 def _comes_back(plain: bytes, name: str) -> None:
-    """Packed and unpacked it is the same; cut anywhere, what comes out is its beginning, with a reason."""
+    """Packed and unpacked it is the same; cut anywhere, what comes out is its beginning, with a
+    reason.
+    """
     packed = _PACKERS[name](plain)
     assert decode(packed, name, _MAX_BYTES, 10**6) == (plain, Reason.NONE, "")
     cut = decode(packed[: len(packed) * 2 // 3], name, _MAX_BYTES, 10**6)
     if cut.reason:
         assert plain.startswith(cut.body), f"{name}, cut: {cut.body[:50]!r} is not the beginning"
     limited = decode(packed, name, len(plain) // 2, 10**6)
-    assert limited.body == plain[: len(plain) // 2] and (limited.reason is Reason.DECODE_LIMIT or not plain)
+    assert limited.body == plain[: len(plain) // 2] and (
+        limited.reason is Reason.DECODE_LIMIT or not plain
+    )
 
 
 def samples() -> Iterator[bytes]:
-    yield b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: gzip\r\n\r\n" + gzip.compress(b"<p>Hello" * 50, mtime=0)
-    yield b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 301 Moved\nLocation: /x\n folded\n\n" + zlib.compress(b"abc" * 99)
-    yield b"HTTP/2 200 \r\na: b\r\nSet-Cookie: c=d\r\n\r\n" + zstd.compress(b"page " * 99) + zstd.compress(b"more")
+    yield (
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: gzip\r\n\r\n"
+        + gzip.compress(b"<p>Hello" * 50, mtime=0)
+    )
+    yield (
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 301 Moved\nLocation: /x\n folded\n\n"
+        + zlib.compress(b"abc" * 99)
+    )
+    yield (
+        b"HTTP/2 200 \r\na: b\r\nSet-Cookie: c=d\r\n\r\n"
+        + zstd.compress(b"page " * 99)
+        + zstd.compress(b"more")
+    )
     yield b"HTTP/1.0 200\r\n\r\n" + brotli.compress(b"text " * 99)
-    yield b"HTTP/1.1 200 OK\r\n\r\n" + gzip.compress(b"", mtime=0) * 20 + gzip.compress(bytes(9999), mtime=0)[:-3]
+    yield (
+        b"HTTP/1.1 200 OK\r\n\r\n"
+        + gzip.compress(b"", mtime=0) * 20
+        + gzip.compress(bytes(9999), mtime=0)[:-3]
+    )
     yield b"HTTP/1.1 200 OK\r\n\r\n" + zlib.compress(b"raw " * 99)[2:-4]
     for path in shared("http/compressed/*"):
         if path.stat().st_size < MAX_BYTES // 2:

@@ -1,4 +1,6 @@
-"""The small files of a crawl folder and single records of its WARC files, damaged by a disk: read as they were, or refused by name."""
+"""The small files of a crawl folder and single records of its WARC files, damaged by a disk:
+read as they were, or refused by name.
+"""
 
 from __future__ import annotations
 
@@ -27,18 +29,42 @@ _FOLDER = scratch()
 _WARC = _FOLDER / "warc" / "crawl-w000-000001-20260101000000.warc.gz"
 _IDS = tuple(f"urn:uuid:00000000-0000-4000-8000-00000000000{number}" for number in range(1, 5))
 _MANIFEST = manifest.create(
-    _FOLDER, Identity(partitions=16, bands=4, canonical={"sort_query": False}, canonical_version=1, suffixes="s"), "t", 1e9
+    _FOLDER,
+    Identity(
+        partitions=16, bands=4, canonical={"sort_query": False}, canonical_version=1, suffixes="s"
+    ),
+    "t",
+    1e9,
 )
 _MADE = Draft(capture(), *_IDS, 1).build()
-_MEMBER = b"".join(piece for piece in _MADE.data if isinstance(piece, bytes))[_MADE.request_length :][: _MADE.main_length]
+_MEMBER = b"".join(piece for piece in _MADE.data if isinstance(piece, bytes))[
+    _MADE.request_length :
+][: _MADE.main_length]
 _PLACE = Location(layout.warc_name(layout.stem_of(_WARC)), 0, len(_MEMBER), _IDS[1])
 _WARC.parent.mkdir()
 _WARC.write_bytes(_MEMBER)
 _RECORD = read_record(_FOLDER, _PLACE)
 
 WORDS = (
-    *('{"crashes": {"http://a/": 2}}', '"counted": {"0": "run"}', '"format": ', '"kind": "lycosa-crawl"', '"crawl": "', '"identity": {'),
-    *('"politeness": {"delay_s": ', '"fetch": {', "1e999", "-1", "null", "[[", "true", '"\\ud800"', '{"pid": 1, "host": "h"}'),
+    *(
+        '{"crashes": {"http://a/": 2}}',
+        '"counted": {"0": "run"}',
+        '"format": ',
+        '"kind": "lycosa-crawl"',
+        '"crawl": "',
+        '"identity": {',
+    ),
+    *(
+        '"politeness": {"delay_s": ',
+        '"fetch": {',
+        "1e999",
+        "-1",
+        "null",
+        "[[",
+        "true",
+        '"\\ud800"',
+        '{"pid": 1, "host": "h"}',
+    ),
 )
 
 

@@ -1,4 +1,6 @@
-"""Pages: any bytes under any header lines give an answer within its limits, with links that are canonical."""
+"""Pages: any bytes under any header lines give an answer within its limits, with links that are
+canonical.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +24,61 @@ _REASONS = frozenset({Reason.NONE, Reason.DECODE_FAILED, Reason.DECODE_LIMIT, Re
 _DECODER = msgspec.msgpack.Decoder(Parsed)
 
 WORDS = (
-    *("<a href=", "<base href=", "<meta charset=", '<meta http-equiv="refresh" content="0;url=', '<meta name="robots" content="noindex">'),
-    *("<template>", "<template shadowrootmode=open>", "</template>", "<svg>", "<math>", "<table>", "<select>", "<script>", "<noscript>"),
-    *("<!--", "-->", "<![CDATA[", "]]>", "srcset=", "<link rel=canonical href=", "rel=nofollow", "&amp;", "&#0;", "&notin", "<plaintext>"),
-    *("content-type: text/html; charset=", "link: <x>; rel=canonical", "x-robots-tag: none", "refresh: 0;url=x", "content-encoding: gzip"),
-    *("utf-16", "iso-2022-jp", "x-user-defined", "gb18030", "replacement", "<frameset>", "<object data=", "<image "),
+    *(
+        "<a href=",
+        "<base href=",
+        "<meta charset=",
+        '<meta http-equiv="refresh" content="0;url=',
+        '<meta name="robots" content="noindex">',
+    ),
+    *(
+        "<template>",
+        "<template shadowrootmode=open>",
+        "</template>",
+        "<svg>",
+        "<math>",
+        "<table>",
+        "<select>",
+        "<script>",
+        "<noscript>",
+    ),
+    *(
+        "<!--",
+        "-->",
+        "<![CDATA[",
+        "]]>",
+        "srcset=",
+        "<link rel=canonical href=",
+        "rel=nofollow",
+        "&amp;",
+        "&#0;",
+        "&notin",
+        "<plaintext>",
+    ),
+    *(
+        "content-type: text/html; charset=",
+        "link: <x>; rel=canonical",
+        "x-robots-tag: none",
+        "refresh: 0;url=x",
+        "content-encoding: gzip",
+    ),
+    *(
+        "utf-16",
+        "iso-2022-jp",
+        "x-user-defined",
+        "gb18030",
+        "replacement",
+        "<frameset>",
+        "<object data=",
+        "<image ",
+    ),
 )
 
 
 def check(data: bytes) -> None:
-    """Header lines, an empty line, the body; all is body where there is no empty line or the first line is no header line."""
+    """Header lines, an empty line, the body; all is body where there is no empty line or the
+    first line is no header line.
+    """
     headers, body = parts(data, "text/html")
     parsed = _PARSER.parse(Document(_URL, 200, headers, body))
     assert parsed.reason in _REASONS, f"{parsed.reason.label}: {parsed.detail}"
@@ -39,12 +86,18 @@ def check(data: bytes) -> None:
 
 
 def parts(data: bytes, media_type: str) -> tuple[list[tuple[str, str]], bytes]:
-    """The header lines and the body of an input; without header lines there is one with the media type."""
+    """The header lines and the body of an input; without header lines there is one with the
+    media type.
+    """
     head, empty, body = data.partition(b"\n\n")
     lines = head.decode("latin-1").split("\n")
-    if not empty or not all(":" in line and line.partition(":")[0].replace("-", "").isalpha() for line in lines):
+    if not empty or not all(
+        ":" in line and line.partition(":")[0].replace("-", "").isalpha() for line in lines
+    ):
         return [("content-type", media_type)], data
-    return [(name.lower(), value.strip()) for name, _, value in (line.partition(":") for line in lines)], body
+    return [
+        (name.lower(), value.strip()) for name, _, value in (line.partition(":") for line in lines)
+    ], body
 
 
 def within_limits(parsed: Parsed, section: ParseSection, canonicalizer: Canonicalizer) -> None:
@@ -63,20 +116,33 @@ def within_limits(parsed: Parsed, section: ParseSection, canonicalizer: Canonica
     assert parsed.hints.keys() <= {link.url for link in parsed.links}
     for lastmod, priority in parsed.hints.values():
         assert lastmod >= 0 and (priority == -1 or 0 <= priority <= 1)
-    assert parsed.changes.keys() <= {link.url for link in parsed.links} and all(seconds > 0 for seconds in parsed.changes.values())
-    assert _DECODER.decode(msgspec.msgpack.encode(parsed)) == parsed  # it has to go through a socket
+    assert parsed.changes.keys() <= {link.url for link in parsed.links} and all(
+        seconds > 0 for seconds in parsed.changes.values()
+    )
+    # it has to go through a socket
+    assert _DECODER.decode(msgspec.msgpack.encode(parsed)) == parsed
 
 
 def samples() -> Iterator[bytes]:
     yield (
-        b"content-type: text/html; charset=windows-1252\nlink: <c>; rel=canonical\nx-robots-tag: bot: noindex, nofollow\n\n"
-        b"<!doctype html><html lang=de><base href='//b.example/x/'><title>A &amp; B</title><meta name=robots content=noindex>"
-        b"<a href='y?\xe4=1#z' rel=nofollow>Text <b>in</b> bold</a><img srcset='a 1x, b,c 2x' alt=x><table><td>cell<td>cell</table>"
-        b"<meta http-equiv=refresh content='5; URL=z'><area href=w alt=q><iframe src=v title=t></iframe><noscript><a href=n></noscript>"
+        b"content-type: text/html; charset=windows-1252\nlink: <c>; rel=canonical\nx-robots-tag:"
+        b" bot: noindex, nofollow\n\n<!doctype html><html lang=de><base"
+        b" href='//b.example/x/'><title>A &amp; B</title><meta name=robots content=noindex><a"
+        b" href='y?\xe4=1#z' rel=nofollow>Text <b>in</b> bold</a><img srcset='a 1x, b,c 2x'"
+        b" alt=x><table><td>cell<td>cell</table><meta http-equiv=refresh content='5; URL=z'><area"
+        b" href=w alt=q><iframe src=v title=t></iframe><noscript><a href=n></noscript>"
     )
-    yield "<meta charset=utf-8><p>Gr\u00fcezi \u65e5\u672c\u8a9e</p><template><a href=x></template>".encode()
-    yield b"<div style='display:none'>x</div><svg><a xlink:href=s /><image href=i><title><a href=t></title></svg><math href=m>"
-    yield b'<?xml version="1.0" encoding="shift_jis"?><html xmlns="http://www.w3.org/1999/xhtml"><a href="x"/></html>'
+    yield (
+        "<meta charset=utf-8><p>Gr\u00fcezi \u65e5\u672c\u8a9e</p><template><a href=x></template>".encode()
+    )
+    yield (
+        b"<div style='display:none'>x</div><svg><a xlink:href=s /><image href=i><title><a"
+        b" href=t></title></svg><math href=m>"
+    )
+    yield (
+        b'<?xml version="1.0" encoding="shift_jis"?><html xmlns="http://www.w3.org/1999/xhtml"><a'
+        b' href="x"/></html>'
+    )
     yield "\ufeff<a href=x>y".encode("utf-16-le")
     for make in DOCUMENTS.values():
         answer = make("http://www.example.org")

@@ -1,4 +1,6 @@
-"""Logs as files that a crash or a disk has damaged: what is read is what was written, or the damage is told."""
+"""Logs as files that a crash or a disk has damaged: what is read is what was written, or the
+damage is told.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,18 @@ _ATTEMPTS = "attempts-w000-000001.log"
 _OPEN, _CLOSED = _FOLDER / "s.jsonl.zst.open", _FOLDER / "s.jsonl.zst"
 
 WORDS = (
-    *("LYCLOG\0\x02", "R\t1\tboot\trun\t1\t1\n", "B\t1\t1000000\t1000000\t0\t192.0.2.1\ta.example\thttp://a.example/\n"),
-    *("E\t1\t2000000\t2000000\t0\t200\t1000000\t5000000\n", "S\t1\t1\n", '{"url":"', '"status":', '"links":[['),
+    *(
+        "LYCLOG\0\x02",
+        "R\t1\tboot\trun\t1\t1\n",
+        "B\t1\t1000000\t1000000\t0\t192.0.2.1\ta.example\thttp://a.example/\n",
+    ),
+    *(
+        "E\t1\t2000000\t2000000\t0\t200\t1000000\t5000000\n",
+        "S\t1\t1\n",
+        '{"url":"',
+        '"status":',
+        '"links":[[',
+    ),
 )
 
 
@@ -29,11 +41,18 @@ def check(data: bytes) -> None:
     """The first byte says which log the rest is, or is to do to one."""
     for path in _FOLDER.iterdir():
         path.unlink()
-    kinds = (_foreign_commits, _damaged_commits, _foreign_attempts, _written_attempts, _foreign_journal, _damaged_journal)
+    kinds = (
+        _foreign_commits,
+        _damaged_commits,
+        _foreign_attempts,
+        _written_attempts,
+        _foreign_journal,
+        _damaged_journal,
+    )
     kinds[data[0] % len(kinds) if data else 0](data[1:])
 
 
-# -- commit log ---------------------------------------------------------------------------------------------------
+# -- commit log
 
 
 def _foreign_commits(data: bytes) -> None:
@@ -50,9 +69,11 @@ def _foreign_commits(data: bytes) -> None:
 
 
 def _damaged_commits(data: bytes) -> None:
-    """Three records, and something done to them: a beginning of them is read, or the damage is told.
+    """Three records, and something done to them: a beginning of them is read, or the damage is
+    told.
 
-    Told it must be when a good record stands behind it: that one was begun only after those before it were on disk.
+    Told it must be when a good record stands behind it: that one was begun only after those before
+    it were on disk.
     """
     damaged = with_damage(_THREE, data)
     (_FOLDER / _COMMITS).write_bytes(damaged)
@@ -61,8 +82,12 @@ def _damaged_commits(data: bytes) -> None:
     assert (log is None) == (found is None)
     if found is not None:
         assert found == _RECORDS[: len(found)], "records that nobody wrote"
-        is_committed = damaged[_HEAD:] == _THREE[_HEAD:] or (damaged[:_HEAD] == _THREE[:_HEAD] and damaged.endswith(_THREE[_LAST:]))
-        assert len(found) == 3 or not is_committed, "committed records are gone, and nothing is told"
+        is_committed = damaged[_HEAD:] == _THREE[_HEAD:] or (
+            damaged[:_HEAD] == _THREE[:_HEAD] and damaged.endswith(_THREE[_LAST:])
+        )
+        assert len(found) == 3 or not is_committed, (
+            "committed records are gone, and nothing is told"
+        )
     if log is not None:
         assert list(log.records()) == found
         log.close()
@@ -73,7 +98,12 @@ def with_damage(whole: bytes, data: bytes) -> bytes:
     """The bytes of a file, cut, torn, with bytes put in or overwritten, as ``data`` says."""
     place, change = int.from_bytes(data[1:3], "big") % len(whole), data[3:]
     cut = whole[:place]
-    ways = (cut, cut + change, cut + change + whole[place:], cut + change + whole[place + len(change) :])
+    ways = (
+        cut,
+        cut + change,
+        cut + change + whole[place:],
+        cut + change + whole[place + len(change) :],
+    )
     return ways[data[0] % len(ways) if data else 0]
 
 
@@ -97,7 +127,12 @@ def _three() -> tuple[list[Commit], bytes, int]:
     log = CommitLog(_FOLDER, 0)
     records = [
         Commit(term=1, sequence=1, wall=1.5, lengths={"warc/a": 7}),
-        Commit(term=1, sequence=2, wall=2.5, batches=[PartitionBatch(3, {b"key": b"value", b"gone": None})]),
+        Commit(
+            term=1,
+            sequence=2,
+            wall=2.5,
+            batches=[PartitionBatch(3, {b"key": b"value", b"gone": None})],
+        ),
         Commit(term=2, sequence=3, wall=3.5, lengths={"warc/b": 9}),
     ]
     path, last = _FOLDER / _COMMITS, 0
@@ -112,7 +147,7 @@ _RECORDS, _THREE, _LAST = _three()
 _HEAD = 16  # bytes in front of the first record
 
 
-# -- attempt log --------------------------------------------------------------------------------------------------
+# -- attempt log
 
 
 def _foreign_attempts(data: bytes) -> None:
@@ -127,7 +162,9 @@ def _foreign_attempts(data: bytes) -> None:
 
 
 def _written_attempts(data: bytes) -> None:
-    """Three requests with any texts, cut anywhere: those that were written whole are read, and the one that is cut is suspected."""
+    """Three requests with any texts, cut anywhere: those that were written whole are read, and
+    the one that is cut is suspected.
+    """
     texts = [part.decode("utf-8", "surrogateescape") for part in data[2:].split(b"\n", 2)]
     log = AttemptLog(_FOLDER, 0, 1e9, 5.0, boot="boot")
     for text in texts:
@@ -137,7 +174,10 @@ def _written_attempts(data: bytes) -> None:
     path = _FOLDER / _ATTEMPTS
     whole = path.read_bytes()
     told: list[int] = []
-    assert [attempt.is_finished for attempt in read_attempts(_FOLDER, lambda path, line: told.append(line))] == [True] * len(texts)
+    assert [
+        attempt.is_finished
+        for attempt in read_attempts(_FOLDER, lambda path, line: told.append(line))
+    ] == [True] * len(texts)
     assert not told and not unfinished(_FOLDER), "what was written is read"
     cut = whole[: int.from_bytes(data[:2], "big") % (len(whole) + 1)]
     path.write_bytes(cut)
@@ -149,28 +189,52 @@ def _written_attempts(data: bytes) -> None:
     assert len(told) == (not cut.endswith(b"\n") and bool(cut))
 
 
-# -- row journal --------------------------------------------------------------------------------------------------
+# -- row journal
 
 _HEADER = SegmentHeader(
-    format=1, segment="s", crawl="c", created_us=1, warcinfo_id="urn:uuid:1", warcinfo_length=9, info="i", text=True, links=True
+    format=1,
+    segment="s",
+    crawl="c",
+    created_us=1,
+    warcinfo_id="urn:uuid:1",
+    warcinfo_length=9,
+    info="i",
+    text=True,
+    links=True,
 )
 _ROWS = [
     Row(
-        url="http://a/", surt="a)/", host="a", site="a", date_us=1, status=200, segment="s", offset=number, length=2, record_id="urn:uuid:2"
+        url="http://a/",
+        surt="a)/",
+        host="a",
+        site="a",
+        date_us=1,
+        status=200,
+        segment="s",
+        offset=number,
+        length=2,
+        record_id="urn:uuid:2",
     )
     for number in range(40)
 ]
 _FRAMES = [journal.encode_frame([journal.encode_line(_HEADER)])]
-_FRAMES += [journal.encode_frame([journal.encode_line(row) for row in _ROWS[at : at + 10]]) for at in range(0, 40, 10)]
+_FRAMES += [
+    journal.encode_frame([journal.encode_line(row) for row in _ROWS[at : at + 10]])
+    for at in range(0, 40, 10)
+]
 
 
 def _foreign_journal(data: bytes) -> None:
-    """Any lines behind a header, and any bytes as a file: rows that come back the same, or the damage is told."""
+    """Any lines behind a header, and any bytes as a file: rows that come back the same, or the
+    damage is told.
+    """
     _CLOSED.write_bytes(_FRAMES[0] + journal.encode_frame([data]))
     rows = _read_rows(_CLOSED)
     assert len(rows or []) <= data.count(b"\n") + 1
     if rows:
-        _CLOSED.write_bytes(_FRAMES[0] + journal.encode_frame([journal.encode_line(row) for row in rows]))
+        _CLOSED.write_bytes(
+            _FRAMES[0] + journal.encode_frame([journal.encode_line(row) for row in rows])
+        )
         assert repr(_read_rows(_CLOSED)) == repr(rows)
     for path in (_OPEN, _CLOSED):
         path.write_bytes(data)
@@ -180,10 +244,15 @@ def _foreign_journal(data: bytes) -> None:
 
 
 def _damaged_journal(data: bytes) -> None:
-    """Five commits, something done to them: the rows of a beginning are read, and of a closed journal the damage is told."""
+    """Five commits, something done to them: the rows of a beginning are read, and of a closed
+    journal the damage is told.
+    """
     whole = b"".join(_FRAMES)
     damaged = with_damage(whole, data)
-    same = next((at for at, (one, other) in enumerate(zip(damaged, whole, strict=False)) if one != other), min(len(damaged), len(whole)))
+    same = next(
+        (at for at, (one, other) in enumerate(zip(damaged, whole, strict=False)) if one != other),
+        min(len(damaged), len(whole)),
+    )
     ends = [sum(map(len, _FRAMES[:number])) for number in range(1, 6)]
     intact = sum(end <= same for end in ends)  # frames before the damage
     expected = _ROWS[: max(0, 10 * (intact - 1))]
@@ -196,7 +265,9 @@ def _damaged_journal(data: bytes) -> None:
             assert damaged != whole
         assert found[: len(expected)] == expected, "what stands before the damage is read"
     if intact:
-        assert _read_rows(_CLOSED, ends[intact - 1]) == expected, "the committed bytes alone are whole"
+        assert _read_rows(_CLOSED, ends[intact - 1]) == expected, (
+            "the committed bytes alone are whole"
+        )
 
 
 def _read_rows(path: Path, length: int | None = None) -> list[Row] | None:

@@ -1,4 +1,6 @@
-"""What is stored in tables and said between processes: any bytes decode to a value that comes back the same, or are refused."""
+"""What is stored in tables and said between processes: any bytes decode to a value that comes
+back the same, or are refused.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,21 @@ def _plain(kind: Any) -> _Codec:
 
 _CODECS = (
     _Codec(decode_url, encode_url),
-    *map(_plain, (VisitRecord, RobotsRecord, RobotsRules, Counters, Usage, Original, Commit, list[Discovered], Document, Parsed)),
+    *map(
+        _plain,
+        (
+            VisitRecord,
+            RobotsRecord,
+            RobotsRules,
+            Counters,
+            Usage,
+            Original,
+            Commit,
+            list[Discovered],
+            Document,
+            Parsed,
+        ),
+    ),
     _Codec(EXCHANGED.decode),
     _Codec(decode_to_worker),
     _Codec(decode_from_worker),
@@ -69,7 +85,9 @@ def _comes_back(codec: _Codec, data: bytes) -> None:
 def _cuts_alike(data: bytes) -> None:
     """In one piece or in many, the frames of a stream are the same, and so is the error."""
     assert _frames(data, len(data) or 1) == _frames(data, 1 + len(data) % 7)
-    assert _frames(encode_frame(data), 3)[:1] == ([data] if len(data) <= _MAX_FRAME else ["too long"])
+    assert _frames(encode_frame(data), 3)[:1] == (
+        [data] if len(data) <= _MAX_FRAME else ["too long"]
+    )
 
 
 def _frames(data: bytes, step: int) -> list[bytes | str]:
@@ -83,14 +101,35 @@ def _frames(data: bytes, step: int) -> list[bytes | str]:
 
 
 def samples() -> Iterator[bytes]:
-    history = History(2, 1_790_000_000, 200, b"d" * 20, 2**63, '"e"', "Sun, 06 Nov 1994 08:49:37 GMT", 1, 86_400, 1_790_000_000_123_456)
-    stored = msgspec.structs.replace(history, record_id="urn:uuid:00000000-0000-4000-8000-000000000001", segment="s", offset=9)
-    url = UrlRecord(UrlState.FETCHED, True, "/a?b", 1, 128, LinkKind.A, 1_790_000_000, "/", history=stored)
-    discovered = Discovered("http://a/b", b"h" * 8, b"u" * 8, LinkKind.A, 1, "http://a/", importance=0.5)
+    history = History(
+        2,
+        1_790_000_000,
+        200,
+        b"d" * 20,
+        2**63,
+        '"e"',
+        "Sun, 06 Nov 1994 08:49:37 GMT",
+        1,
+        86_400,
+        1_790_000_000_123_456,
+    )
+    stored = msgspec.structs.replace(
+        history, record_id="urn:uuid:00000000-0000-4000-8000-000000000001", segment="s", offset=9
+    )
+    url = UrlRecord(
+        UrlState.FETCHED, True, "/a?b", 1, 128, LinkKind.A, 1_790_000_000, "/", history=stored
+    )
+    discovered = Discovered(
+        "http://a/b", b"h" * 8, b"u" * 8, LinkKind.A, 1, "http://a/", importance=0.5
+    )
     batch = PartitionBatch(3, {b"Uhhhhhhhhuuuuuuuu": b"v", b"gone": None})
     link = Link("http://a/b", b"h" * 8, b"u" * 8, LinkKind.IMG, "anchor", True)
     values: tuple[list[Any], ...] = (
-        [url, msgspec.structs.replace(url, history=history), msgspec.structs.replace(url, history=None, state=UrlState.QUEUED)],
+        [
+            url,
+            msgspec.structs.replace(url, history=history),
+            msgspec.structs.replace(url, history=None, state=UrlState.QUEUED),
+        ],
         [VisitRecord(host="a.example")],
         [RobotsRecord()],
         [RobotsRules([(False, "/a*", 2)], "*", 1.5, ["http://a/s.xml"])],

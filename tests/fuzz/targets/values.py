@@ -37,7 +37,16 @@ WORDS = (
         "noindex",
         "unavailable_after:",
     ),
-    *("max-snippet:-1", "googlebot:", "lycosa:", "none", "1.5x", "100w", "50h", "Sun, 06 Nov 1994 08:49:37 GMT"),
+    *(
+        "max-snippet:-1",
+        "googlebot:",
+        "lycosa:",
+        "none",
+        "1.5x",
+        "100w",
+        "50h",
+        "Sun, 06 Nov 1994 08:49:37 GMT",
+    ),
     *(
         "2024-02-30T10:00:00+23:59",
         "-0x",
@@ -61,10 +70,14 @@ def check(data: bytes) -> None:
     for target, relations, loaded_as, imagesrcset in parse_link_header(text):
         assert relations and target in text and loaded_as in text and imagesrcset in text
     refresh = parse_refresh(text)
-    assert refresh is None or (0 <= refresh[0] < 10**9 and refresh[1] in text and refresh[1] == refresh[1].strip(_BLANKS))
+    assert refresh is None or (
+        0 <= refresh[0] < 10**9 and refresh[1] in text and refresh[1] == refresh[1].strip(_BLANKS)
+    )
     urls = srcset_urls(text)
     assert sum(map(len, urls)) <= len(text)
-    assert all(url in text and url and not set(url) & set(_BLANKS) and url[-1] != "," for url in urls)
+    assert all(
+        url in text and url and not set(url) & set(_BLANKS) and url[-1] != "," for url in urls
+    )
     _directives(text)
     for moment in (parse_w3c_date(text), parse_feed_date(text)):
         assert 0 <= moment < _LAST_YEAR
@@ -113,7 +126,10 @@ def samples() -> Iterator[bytes]:
     yield b'<http://a/b,c>; rel="canonical next"; title="x, y"; anchor=z, <d>;rel=alternate'
     yield b"5; URL='http://a/b c'"
     yield b"a,b 1x, c 2.5x 100w, d(e,f) 50h, data:,g"
-    yield b"googlebot: noindex, max-snippet: 5, unavailable_after: 25 Jun 2030 15:00:00 PST, lycosa: none"
+    yield (
+        b"googlebot: noindex, max-snippet: 5, unavailable_after: 25 Jun 2030 15:00:00 PST, lycosa:"
+        b" none"
+    )
     yield b"Sun, 06 Nov 1994 08:49:37 GMT"
     yield b"2024-02-29T23:59:60.5+05:30"
     yield b"-120.5"

@@ -1,4 +1,6 @@
-"""WARC records: whatever header block and body came, three readers find the bytes that were stored, and digests that agree."""
+"""WARC records: whatever header block and body came, three readers find the bytes that were
+stored, and digests that agree.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,13 @@ _FILE = _FOLDER / "warc" / "crawl-w000-000001-20260101000000.warc.gz"
 _FILE.parent.mkdir()
 
 WORDS = (
-    *("HTTP/1.1 200 OK\r\n", "HTTP/2 200 \r\n", "Content-Type: text/html\r\n", "Transfer-Encoding: chunked\r\n", "\r\n\r\n"),
+    *(
+        "HTTP/1.1 200 OK\r\n",
+        "HTTP/2 200 \r\n",
+        "Content-Type: text/html\r\n",
+        "Transfer-Encoding: chunked\r\n",
+        "\r\n\r\n",
+    ),
     *(
         "\n\n",
         "\r\n \r\n",
@@ -51,17 +59,24 @@ def check(data: bytes) -> None:
 
 
 def is_stored_whole(answer: Fetched, level: int = 1) -> bool:
-    """Whether what was stored of an answer comes out of three readers; raises ``AssertionError`` or theirs where it does not."""
+    """Whether what was stored of an answer comes out of three readers; raises ``AssertionError``
+    or theirs where it does not.
+    """
     stored, body = warc.stored_response_head(answer.header_block), answer.body
     assert stored.endswith(b"\r\n\r\n") and len(stored) <= len(answer.header_block) + 500
     made = Draft(capture(answer), *_IDS, level).build()
     (packed,) = (piece for piece in made.data if isinstance(piece, bytes))
     _FILE.write_bytes(packed)
     main = packed[made.request_length :][: made.main_length]
-    location = Location(layout.warc_name(layout.stem_of(_FILE)), made.request_length, made.main_length, _IDS[1])
+    location = Location(
+        layout.warc_name(layout.stem_of(_FILE)), made.request_length, made.main_length, _IDS[1]
+    )
     record = read_record(_FOLDER, location)
     assert record.header_block + record.body == stored + body
-    assert (record.fields["WARC-Type"], record.fields["WARC-Record-ID"]) == ("response", f"<{_IDS[1]}>")
+    assert (record.fields["WARC-Type"], record.fields["WARC-Record-ID"]) == (
+        "response",
+        f"<{_IDS[1]}>",
+    )
     _others_agree(main, stored, body)
     whole = zlib.decompressobj(31)
     assert whole.decompress(main).endswith(b"\r\n\r\n")
@@ -69,7 +84,9 @@ def is_stored_whole(answer: Fetched, level: int = 1) -> bool:
 
 
 def _is_let_pass(block: bytes) -> bool:
-    """Whether the fetcher gives such a block: libcurl refuses NUL and CR in a line, one without a colon, and a block that does not end."""
+    """Whether the fetcher gives such a block: libcurl refuses NUL and CR in a line, one without
+    a colon, and a block that does not end.
+    """
     *lines, end = block.removesuffix(b"\n").split(b"\n")
     if not lines or not _STATUS_LINE.match(lines[0]) or end[:1] not in (b"", b"\r"):
         return False
@@ -82,9 +99,14 @@ def _others_agree(main: bytes, stored: bytes, body: bytes) -> None:
     record = next(iter(FastIterator(io.BytesIO(main), parse_http=False)))
     assert record.verify_block_digest()
     assert record.reader.read() == stored + body
-    (block,) = [found.raw_stream.read() for found in ArchiveIterator(io.BytesIO(main), no_record_parse=True)]
+    (block,) = [
+        found.raw_stream.read() for found in ArchiveIterator(io.BytesIO(main), no_record_parse=True)
+    ]
     assert block == stored + body
-    (payload,) = [found.raw_stream.read() for found in ArchiveIterator(io.BytesIO(main), check_digests="raise")]
+    (payload,) = [
+        found.raw_stream.read()
+        for found in ArchiveIterator(io.BytesIO(main), check_digests="raise")
+    ]
     assert payload == body, "warcio separates header and body elsewhere"
     record = next(iter(FastIterator(io.BytesIO(main), parse_http=True)))
     assert record.verify_payload_digest(), "FastWARC separates header and body elsewhere"
@@ -92,11 +114,19 @@ def _others_agree(main: bytes, stored: bytes, body: bytes) -> None:
 
 def _revisits(data: bytes, block: bytes, stored: bytes) -> None:
     original = Original("http://a.example/", 1_789_000_000_123_456, _IDS[0])
-    made = Draft(capture(fetched(header_block=block), original=original, not_modified=len(data) % 2 == 0), *_IDS, 1).build()
+    made = Draft(
+        capture(fetched(header_block=block), original=original, not_modified=len(data) % 2 == 0),
+        *_IDS,
+        1,
+    ).build()
     (packed,) = (piece for piece in made.data if isinstance(piece, bytes))
     records = list(FastIterator(io.BytesIO(packed), parse_http=False))
     assert len(records) == 3
-    (found,) = [each.raw_stream.read() for each in ArchiveIterator(io.BytesIO(packed), no_record_parse=True) if each.rec_type == "revisit"]
+    (found,) = [
+        each.raw_stream.read()
+        for each in ArchiveIterator(io.BytesIO(packed), no_record_parse=True)
+        if each.rec_type == "revisit"
+    ]
     assert found == stored
 
 

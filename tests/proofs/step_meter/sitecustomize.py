@@ -1,8 +1,10 @@
-"""Measures every step of every asyncio loop in the processes that a proof starts, when ``PROOF_STEPS`` names a folder.
+"""Measures every step of every asyncio loop in the processes that a proof starts, when
+``PROOF_STEPS`` names a folder.
 
-A step is one callback, or a task from one await to the next; its cost is the processor time of the loop's thread. uvloop does
-not tell where a step begins, so asyncio's own loop takes its place here: the steps are the same. The longest of each process is
-kept in a file of its own, with what ran. A worker's start, which opens its tables before there is a host to wait, is left out.
+A step is one callback, or a task from one await to the next; its cost is the processor time of the
+loop's thread. uvloop does not tell where a step begins, so asyncio's own loop takes its place here:
+the steps are the same. The longest of each process is kept in a file of its own, with what ran. A
+worker's start, which opens its tables before there is a host to wait, is left out.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ def _name(callback: Any) -> str:
     coroutine: Any = task.get_coro() if isinstance(task, asyncio.Task) else None
     names = []
     while hasattr(coroutine, "cr_frame"):
-        names.append(f"{coroutine.__qualname__}:{coroutine.cr_frame.f_lineno if coroutine.cr_frame else 'end'}")
+        names.append(
+            f"{coroutine.__qualname__}:{coroutine.cr_frame.f_lineno if coroutine.cr_frame else 'end'}"
+        )
         coroutine = coroutine.cr_await
     return " > ".join(names) or repr(callback)[:200]
 

@@ -1,8 +1,10 @@
 """An index of all captures that fits in memory: two hashes of eight bytes for each.
 
-One tells the same capture made twice (URL and fetch number), the other is where it stands (and segment, and offset). A URL's record
-names exactly that place, so a record is checked by one binary search, without reading the WARC again. Two of n captures share a hash by
-chance with odds of about n^2 / 2^65, which would hide one breach or show one that is none: with 100 million captures in one audit of 3,700.
+One tells the same capture made twice (URL and fetch number), the other is where it stands (and
+segment, and offset). A URL's record names exactly that place, so a record is checked by one binary
+search, without reading the WARC again. Two of n captures share a hash by chance with odds of about
+n^2 / 2^65, which would hide one breach or show one that is none: with 100 million captures in one
+audit of 3,700.
 """
 
 from __future__ import annotations
@@ -34,13 +36,21 @@ class CaptureIndex:
 
     def repeated(self) -> set[int]:
         """``capture_key`` of those that were added twice."""
-        keys = np.sort(np.frombuffer(self._captures, dtype=np.uint64)) if self._captures else np.empty(0, np.uint64)
+        keys = (
+            np.sort(np.frombuffer(self._captures, dtype=np.uint64))
+            if self._captures
+            else np.empty(0, np.uint64)
+        )
         return set(keys[1:][keys[1:] == keys[:-1]].tolist())
 
     def lacking(self, keys: list[int]) -> list[int]:
         """Positions of those ``place_key`` values that no capture has."""
         if self._sorted is None:
-            self._sorted = np.sort(np.frombuffer(self._places, dtype=np.uint64)) if self._places else np.empty(0, np.uint64)
+            self._sorted = (
+                np.sort(np.frombuffer(self._places, dtype=np.uint64))
+                if self._places
+                else np.empty(0, np.uint64)
+            )
         if not len(self._sorted):
             return list(range(len(keys)))
         asked = np.array(keys, dtype=np.uint64)

@@ -1,7 +1,9 @@
-"""Derived files of closed segments (CDXJ, pages, links, text) against the journal that they were built from, row by row.
+"""Derived files of closed segments (CDXJ, pages, links, text) against the journal that they were
+built from, row by row.
 
-What each should hold is computed again from the rows and compared in the order of the file; nothing is taken from the file that could
-make a missing row look right. CDXJ lines of one segment are held for sorting, as when they were built; the other files stream.
+What each should hold is computed again from the rows and compared in the order of the file; nothing
+is taken from the file that could make a missing row look right. CDXJ lines of one segment are held
+for sorting, as when they were built; the other files stream.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ _LINKS_NEEDED = 3
 
 
 class DerivedChecks:
-    """Checks the derived files of one closed segment after the other. ``begin``, ``row`` for all of its rows, ``end``."""
+    """Checks the derived files of one closed segment after the other. ``begin``, ``row`` for all
+    of its rows, ``end``.
+    """
 
     def __init__(self) -> None:
         self.cdxj = Check("cdxj", "CDXJ lines against the journal, both ways")
@@ -48,7 +52,9 @@ class DerivedChecks:
             return
         missing = missing_files(folder, segment.header)
         for path in missing.values():
-            self._check_of(path.parent.name).note(f"{path.parent.name}/{path.name} is not built yet; the next start builds it")
+            self._check_of(path.parent.name).note(
+                f"{path.parent.name}/{path.name} is not built yet; the next start builds it"
+            )
         self._lines: list[bytes] | None = None if layout.CDXJ in missing else []
         self._cdxj_path = folder / layout.file_name(layout.CDXJ, segment.name)
         self._pages = self._links = self._text = None
@@ -101,10 +107,11 @@ class DerivedChecks:
             self.text.expect(left is None, f"{self._segment.name}: text records that no row has")
 
     def strangers(self, folder: Path, found: list[Segment]) -> None:
-        """Files that belong to no segment, or to one that has no such file: readers of the folder would take their rows for captures.
+        """Files that belong to no segment, or to one that has no such file: readers of the folder
+        would take their rows for captures.
 
-        The segments are listed after the files: a file is derived when its segment has its final names, so a running crawl has none that
-        is missing there.
+        The segments are listed after the files: a file is derived when its segment has its final
+        names, so a running crawl has none that is missing there.
         """
         headers = {segment.name: segment.header for segment in found}
         for kind in layout.DERIVED:
@@ -114,14 +121,22 @@ class DerivedChecks:
                 name, check = layout.stem_of(path), self._check_of(kind)
                 header = headers.get(name)
                 if path != folder / layout.file_name(kind, name) or name not in known:
-                    check.breach(f"{kind}/{path.name} belongs to no segment of this crawl; move it elsewhere")
+                    check.breach(
+                        f"{kind}/{path.name} belongs to no segment of this crawl; move it elsewhere"
+                    )
                 elif header is not None and kind not in wanted_kinds(header):
                     check.breach(
-                        f"{kind}/{path.name}: its segment was stored without {kind}/, so this crawl did not make it; move it elsewhere"
+                        f"{kind}/{path.name}: its segment was stored without {kind}/, so this crawl"
+                        " did not make it; move it elsewhere"
                     )
 
     def _check_of(self, kind: str) -> Check:
-        return {layout.CDXJ: self.cdxj, layout.PAGES: self.pages, layout.LINKS: self.links, layout.TEXT: self.text}[kind]
+        return {
+            layout.CDXJ: self.cdxj,
+            layout.PAGES: self.pages,
+            layout.LINKS: self.links,
+            layout.TEXT: self.text,
+        }[kind]
 
     def _compare_lines(self, wanted: list[bytes]) -> None:
         self.cdxj.checked += len(wanted)
@@ -129,8 +144,14 @@ class DerivedChecks:
         with self._cdxj_path.open("rb") as file:
             for found in file:
                 if at >= len(wanted) or found != wanted[at]:
-                    what = wanted[at][:200].decode(errors="replace").rstrip() if at < len(wanted) else "its end"
-                    return self.cdxj.breach(f"{self._cdxj_path.name}, line {at + 1}: should be {what}")
+                    what = (
+                        wanted[at][:200].decode(errors="replace").rstrip()
+                        if at < len(wanted)
+                        else "its end"
+                    )
+                    return self.cdxj.breach(
+                        f"{self._cdxj_path.name}, line {at + 1}: should be {what}"
+                    )
                 at += 1
         if at < len(wanted):
             self.cdxj.breach(f"{self._cdxj_path.name} ends after {at} lines of {len(wanted)}")
@@ -138,7 +159,10 @@ class DerivedChecks:
 
     def _compare_pages(self, table: TableCheck) -> None:
         if self._values:
-            columns = [pa.array(column, field.type) for column, field in zip(zip(*self._values, strict=True), pages.SCHEMA, strict=True)]
+            columns = [
+                pa.array(column, field.type)
+                for column, field in zip(zip(*self._values, strict=True), pages.SCHEMA, strict=True)
+            ]
             table.compare(pa.table(columns, schema=pages.SCHEMA), "url")
             self._values.clear()
 
@@ -159,5 +183,8 @@ class DerivedChecks:
     def _compare_text(self, stream: Iterator[bytes], row: Row) -> None:
         found = self._next_text(stream)
         head, _, rest = found.partition(b"\r\n\r\n") if found else (b"", b"", b"")
-        is_same = f"WARC-Target-URI: {row.url}\r\n".encode() in head and rest == row.text.encode("utf-8", "replace") + b"\r\n\r\n"
+        is_same = (
+            f"WARC-Target-URI: {row.url}\r\n".encode() in head
+            and rest == row.text.encode("utf-8", "replace") + b"\r\n\r\n"
+        )
         self.text.expect(is_same, f"the text record of {row.url} is missing or another")

@@ -1,10 +1,13 @@
-"""The second source: stored HTML parsed again, and every outlink that the rules admit must have a record.
+"""The second source: stored HTML parsed again, and every outlink that the rules admit must have a
+record.
 
-The frontier's counts can balance although a link was never handed to it; this looks from the other end. A link without a record
-is judged by the saved settings with the seeds of that time; only one that would be admitted is a breach. What still waits in an outbox
-for its owner counts as known. Beside a running crawl a parcel may have left the sender's table and not yet be in the receiver's, as
-they were read one after the other: what has no record is looked for in a second reading, by which it has arrived. Documents that the
-parse child did not survive are not parsed here, where nobody would kill us.
+The frontier's counts can balance although a link was never handed to it; this looks from the other
+end. A link without a record is judged by the saved settings with the seeds of that time; only one
+that would be admitted is a breach. What still waits in an outbox for its owner counts as known.
+Beside a running crawl a parcel may have left the sender's table and not yet be in the receiver's,
+as they were read one after the other: what has no record is looked for in a second reading, by
+which it has arrived. Documents that the parse child did not survive are not parsed here, where
+nobody would kill us.
 """
 
 from __future__ import annotations
@@ -41,53 +44,95 @@ class LinkCheck:
     """``row`` for captures whose record was read."""
 
     def __init__(self, reader: CrawlReader, saved: Saved, views: Mapping[int, TableView]) -> None:
-        self.check = Check("outlinks", "outlinks and redirects of stored pages, parsed again: each that the rules admit has a record")
+        self.check = Check(
+            "outlinks",
+            "outlinks and redirects of stored pages, parsed again: each that the rules admit has a"
+            " record",
+        )
         self._reader, self._saved, self._views = reader, saved, views
         self._rules = PureRules(reader, saved)
         section = msgspec.structs.replace(saved.config.parse, language=False)
-        self._parser = build_parser(ParserConfig(section, saved.config.canonical, saved.config.agent.product))
+        self._parser = build_parser(
+            ParserConfig(section, saved.config.canonical, saved.config.agent.product)
+        )
         self._known: set[bytes] = set()
         self._owners: dict[bytes, int] = {}
         self._under_way: set[bytes] | None = None
-        self._doubtful: list[tuple[bytes, str, str]] = []  # links without a record: key, URL, what is to be said
+        self._doubtful: list[
+            tuple[bytes, str, str]
+        ] = []  # links without a record: key, URL, what is to be said
         self.pages = 0
 
     def row(self, row: Row, record: StoredRecord) -> None:
         """One capture."""
         if row.kind is FetchKind.ROBOTS:
             return
-        answer = Fetched(row.url, row.reason, status=row.status, truncated=row.truncated, header_block=record.header_block)
-        outcome = judge(answer, tries=self._saved.config.retry.tries, conditional=True, section=self._saved.config.retry)
+        answer = Fetched(
+            row.url,
+            row.reason,
+            status=row.status,
+            truncated=row.truncated,
+            header_block=record.header_block,
+        )
+        outcome = judge(
+            answer,
+            tries=self._saved.config.retry.tries,
+            conditional=True,
+            section=self._saved.config.retry,
+        )
         if outcome.meaning is Meaning.REDIRECTED:
             self._redirect(row, answer)
-        elif outcome.meaning is Meaning.FETCHED and row.status == 200 and row.body_bytes and row.parse_reason not in _NOT_PARSED:
+        elif (
+            outcome.meaning is Meaning.FETCHED
+            and row.status == 200
+            and row.body_bytes
+            and row.parse_reason not in _NOT_PARSED
+        ):
             self._page(row, answer, record)
 
     def _page(self, row: Row, answer: Fetched, record: StoredRecord) -> None:
         body = record.body if not row.revisit else self._body_of(row.original)
         if body is None:
-            self.check.note("some duplicates were not parsed: the capture that has their body was replaced by a later one")
+            self.check.note(
+                "some duplicates were not parsed: the capture that has their body was replaced by a"
+                " later one"
+            )
             return
         self.pages += 1
         parsed = self._parser.parse(
-            Document(row.url, row.status, answer.headers(), body, "", row.kind is FetchKind.SITEMAP, bool(row.truncated))
+            Document(
+                row.url,
+                row.status,
+                answer.headers(),
+                body,
+                "",
+                row.kind is FetchKind.SITEMAP,
+                bool(row.truncated),
+            )
         )
         if parsed.directives.nofollow:
             return
         for link in parsed.links:
-            # What a sitemap may list depends on who named it then, and on how much its host had brought: only the sure is checked.
-            if link.kind is not LinkKind.SITEMAP_FILE and (link.kind is not LinkKind.SITEMAP or may_list(row.url, link.url, ())):
+            # What a sitemap may list depends on who named it then, and on how much its host had
+            # brought: only the sure is checked.
+            if link.kind is not LinkKind.SITEMAP_FILE and (
+                link.kind is not LinkKind.SITEMAP or may_list(row.url, link.url, ())
+            ):
                 self._link(row, link, row.depth + 1)
 
     def _redirect(self, row: Row, answer: Fetched) -> None:
-        source = self._views[self._owner(hash8(row.host), row.host)].record(hash8(row.host), hash8(row.url))
+        source = self._views[self._owner(hash8(row.host), row.host)].record(
+            hash8(row.host), hash8(row.url)
+        )
         if source is not None and source.hops >= self._saved.config.scope.max_hops:
             return
         try:
             target = self._saved.canonicalizer.canonical(answer.location, row.url)
         except InvalidUrl:
             return
-        self._link(row, Link(target, hash8(host_of(target)), hash8(target), LinkKind.REDIRECT), row.depth)
+        self._link(
+            row, Link(target, hash8(host_of(target)), hash8(target), LinkKind.REDIRECT), row.depth
+        )
 
     def _link(self, row: Row, link: Link, depth: int) -> None:
         self.check.checked += 1
@@ -102,9 +147,15 @@ class LinkCheck:
         wall = row.date_us / 1_000_000
         if self._rules.judge(link.url, link.kind, depth, wall, link.nofollow) is not None:
             return
-        if self._rules.judge_then(link.url, link.kind, depth, wall, link.nofollow) is not None or key in self._outboxes():
+        if (
+            self._rules.judge_then(link.url, link.kind, depth, wall, link.nofollow) is not None
+            or key in self._outboxes()
+        ):
             return
-        told = f"{link.url} ({link.kind.name.lower()} at depth {depth}) was found on {row.url} and has no record"
+        told = (
+            f"{link.url} ({link.kind.name.lower()} at depth {depth}) was found on {row.url} and has"
+            " no record"
+        )
         if len(self._doubtful) < _MOST_DOUBTFUL:
             self._doubtful.append((key, link.url, told))
         else:
@@ -115,19 +166,30 @@ class LinkCheck:
         if again is not None and self._doubtful:
             reader = again()
             waiting = _waiting(reader.views())
-            self._doubtful = [each for each in self._doubtful if each[0] not in waiting and reader.find(each[1]) is None]
+            self._doubtful = [
+                each
+                for each in self._doubtful
+                if each[0] not in waiting and reader.find(each[1]) is None
+            ]
         for _, _, told in self._doubtful:
             self.check.breach(told)
 
     def _is_known(self, link: Link) -> bool:
-        return self._views[self._owner(link.host8, host_of(link.url))].get(url_key(link.host8, link.url8)) is not None
+        return (
+            self._views[self._owner(link.host8, host_of(link.url))].get(
+                url_key(link.host8, link.url8)
+            )
+            is not None
+        )
 
     def _owner(self, host8: bytes, host: str) -> int:
         owner = self._owners.get(host8)
         if owner is None:
             if len(self._owners) >= _OWNERS:
                 self._owners.clear()
-            owner = self._owners[host8] = partition_of(self._reader.sites.site_of(host), self._reader.partitions)
+            owner = self._owners[host8] = partition_of(
+                self._reader.sites.site_of(host), self._reader.partitions
+            )
         return owner
 
     def _outboxes(self) -> set[bytes]:
@@ -137,11 +199,15 @@ class LinkCheck:
         return self._under_way
 
     def _body_of(self, original: Original | None) -> bytes | None:
-        """The body of the capture that a revisit points at, if it is still the last one of its URL."""
+        """The body of the capture that a revisit points at, if it is still the last one of its
+        URL.
+        """
         if original is None:
             return None
         host = host_of(original.url)
-        record = self._views[self._owner(hash8(host), host)].record(hash8(host), hash8(original.url))
+        record = self._views[self._owner(hash8(host), host)].record(
+            hash8(host), hash8(original.url)
+        )
         history = record.history if record else None
         if history is None or history.record_id != original.record_id:
             return None

@@ -1,7 +1,9 @@
-"""Politeness from the attempt log: every pause of every host, every start at every address, across restarts too.
+"""Politeness from the attempt log: every pause of every host, every start at every address, across
+restarts too.
 
-The log names with each attempt the delay that its host was then owed. Of an attempt that a crash cut off the end is not known; it counts as
-running until its worker's next start, and the host is owed the plain delay of the settings from then on.
+The log names with each attempt the delay that its host was then owed. Of an attempt that a crash
+cut off the end is not known; it counts as running until its worker's next start, and the host is
+owed the plain delay of the settings from then on.
 """
 
 from __future__ import annotations
@@ -16,22 +18,39 @@ from lycosa.inspect.audit.report import Check, HostPace, Progress
 from lycosa.reasons import Reason
 
 _TICK_S = 2e-6  # times in the log are cut to microseconds, each of the two
-# Between taking an address's slot and the line in the log a busy loop may pass a little time, for one request more than for the next.
+# Between taking an address's slot and the line in the log a busy loop may pass a little time, for
+# one request more than for the next.
 _ADDRESS_TOLERANCE_S = 0.005
-_NO_CONNECTION = frozenset({Reason.CONNECT_REFUSED, Reason.CONNECT_TIMEOUT, Reason.NETWORK_UNREACHABLE})
+_NO_CONNECTION = frozenset(
+    {Reason.CONNECT_REFUSED, Reason.CONNECT_TIMEOUT, Reason.NETWORK_UNREACHABLE}
+)
 _STEP = 20_000
 
 
 class PolitenessChecks:
-    """The checks of the attempt log; ``run`` reads it once. Memory: 16 bytes an attempt, and one attempt a host.
+    """The checks of the attempt log; ``run`` reads it once. Memory: 16 bytes an attempt, and one
+    attempt a host.
 
-    Of a running crawl ``until`` bounds what is judged to requests that began before that wall time (seconds): the logs of its workers are
-    read one after the other, and a request that is open in one may have ended before the last of another began.
+    Of a running crawl ``until`` bounds what is judged to requests that began before that wall time
+    (seconds): the logs of its workers are read one after the other, and a request that is open in
+    one may have ended before the last of another began.
     """
 
-    def __init__(self, section: PolitenessSection, want_hosts: bool, progress: Progress, until: float | None = None) -> None:
-        self.hosts = Check("host pauses", "pauses between two requests to one host, against the delay that the host was owed")
-        self.addresses = Check("addresses", "addresses: least time between two starts, requests at once, against the settings")
+    def __init__(
+        self,
+        section: PolitenessSection,
+        want_hosts: bool,
+        progress: Progress,
+        until: float | None = None,
+    ) -> None:
+        self.hosts = Check(
+            "host pauses",
+            "pauses between two requests to one host, against the delay that the host was owed",
+        )
+        self.addresses = Check(
+            "addresses",
+            "addresses: least time between two starts, requests at once, against the settings",
+        )
         self.paces: dict[str, HostPace] = {}
         self._section = section
         self._want_hosts = want_hosts
@@ -53,20 +72,26 @@ class PolitenessChecks:
             told = f"{use.address}, {use.requests} requests"
             delay, slots = self._section.address_delay_s, self._section.address_slots
             self.addresses.expect(
-                use.least_gap_s >= delay - _ADDRESS_TOLERANCE_S, f"{told}: two starts {use.least_gap_s:.6f} s apart, {delay:g} s are set"
+                use.least_gap_s >= delay - _ADDRESS_TOLERANCE_S,
+                f"{told}: two starts {use.least_gap_s:.6f} s apart, {delay:g} s are set",
             )
-            self.addresses.expect(use.most_at_once <= slots, f"{told}: {use.most_at_once} at once, {slots} are set")
+            self.addresses.expect(
+                use.most_at_once <= slots, f"{told}: {use.most_at_once} at once, {slots} are set"
+            )
         self._tell()
 
     def _tell(self) -> None:
         if self._second_addresses:
             self.hosts.note(
-                f"{self._second_addresses} requests went to a second address of a host at once, the first had given no connection"
+                f"{self._second_addresses} requests went to a second address of a host at once, the"
+                " first had given no connection"
             )
         for name, lines in self._damaged.items():
             self.hosts.note(f"{name}: {lines} lines cannot be read (a kill may tear the last one)")
             if lines > 1:
-                self.hosts.breach(f"{name}: {lines} lines cannot be read, so pauses there are not proven")
+                self.hosts.breach(
+                    f"{name}: {lines} lines cannot be read, so pauses there are not proven"
+                )
 
     def _each(self, attempts: Iterable[Attempt]) -> Iterator[Attempt]:
         """Passes the attempts on, and judges the pauses between them on the way."""
@@ -108,15 +133,23 @@ class PolitenessChecks:
         elif margin < known.margin_s:
             self.paces[gap.host] = HostPace(gap.host, known.requests + 1, gap.gap_s, due_s, margin)
         else:
-            self.paces[gap.host] = HostPace(gap.host, known.requests + 1, known.shortest_s, known.due_s, known.margin_s)
+            self.paces[gap.host] = HostPace(
+                gap.host, known.requests + 1, known.shortest_s, known.due_s, known.margin_s
+            )
 
     def _note_damage(self, path: Path, line: int) -> None:
         self._damaged[path.name] = self._damaged.get(path.name, 0) + 1
 
 
 def _is_second_address(previous: Attempt, following: Attempt) -> bool:
-    """No connection came about, so nobody was pressed, and the same URL was tried at another address."""
-    return previous.outcome in _NO_CONNECTION and previous.url == following.url and previous.address != following.address
+    """No connection came about, so nobody was pressed, and the same URL was tried at another
+    address.
+    """
+    return (
+        previous.outcome in _NO_CONNECTION
+        and previous.url == following.url
+        and previous.address != following.address
+    )
 
 
 def _is_cancelled(attempt: Attempt) -> bool:
@@ -125,7 +158,15 @@ def _is_cancelled(attempt: Attempt) -> bool:
 
 
 def _told(gap: Gap, due_s: float) -> str:
-    what = f"{gap.host}: {gap.following.url} began {gap.gap_s:.6f} s after the end of {gap.previous.url}"
+    what = (
+        f"{gap.host}: {gap.following.url} began {gap.gap_s:.6f} s after the end of"
+        f" {gap.previous.url}"
+    )
     if gap.gap_s < 0:
-        what = f"{gap.host}: {gap.following.url} began {-gap.gap_s:.6f} s before the end of {gap.previous.url}"
-    return f"{what}; {due_s:.6f} s were due (worker {gap.following.worker}, run {gap.following.run})"
+        what = (
+            f"{gap.host}: {gap.following.url} began {-gap.gap_s:.6f} s before the end of"
+            f" {gap.previous.url}"
+        )
+    return (
+        f"{what}; {due_s:.6f} s were due (worker {gap.following.worker}, run {gap.following.run})"
+    )

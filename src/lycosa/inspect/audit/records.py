@@ -27,20 +27,29 @@ class RecordChecks:
         self._at = segment.header.warcinfo_length
 
     def place(self, row: Row) -> None:
-        """Records stand one behind the other; what no row describes must still be whole records (names that were resolved)."""
+        """Records stand one behind the other; what no row describes must still be whole records
+        (names that were resolved).
+        """
         start = row.offset - row.request_length
         if start > self._at and not self._is_filled(self._at, start):
-            self.check.breach(f"{self._segment.warc.name}, bytes {self._at} to {start}: neither a capture nor other whole records")
+            self.check.breach(
+                f"{self._segment.warc.name}, bytes {self._at} to {start}: neither a capture nor"
+                " other whole records"
+            )
         elif start < self._at:
-            self.check.breach(f"{self._segment.warc.name}, byte {start}: {row.url} overlaps the record before it")
+            self.check.breach(
+                f"{self._segment.warc.name}, byte {start}: {row.url} overlaps the record before it"
+            )
         self._at = max(self._at, row.offset + row.length + row.metadata_length)
 
     def end(self) -> None:
         """The committed file ends where the last record does."""
         committed = self._segment.warc_length
         self.check.expect(
-            self._at == committed or (self._at < committed and self._is_filled(self._at, committed)),
-            f"{self._segment.warc.name}: its records end at byte {self._at}, committed are {committed}",
+            self._at == committed
+            or (self._at < committed and self._is_filled(self._at, committed)),
+            f"{self._segment.warc.name}: its records end at byte {self._at}, committed are"
+            f" {committed}",
         )
 
     def read(self, folder_of: Segment, row: Row) -> StoredRecord | None:
@@ -50,9 +59,22 @@ class RecordChecks:
         try:
             record = read_record(folder, location_of(row))
             if row.request_length:
-                self._companion(row, read_record(folder, self._beside(row, row.offset - row.request_length, row.request_length)), "request")
+                self._companion(
+                    row,
+                    read_record(
+                        folder,
+                        self._beside(row, row.offset - row.request_length, row.request_length),
+                    ),
+                    "request",
+                )
             if row.metadata_length:
-                self._companion(row, read_record(folder, self._beside(row, row.offset + row.length, row.metadata_length)), "metadata")
+                self._companion(
+                    row,
+                    read_record(
+                        folder, self._beside(row, row.offset + row.length, row.metadata_length)
+                    ),
+                    "metadata",
+                )
         except (RecordError, OSError) as error:
             self.check.breach(f"{row.url}: {error}")
             return None
@@ -81,7 +103,9 @@ class RecordChecks:
         else:
             wanted["WARC-Payload-Digest"] = _digest(record.body)
             if row.digest != wanted["WARC-Payload-Digest"]:
-                self.check.breach(f"{row.url}: the journal's digest {row.digest} is not that of the stored body")
+                self.check.breach(
+                    f"{row.url}: the journal's digest {row.digest} is not that of the stored body"
+                )
         self._fields(row, record, wanted)
 
     def _companion(self, row: Row, record: StoredRecord, kind: str) -> None:
@@ -97,8 +121,13 @@ class RecordChecks:
         for name, value in wanted.items():
             found = record.fields.get(name, "")
             if found != value:
-                self.check.breach(f"{row.url}, {row.segment}, byte {row.offset}: {name} is {found or 'missing'}, wanted {value}")
+                self.check.breach(
+                    f"{row.url}, {row.segment}, byte {row.offset}: {name} is {found or 'missing'},"
+                    f" wanted {value}"
+                )
 
 
 def _digest(data: bytes) -> str:
-    return "sha1:" + base64.b32encode(hashlib.sha1(data, usedforsecurity=False).digest()).decode("ascii")
+    return "sha1:" + base64.b32encode(hashlib.sha1(data, usedforsecurity=False).digest()).decode(
+        "ascii"
+    )

@@ -1,4 +1,6 @@
-"""What an audit says: for each check what was looked at, how often, and the first breaches found."""
+"""What an audit says: for each check what was looked at, how often, and the first breaches
+found.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ Progress = Callable[[str, int, int], None]
 
 
 class Check(msgspec.Struct):
-    """One promise held against the disk. ``checked`` counts what ``what`` speaks of; ``first`` has at most ten breaches."""
+    """One promise held against the disk. ``checked`` counts what ``what`` speaks of; ``first``
+    has at most ten breaches.
+    """
 
     name: str
     what: str
@@ -41,7 +45,9 @@ class Check(msgspec.Struct):
 
 
 class HostPace(msgspec.Struct, frozen=True):
-    """One host in the attempt log: requests, the shortest pause and the delay that was due there, the shortest of pause minus delay."""
+    """One host in the attempt log: requests, the shortest pause and the delay that was due
+    there, the shortest of pause minus delay.
+    """
 
     host: str
     requests: int

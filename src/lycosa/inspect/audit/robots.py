@@ -1,7 +1,9 @@
-"""Robots decisions judged again: the stored robots.txt of the version that a capture names, compiled anew, must give the same verdict.
+"""Robots decisions judged again: the stored robots.txt of the version that a capture names,
+compiled anew, must give the same verdict.
 
-A version is the SHA-1 of the decoded file, so the file that is read back is surely the one that decided. Only where versions stand is
-remembered, about 200 bytes for each; compiled files are kept for the last thousand.
+A version is the SHA-1 of the decoded file, so the file that is read back is surely the one that
+decided. Only where versions stand is remembered, about 200 bytes for each; compiled files are kept
+for the last thousand.
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ class RobotsCheck:
             self._decision(row.url, row.robots)
 
     def finish(self) -> None:
-        """Judges what named a file that had not been met then: workers' segments are not in one order."""
+        """Judges what named a file that had not been met then: workers' segments are not in one
+        order.
+        """
         for url, decision in self._deferred:
             self._judge(url, decision)
         self._deferred.clear()
@@ -61,32 +65,52 @@ class RobotsCheck:
         elif len(self._deferred) < _MOST_DEFERRED:
             self._deferred.append((url, decision))
         else:
-            self.check.note("some captures were not judged: too many name files that come later in the segments")
+            self.check.note(
+                "some captures were not judged: too many name files that come later in the segments"
+            )
 
     def _judge(self, url: str, decision: RobotsDecision) -> None:
-        self.check.expect(decision.allowed, f"{url}: fetched although line {decision.line} ({decision.rule}) disallows it")
+        self.check.expect(
+            decision.allowed,
+            f"{url}: fetched although line {decision.line} ({decision.rule}) disallows it",
+        )
         if not decision.version:
             if decision.status == 429 or decision.status >= 500 or 200 <= decision.status < 300:
-                self.check.breach(f"{url}: decided by an answer with status {decision.status}, which allows nothing")
+                self.check.breach(
+                    f"{url}: decided by an answer with status {decision.status}, which allows"
+                    " nothing"
+                )
             return
         location = self._files.get(decision.version)
         if location is None and self._is_live:
-            self.check.note("some captures were not judged: their robots.txt was stored after the audit began, by another worker")
+            self.check.note(
+                "some captures were not judged: their robots.txt was stored after the audit began,"
+                " by another worker"
+            )
             return
         if location is None:
-            self.check.breach(f"{url}: decided by robots.txt {decision.version}, which is in no WARC record")
+            self.check.breach(
+                f"{url}: decided by robots.txt {decision.version}, which is in no WARC record"
+            )
             return
         rules, matcher = self._load(decision.version, location)
         verdict = matcher.judge(target_of(url))
         told = (decision.allowed, decision.line, decision.rule, decision.group)
         again = (verdict.allowed, verdict.line, verdict.rule, rules.group)
         if told != again:
-            self.check.breach(f"{url}: robots.txt {decision.version} was read as {_words(*told)}, and now reads {_words(*again)}")
+            self.check.breach(
+                f"{url}: robots.txt {decision.version} was read as {_words(*told)}, and now reads"
+                f" {_words(*again)}"
+            )
 
     def _load(self, version: str, location: Location) -> tuple[RobotsRules, Matcher]:
         known = self._compiled.get(version)
         if known is None:
-            rules = parse_robots(self._body(self._source.record(location.segment, location.offset)), self._product, self._max_bytes)
+            rules = parse_robots(
+                self._body(self._source.record(location.segment, location.offset)),
+                self._product,
+                self._max_bytes,
+            )
             known = self._compiled[version] = (rules, Matcher(rules))
             if len(self._compiled) > _COMPILED:
                 self._compiled.popitem(last=False)
@@ -95,7 +119,9 @@ class RobotsCheck:
         return known
 
     def _body(self, record: StoredRecord) -> bytes:
-        encoding = Fetched("", Reason.NONE, header_block=record.header_block).header("content-encoding")
+        encoding = Fetched("", Reason.NONE, header_block=record.header_block).header(
+            "content-encoding"
+        )
         return decode(record.body, encoding, self._max_bytes + 1, 1000).body
 
     @staticmethod
@@ -104,4 +130,7 @@ class RobotsCheck:
 
 
 def _words(allowed: bool, line: int, rule: str, group: str) -> str:
-    return f"{'allowed' if allowed else 'disallowed'} by {f'line {line} ({rule})' if line else 'no rule'} of group {group or '(none)'}"
+    return (
+        f"{'allowed' if allowed else 'disallowed'} by"
+        f" {f'line {line} ({rule})' if line else 'no rule'} of group {group or '(none)'}"
+    )

@@ -1,16 +1,19 @@
 """The audit: a crawl's promises recounted from its folder alone.
 
-Six questions, each answered from another side than the one that wrote the state: do the records, queues and counters agree; was every
-fetched document parsed; does every link of the stored pages have a record; was any host or address pressed; would the stored robots.txt
-files decide the same again; do WARC, journal and the files derived from it hold the same captures, each once. Nothing is written, and
-only what is committed is looked at, so a crawl that was killed is audited as it lies.
+Six questions, each answered from another side than the one that wrote the state: do the records,
+queues and counters agree; was every fetched document parsed; does every link of the stored pages
+have a record; was any host or address pressed; would the stored robots.txt files decide the same
+again; do WARC, journal and the files derived from it hold the same captures, each once. Nothing is
+written, and only what is committed is looked at, so a crawl that was killed is audited as it lies.
 
-**Beside a running crawl** the logs and tables of several workers are read one after the other, so a later one may be ahead of an
-earlier one. What only holds at rest is left out; segments and requests that began after the audit did are not looked at; a link that
-has no record is looked for once more at the end, because its parcel may have been between two workers. When a crawl starts while its
+**Beside a running crawl** the logs and tables of several workers are read one after the other, so a
+later one may be ahead of an earlier one. What only holds at rest is left out; segments and requests
+that began after the audit did are not looked at; a link that has no record is looked for once more
+at the end, because its parcel may have been between two workers. When a crawl starts while its
 folder is audited at rest, the audit begins again.
 
-Memory is bounded by 16 bytes a capture, 16 an attempt and 8 for each URL waiting at one host; everything else streams.
+Memory is bounded by 16 bytes a capture, 16 an attempt and 8 for each URL waiting at one host;
+everything else streams.
 """
 
 from __future__ import annotations
@@ -49,7 +52,9 @@ _STEP = 500
 
 
 class AuditOptions(msgspec.Struct, frozen=True):
-    """``sample`` bounds how many captures have their records read and parsed again (0 = all); ``hosts`` lists every host's pauses."""
+    """``sample`` bounds how many captures have their records read and parsed again (0 = all);
+    ``hosts`` lists every host's pauses.
+    """
 
     sample: int = DEFAULT_SAMPLE
     hosts: bool = False
@@ -58,10 +63,16 @@ class AuditOptions(msgspec.Struct, frozen=True):
 _DEFAULTS = AuditOptions()
 
 
-def audit(folder: Path, options: AuditOptions = _DEFAULTS, progress: Progress = lambda what, done, total: None) -> Report:
-    """Checks everything. Blocks: about 1.3 ms for each capture whose record is read and parsed again, 0.25 ms for each other one.
+def audit(
+    folder: Path,
+    options: AuditOptions = _DEFAULTS,
+    progress: Progress = lambda what, done, total: None,
+) -> Report:
+    """Checks everything. Blocks: about 1.3 ms for each capture whose record is read and parsed
+    again, 0.25 ms for each other one.
 
-    Raises what ``FolderView`` and ``load_saved`` raise when the folder cannot be looked at at all; all else becomes a breach.
+    Raises what ``FolderView`` and ``load_saved`` raise when the folder cannot be looked at at all;
+    all else becomes a breach.
     """
     started = time.monotonic()
     is_live = is_running(folder)
@@ -89,16 +100,21 @@ def _audit(folder: Path, is_live: bool, options: AuditOptions, progress: Progres
 class _Audit:
     """One audit under way: the views of all partitions stay open for its duration."""
 
-    def __init__(self, folder: Path, is_live: bool, options: AuditOptions, progress: Progress) -> None:
+    def __init__(
+        self, folder: Path, is_live: bool, options: AuditOptions, progress: Progress
+    ) -> None:
         self._began = time.time()
-        self._closed = set(layout.closed_segments(folder)) if is_live else None  # before the logs are read
+        # before the logs are read
+        self._closed = set(layout.closed_segments(folder)) if is_live else None
         self._folder, self._source = folder, FolderView(folder)
         self._reader = CrawlReader(self._source)
         self._saved = load_saved(self._reader)
         self._options, self._progress = options, progress
         self._open = contextlib.ExitStack()
         self._views: dict[int, TableView] = {}
-        self.report = Report(folder=str(folder), crawl=self._reader.manifest.crawl, is_running=is_live, share=1.0)
+        self.report = Report(
+            folder=str(folder), crawl=self._reader.manifest.crawl, is_running=is_live, share=1.0
+        )
         self._index = CaptureIndex()
         self._segments: list[Segment] = []
 
@@ -115,17 +131,27 @@ class _Audit:
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
-    # -- captures -----------------------------------------------------------------------------------------------
+    # -- captures
 
     def captures(self) -> None:
         """Every segment: rows, records, derived files; and from them links and robots decisions."""
-        records = RecordChecks(Check("warc", "WARC records against the journal: place, names, dates, digests computed anew"))
+        records = RecordChecks(
+            Check(
+                "warc",
+                "WARC records against the journal: place, names, dates, digests computed anew",
+            )
+        )
         once = Check("once", "captures: no URL has the same fetch twice")
-        derived, robots = DerivedChecks(), RobotsCheck(self._reader, self._saved.config, self.report.is_running)
+        derived, robots = (
+            DerivedChecks(),
+            RobotsCheck(self._reader, self._saved.config, self.report.is_running),
+        )
         links = LinkCheck(self._reader, self._saved, self._views)
         unparsed = UnparsedCheck(self._reader, self._views)
         folder = self._folder
-        self._segments = segments(folder, self._source.seen.last.lengths, records.check, self._closed)
+        self._segments = segments(
+            folder, self._source.seen.last.lengths, records.check, self._closed
+        )
         done = 0
         for segment in self._segments:
             records.begin(segment)
@@ -152,8 +178,17 @@ class _Audit:
         self._once(once)
         links.check.note(f"{links.pages} pages parsed again")
         if not self._saved.is_recorded:
-            links.check.note("the folder has no settings.json, so the default settings were judged by")
-        self.report.checks += [unparsed.check, links.check, robots.check, records.check, once, *derived.all()]
+            links.check.note(
+                "the folder has no settings.json, so the default settings were judged by"
+            )
+        self.report.checks += [
+            unparsed.check,
+            links.check,
+            robots.check,
+            records.check,
+            once,
+            *derived.all(),
+        ]
 
     def _again(self) -> CrawlReader:
         """The crawl as it is committed now."""
@@ -166,8 +201,13 @@ class _Audit:
             check.expect(False, str(error))
 
     def _is_wanted(self, row: Row) -> bool:
-        """Whether its record is read: every robots.txt, and the same share of all others each time."""
-        return row.kind is FetchKind.ROBOTS or zlib.crc32(row.record_id.encode()) < self.report.share * 2**32
+        """Whether its record is read: every robots.txt, and the same share of all others each
+        time.
+        """
+        return (
+            row.kind is FetchKind.ROBOTS
+            or zlib.crc32(row.record_id.encode()) < self.report.share * 2**32
+        )
 
     def _once(self, check: Check) -> None:
         check.checked = len(self._index)
@@ -175,13 +215,21 @@ class _Audit:
         if repeated:
             for segment in self._segments:
                 for row in self._rows(segment, check):
-                    if row.kind is not FetchKind.ROBOTS and capture_key(row.url, row.fetch_number) in repeated:
-                        check.breach(f"{row.url}, fetch {row.fetch_number}, stands in {row.segment} at byte {row.offset} and elsewhere")
+                    if (
+                        row.kind is not FetchKind.ROBOTS
+                        and capture_key(row.url, row.fetch_number) in repeated
+                    ):
+                        check.breach(
+                            f"{row.url}, fetch {row.fetch_number}, stands in {row.segment} at byte"
+                            f" {row.offset} and elsewhere"
+                        )
         told = self._captured
         is_right = told >= len(self._index) if self.report.is_running else told == len(self._index)
-        check.expect(is_right, f"the counters say {told} captures, the journals hold {len(self._index)}")
+        check.expect(
+            is_right, f"the counters say {told} captures, the journals hold {len(self._index)}"
+        )
 
-    # -- state --------------------------------------------------------------------------------------------------
+    # -- state
 
     def state(self) -> None:
         """Every partition, and URL-seen when nobody writes to it."""
@@ -196,12 +244,24 @@ class _Audit:
             seen.note("left out: the crawl is running, its file and memory are not at rest")
         else:
             made, held = checks.fetches, len(self._index)
-            checks.records.expect(made == held, f"the records count {made} fetches, the journals hold {held} captures")
-        self.report.checks[:0] = [*checks.all(), seen, *([] if self.report.is_running else [self._logs()])]
+            checks.records.expect(
+                made == held, f"the records count {made} fetches, the journals hold {held} captures"
+            )
+        self.report.checks[:0] = [
+            *checks.all(),
+            seen,
+            *([] if self.report.is_running else [self._logs()]),
+        ]
 
     def _logs(self) -> Check:
-        """Whether logs and tables fit together: without its log a state is older and otherwise in order."""
-        check = Check("commit log", "tables against the commit logs: none holds a commit that is behind the end of all logs")
+        """Whether logs and tables fit together: without its log a state is older and otherwise
+        in order.
+        """
+        check = Check(
+            "commit log",
+            "tables against the commit logs: none holds a commit that is behind the end of all"
+            " logs",
+        )
         newest = self._source.seen.last.newest
         for number in self._views:
             flushed = self._source.flushed(number)
@@ -210,12 +270,15 @@ class _Audit:
             check.expect(flushed <= newest, f"{held}, {ends}: a log lost its end, or is gone")
         return check
 
-    # -- politeness ---------------------------------------------------------------------------------------------
+    # -- politeness
 
     def politeness(self) -> None:
         """The attempt logs."""
         checks = PolitenessChecks(
-            self._saved.config.politeness, self._options.hosts, self._progress, self._began if self.report.is_running else None
+            self._saved.config.politeness,
+            self._options.hosts,
+            self._progress,
+            self._began if self.report.is_running else None,
         )
         checks.run(self._folder)
         self.report.checks += checks.all()

@@ -1,7 +1,9 @@
-"""URL-seen against the records: a URL that it holds and no record has would never be crawled, one that it lacks would be crawled twice.
+"""URL-seen against the records: a URL that it holds and no record has would never be crawled, one
+that it lacks would be crawled twice.
 
-The file may be behind the table when a worker was killed: the next start brings it up from the commit log, or makes it again when the
-log does not reach back. What it lacks then must be in the log. Only the sorted file can be read for what it holds; a Bloom filter cannot.
+The file may be behind the table when a worker was killed: the next start brings it up from the
+commit log, or makes it again when the log does not reach back. What it lacks then must be in the
+log. Only the sorted file can be read for what it holds; a Bloom filter cannot.
 """
 
 from __future__ import annotations
@@ -31,18 +33,26 @@ def check_seen(check: Check, folder: Path, view: TableView) -> None:
     try:
         header, payload = map_hash_file(path, MAGIC, VERSION)
     except FileNotFoundError:
-        check.note("a partition without a sorted file (a Bloom filter, or never saved) is made again from the table at the next start")
+        check.note(
+            "a partition without a sorted file (a Bloom filter, or never saved) is made again from"
+            " the table at the next start"
+        )
         return
     except HashFileDamaged as error:
         check.note(f"{error}; the next start makes it again from the table")
         return
     known: Hashes = payload[: 8 * header.count].view("<u8")
     if header.stamp > stamp_of(view.mark):
-        check.expect(False, f"partition {view.number}: {path.name} holds commits that its table does not")
+        check.expect(
+            False, f"partition {view.number}: {path.name} holds commits that its table does not"
+        )
         return
     late = _logged_since(folder, view.number, header.stamp)
     if header.stamp < stamp_of(view.mark) and late is None:
-        check.note(f"{path.name} is behind its table and the log does not reach back; the next start makes it again")
+        check.note(
+            f"{path.name} is behind its table and the log does not reach back; the next start makes"
+            " it again"
+        )
         return
     _compare(check, view, known, late if late is not None else _NONE)
 
@@ -54,13 +64,19 @@ def _compare(check: Check, view: TableView, known: Hashes, late: Hashes) -> None
     found = 0
     for hashes in _hashes(view):
         check.checked += len(hashes)
-        in_file = is_in_sorted(known, hashes) if len(known) else np.zeros(len(hashes), dtype=np.bool_)
+        in_file = (
+            is_in_sorted(known, hashes) if len(known) else np.zeros(len(hashes), dtype=np.bool_)
+        )
         found += int(in_file.sum())
         missing = hashes[~in_file]
         for lost in np.setdiff1d(missing, late).tolist():
             check.breach(f"partition {view.number}: URL-seen lacks {lost:016x}, which has a record")
     lost_for_ever = len(known) - found
-    check.expect(lost_for_ever <= 0, f"partition {view.number}: URL-seen holds {lost_for_ever} URLs without a record, never to be crawled")
+    check.expect(
+        lost_for_ever <= 0,
+        f"partition {view.number}: URL-seen holds {lost_for_ever} URLs without a record, never to"
+        " be crawled",
+    )
 
 
 def _hashes(view: TableView) -> Iterator[Hashes]:
@@ -75,7 +91,9 @@ def _hashes(view: TableView) -> Iterator[Hashes]:
 
 
 def _logged_since(folder: Path, partition: int, stamp: int) -> Hashes | None:
-    """URLs that commits after ``stamp`` wrote, by the logs; ``None`` when these do not reach back to it."""
+    """URLs that commits after ``stamp`` wrote, by the logs; ``None`` when these do not reach
+    back to it.
+    """
     url8s: list[bytes] = []
     reach = 0
     first: dict[int, int] = {}
@@ -83,7 +101,11 @@ def _logged_since(folder: Path, partition: int, stamp: int) -> Hashes | None:
         first.setdefault(worker, stamp_of(record.mark))
         for batch in record.batches:
             if batch.partition == partition and stamp_of(record.mark) > stamp:
-                url8s.extend(key[9:] for key, value in pairs_of(batch.writes) if key[:1] == b"U" and value is not None)
+                url8s.extend(
+                    key[9:]
+                    for key, value in pairs_of(batch.writes)
+                    if key[:1] == b"U" and value is not None
+                )
     reach = max(first.values(), default=0)
     if stamp + 1 < reach:
         return None

@@ -1,7 +1,7 @@
 """The segments of a crawl as far as they are committed, and a second reading of their WARC files.
 
-What lies beyond the committed length of an open file was never promised to anyone and is not looked at; a file that ends before it
-has lost something.
+What lies beyond the committed length of an open file was never promised to anyone and is not looked
+at; a file that ends before it has lost something.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ _CHUNK = 1 << 20
 class Segment(msgspec.Struct, frozen=True):
     """One segment: committed lengths of its WARC and journal, ``None`` for the whole file.
 
-    ``is_closed`` says that it has its final names and that all of it is looked at, so that its derived files can be compared. ``warc`` and
-    ``journal`` are to be opened by ``layout.open_segment_file``: a running crawl may close the segment at any time.
+    ``is_closed`` says that it has its final names and that all of it is looked at, so that its
+    derived files can be compared. ``warc`` and ``journal`` are to be opened by
+    ``layout.open_segment_file``: a running crawl may close the segment at any time.
     """
 
     name: str
@@ -42,16 +43,24 @@ class Segment(msgspec.Struct, frozen=True):
         return read_rows(self.journal, self.journal_length)
 
 
-def segments(folder: Path, lengths: Mapping[str, int], check: Check, closed: Set[str] | None = None) -> list[Segment]:
-    """All segments with committed captures, oldest first. Files that lack what was committed are breaches of ``check``.
+def segments(
+    folder: Path, lengths: Mapping[str, int], check: Check, closed: Set[str] | None = None
+) -> list[Segment]:
+    """All segments with committed captures, oldest first. Files that lack what was committed are
+    breaches of ``check``.
 
-    ``lengths`` are those of the last commit that was read. For a running crawl ``closed`` names the segments that were closed *before* the
-    commit logs were read. Of the others only those that ``lengths`` names are looked at: one that began since holds captures
-    that the state, as it was read, does not know, and would look like a breach.
+    ``lengths`` are those of the last commit that was read. For a running crawl ``closed`` names the
+    segments that were closed *before* the commit logs were read. Of the others only those that
+    ``lengths`` names are looked at: one that began since holds captures that the state, as it was
+    read, does not know, and would look like a breach.
     """
     committed = {layout.stem_of(name) for name in lengths}
-    names = committed | (layout.segment_names(folder, layout.WARC, layout.JOURNAL) if closed is None else closed)
-    found = [segment for name in names if (segment := _segment(folder, name, lengths, check)) is not None]
+    names = committed | (
+        layout.segment_names(folder, layout.WARC, layout.JOURNAL) if closed is None else closed
+    )
+    found = [
+        segment for name in names if (segment := _segment(folder, name, lengths, check)) is not None
+    ]
     return sorted(found, key=lambda segment: (segment.header.created_us, segment.name))
 
 
@@ -73,10 +82,16 @@ def _segment(folder: Path, name: str, lengths: Mapping[str, int], check: Check) 
             with layout.open_segment_file(path) as file:
                 size = os.fstat(file.fileno()).st_size
         except FileNotFoundError:
-            check.expect(False, f"{path.relative_to(folder)} is missing{f', {committed} bytes of it were committed' if committed else ''}")
+            check.expect(
+                False,
+                f"{path.relative_to(folder)} is"
+                f" missing{f', {committed} bytes of it were committed' if committed else ''}",
+            )
             return None
         if committed is not None and size < committed:
-            check.expect(False, f"{path.relative_to(folder)} has {size} bytes, {committed} were committed")
+            check.expect(
+                False, f"{path.relative_to(folder)} has {size} bytes, {committed} were committed"
+            )
         paths[kind] = path
         known[kind] = size if committed is None else min(size, committed)
         is_closed = is_closed and known[kind] == size
@@ -86,11 +101,21 @@ def _segment(folder: Path, name: str, lengths: Mapping[str, int], check: Check) 
         check.expect(False, str(error))
         return None
     length = None if is_closed else known[layout.JOURNAL]
-    return Segment(name, is_closed, header, paths[layout.WARC], known[layout.WARC], paths[layout.JOURNAL], length)
+    return Segment(
+        name,
+        is_closed,
+        header,
+        paths[layout.WARC],
+        known[layout.WARC],
+        paths[layout.JOURNAL],
+        length,
+    )
 
 
 def members(path: Path) -> Iterator[bytes]:
-    """The content of each gzip member of a file. Raises ``zlib.error`` or ``EOFError`` where one is broken or cut."""
+    """The content of each gzip member of a file. Raises ``zlib.error`` or ``EOFError`` where one
+    is broken or cut.
+    """
     with path.open("rb") as file:
         left = b""
         while left or (left := file.read(_CHUNK)):

@@ -1,7 +1,9 @@
-"""The state recounted: records, queues, visit states, counters and URL-seen of each partition held against each other.
+"""The state recounted: records, queues, visit states, counters and URL-seen of each partition held
+against each other.
 
-Keys of one host stand side by side under every prefix, so records, queue and visit state of a host are read in step, host by host,
-in one pass over the table. Memory is eight bytes for each URL that waits at one host.
+Keys of one host stand side by side under every prefix, so records, queue and visit state of a host
+are read in step, host by host, in one pass over the table. Memory is eight bytes for each URL that
+waits at one host.
 """
 
 from __future__ import annotations
@@ -15,7 +17,17 @@ from lycosa.frontier.visit_state import HostState, VisitRecord, decode_visit
 from lycosa.inspect.audit.captures import CaptureIndex, place_key
 from lycosa.inspect.audit.report import Check, Progress
 from lycosa.inspect.reader import TableView
-from lycosa.kv.records import PARKED_BAND, UrlRecord, decode_url, due_urls, parked_key, place_of, prefix_end, row_urls, waiting_key
+from lycosa.kv.records import (
+    PARKED_BAND,
+    UrlRecord,
+    decode_url,
+    due_urls,
+    parked_key,
+    place_of,
+    prefix_end,
+    row_urls,
+    waiting_key,
+)
 from lycosa.model.completed import UrlState
 from lycosa.urls.identity import hash8, join_url
 
@@ -29,14 +41,34 @@ _NO_NAME = "(no visit state)"
 class StateChecks:
     """The checks of the state, over all partitions."""
 
-    def __init__(self, captures: CaptureIndex, committed: dict[str, int] | None, progress: Progress) -> None:
-        self.counters = Check("counters", "URLs and hosts recounted by state, against each partition's counters")
-        self.queues = Check("queues", "waiting URLs: each is in its host's back queue or has a due time, and queues hold nothing else")
-        self.due = Check("due", "entries of retry, refetch and parked schedules against the records they stand for, both ways")
-        self.hosts = Check("hosts", "visit states against the records and queues they count, and against front queues")
-        self.records = Check("captures", "fetched URLs: the capture that the record names is in a journal at that place")
+    def __init__(
+        self, captures: CaptureIndex, committed: dict[str, int] | None, progress: Progress
+    ) -> None:
+        self.counters = Check(
+            "counters", "URLs and hosts recounted by state, against each partition's counters"
+        )
+        self.queues = Check(
+            "queues",
+            "waiting URLs: each is in its host's back queue or has a due time, and queues hold"
+            " nothing else",
+        )
+        self.due = Check(
+            "due",
+            "entries of retry, refetch and parked schedules against the records they stand for,"
+            " both ways",
+        )
+        self.hosts = Check(
+            "hosts",
+            "visit states against the records and queues they count, and against front queues",
+        )
+        self.records = Check(
+            "captures",
+            "fetched URLs: the capture that the record names is in a journal at that place",
+        )
         self._captures = captures
-        self._committed = committed  # lengths of files, when the crawl runs: records may be ahead of what was read of the journals
+        # lengths of files, when the crawl runs: records may be ahead of what was read of the
+        # journals
+        self._committed = committed
         self._progress = progress
         self._asked: list[tuple[int, str]] = []
         self.fetches = 0
@@ -59,18 +91,31 @@ class StateChecks:
         counters = view.counters()
         recounted = sum(states.values())
         where = f"partition {view.number}"
-        self.counters.expect(recounted == counters.discovered, f"{where}: {counters.discovered} discovered, {recounted} records")
+        self.counters.expect(
+            recounted == counters.discovered,
+            f"{where}: {counters.discovered} discovered, {recounted} records",
+        )
         for state, number in states.items():
             counted = counters.of(state)
-            self.counters.expect(number == counted, f"{where}: {counted} {state.label} by the counters, {number} by the records")
-        told = f"{where}: {counters.asking} questions to other hosts are open by the counters, {asking} by the visit states"
+            self.counters.expect(
+                number == counted,
+                f"{where}: {counted} {state.label} by the counters, {number} by the records",
+            )
+        told = (
+            f"{where}: {counters.asking} questions to other hosts are open by the counters,"
+            f" {asking} by the visit states"
+        )
         self.counters.expect(asking == counters.asking, told)
         told_hosts = (counters.hosts, counters.hosts_parked, counters.hosts_retired)
         found_hosts = (sum(hosts.values()), hosts[HostState.PARKED], hosts[HostState.RETIRED])
         self.counters.expect(
-            told_hosts == found_hosts, f"{where}: hosts, parked, retired are {told_hosts} by the counters and {found_hosts}"
+            told_hosts == found_hosts,
+            f"{where}: hosts, parked, retired are {told_hosts} by the counters and {found_hosts}",
         )
-        self.counters.expect(counters.is_balanced, f"{where}: the counters' own states do not add up to {counters.discovered}")
+        self.counters.expect(
+            counters.is_balanced,
+            f"{where}: the counters' own states do not add up to {counters.discovered}",
+        )
         self._schedules(view)
 
     def counted(self, total: int) -> None:
@@ -84,7 +129,9 @@ class StateChecks:
         history = record.history
         if history is None or not history.fetches:
             if record.state in _SETTLED:
-                self.records.expect(False, f"{url} is {record.state.label} and its record names no capture")
+                self.records.expect(
+                    False, f"{url} is {record.state.label} and its record names no capture"
+                )
             return
         self.fetches += history.fetches
         if self._is_ahead(history.segment, history.offset):
@@ -109,24 +156,35 @@ class StateChecks:
             for url in due_urls(key, row):
                 record = view.record(url[:8], url[8:])
                 told = record.due_at if record is not None else "nothing"
-                self.due.expect(told == due_at, f"URL {url[8:].hex()} is due at {due_at}, its record says {told}")
+                self.due.expect(
+                    told == due_at,
+                    f"URL {url[8:].hex()} is due at {due_at}, its record says {told}",
+                )
         for key, _ in view.scan(b"P", prefix_end(b"P")):
-            self.due.expect(view.visit(key[5:]) is not None, f"host {key[5:].hex()} is parked or sleeps and is unknown")
+            self.due.expect(
+                view.visit(key[5:]) is not None,
+                f"host {key[5:].hex()} is parked or sleeps and is unknown",
+            )
         for prefix in (b"F", b"W"):
             for key, host8 in view.scan(prefix, prefix_end(prefix)):
                 self._place(view.visit(host8), host8, *place_of(key))
 
-    def _place(self, visit: VisitRecord | None, host8: bytes, address: str, band: int, seq: int) -> None:
+    def _place(
+        self, visit: VisitRecord | None, host8: bytes, address: str, band: int, seq: int
+    ) -> None:
         """A host stands in a front queue, or in the line of an address."""
         queue = f"the line of {address}" if address else "front queue"
         self.hosts.expect(
             visit is not None and (visit.line, visit.front) == (address, (band, seq)),
-            f"host {visit.host if visit else host8.hex()} stands in {queue} {(band, seq)}, its visit state says {visit and visit.front}",
+            f"host {visit.host if visit else host8.hex()} stands in {queue} {(band, seq)}, its"
+            f" visit state says {visit and visit.front}",
         )
 
 
 class _Host:
-    """One host's part of a table: its visit state, and its records and queue entries to be read once, in this order."""
+    """One host's part of a table: its visit state, and its records and queue entries to be read
+    once, in this order.
+    """
 
     def __init__(self, host8: bytes, visit: VisitRecord | None, urls: Pairs, queue: Pairs) -> None:
         self.host8, self.visit, self.urls, self.queue = host8, visit, urls, queue
@@ -135,7 +193,9 @@ class _Host:
 class _HostCheck:
     """Holds one host's records, queue and visit state against each other."""
 
-    def __init__(self, checks: StateChecks, view: TableView, host: _Host, states: dict[UrlState, int]) -> None:
+    def __init__(
+        self, checks: StateChecks, view: TableView, host: _Host, states: dict[UrlState, int]
+    ) -> None:
         self._checks, self._view, self._host, self._states = checks, view, host, states
         self._visit = host.visit
         self._name = host.visit.host if host.visit else _NO_NAME
@@ -151,14 +211,18 @@ class _HostCheck:
         self._compare(self._waiting, queued, "its back queue")
         self._compare(self._parked, parked, "its parked band")
         if self._visit is None:
-            self._checks.hosts.expect(False, f"host {self._host.host8.hex()} has URLs and no visit state")
+            self._checks.hosts.expect(
+                False, f"host {self._host.host8.hex()} has URLs and no visit state"
+            )
         else:
             self._counts(self._visit, len(queued), len(parked))
 
     def _record(self, url8: bytes, record: UrlRecord) -> None:
         state = record.state
         if state is UrlState.QUEUED and self._visit is not None:
-            state = {HostState.PARKED: UrlState.PARKED, HostState.RETIRED: UrlState.RETIRED}.get(self._visit.state, state)
+            state = {HostState.PARKED: UrlState.PARKED, HostState.RETIRED: UrlState.RETIRED}.get(
+                self._visit.state, state
+            )
         self._states[state] += 1
         url = join_url("https" if record.secure else "http", self._name, record.target)
         self._checks.fetched(url, record)
@@ -167,7 +231,10 @@ class _HostCheck:
             f"{url} is due at {record.due_at} and is not in the schedule",
         )
         if self._visit is not None:
-            self._checks.queues.expect(hash8(url) == url8, f"the record of URL {url8.hex()} says {url}, which has another hash")
+            self._checks.queues.expect(
+                hash8(url) == url8,
+                f"the record of URL {url8.hex()} says {url}, which has another hash",
+            )
         if record.state is UrlState.PARKED:
             self._parked.append(int.from_bytes(url8, "big"))
         elif record.state is UrlState.QUEUED and record.due_at:
@@ -180,18 +247,23 @@ class _HostCheck:
         start = b"D" + due_at.to_bytes(4, "big")
         if self._view.get(start + url) is not None:
             return True
-        return any(url in due_urls(key, row) for key, row in self._view.scan(start, start + b"\xff" * 17))
+        return any(
+            url in due_urls(key, row) for key, row in self._view.scan(start, start + b"\xff" * 17)
+        )
 
     def _queue(self) -> tuple[array[int], array[int]]:
         queued, parked = array("Q"), array("Q")
         lanes = self._visit.lanes if self._visit else {}
         for key, row in self._host.queue:
             band, seq = key[9], int.from_bytes(key[10:], "big")
-            (parked if band == PARKED_BAND else queued).extend(int.from_bytes(url8, "big") for url8 in row_urls(row))
+            (parked if band == PARKED_BAND else queued).extend(
+                int.from_bytes(url8, "big") for url8 in row_urls(row)
+            )
             lane = lanes.get(band)
             self._checks.queues.expect(
                 lane is not None and lane.cursor <= seq < lane.next,
-                f"{self._name}: row {band}/{seq} lies outside its lane {lane and (lane.cursor, lane.next)}, so it would never be leased",
+                f"{self._name}: row {band}/{seq} lies outside its lane"
+                f" {lane and (lane.cursor, lane.next)}, so it would never be leased",
             )
         return queued, parked
 
@@ -210,23 +282,39 @@ class _HostCheck:
 
     def _counts(self, visit: VisitRecord, queued: int, parked: int) -> None:
         check, name = self._checks.hosts, self._name
-        check.expect(visit.waiting == queued, f"{name}: {visit.waiting} waiting by the visit state, {queued} in the queue")
-        check.expect(visit.parked == parked, f"{name}: {visit.parked} parked by the visit state, {parked} in the parked band")
-        told = f"{name}: {visit.retrying} wait for a retry by the visit state, {self._retrying} by the records"
+        check.expect(
+            visit.waiting == queued,
+            f"{name}: {visit.waiting} waiting by the visit state, {queued} in the queue",
+        )
+        check.expect(
+            visit.parked == parked,
+            f"{name}: {visit.parked} parked by the visit state, {parked} in the parked band",
+        )
+        told = (
+            f"{name}: {visit.retrying} wait for a retry by the visit state, {self._retrying} by the"
+            " records"
+        )
         check.expect(visit.retrying == self._retrying, told)
         may_wait = visit.state in (HostState.READY, HostState.SNOOZED, HostState.EXHAUSTED)
         if (queued and may_wait) or visit.errands:
-            is_asleep = visit.asleep_until > 0 and self._view.get(parked_key(visit.asleep_until, self._host.host8)) is not None
-            in_front = visit.front is not None and self._view.get(waiting_key(visit.line, *visit.front)) == self._host.host8
+            is_asleep = (
+                visit.asleep_until > 0
+                and self._view.get(parked_key(visit.asleep_until, self._host.host8)) is not None
+            )
+            in_front = (
+                visit.front is not None
+                and self._view.get(waiting_key(visit.line, *visit.front)) == self._host.host8
+            )
             check.expect(
                 in_front or is_asleep,
-                f"{name}: {queued} URLs and {len(visit.errands)} errands wait and the host is in no front queue and does not sleep, so "
-                "nothing would fetch them",
+                f"{name}: {queued} URLs and {len(visit.errands)} errands wait and the host is in no"
+                " front queue and does not sleep, so nothing would fetch them",
             )
         if visit.state is HostState.PARKED:
             check.expect(
                 self._view.get(parked_key(visit.parked_until, self._host.host8)) is not None,
-                f"{name} is parked until {visit.parked_until} and is not in the schedule, so it would stay parked",
+                f"{name} is parked until {visit.parked_until} and is not in the schedule, so it"
+                " would stay parked",
             )
 
 
@@ -251,14 +339,21 @@ class _Stream:
 
 def _hosts(view: TableView) -> Iterator[_Host]:
     """Every host that any of the three prefixes knows."""
-    visits, urls, queue = (_Stream(view.scan(prefix, prefix_end(prefix))) for prefix in (b"H", b"U", b"Q"))
+    visits, urls, queue = (
+        _Stream(view.scan(prefix, prefix_end(prefix))) for prefix in (b"H", b"U", b"Q")
+    )
     while True:
         heads = [stream.host8 for stream in (visits, urls, queue) if stream.host8 is not None]
         if not heads:
             return
         host8 = min(heads)
         value = next((value for _, value in visits.take(host8)), None)
-        host = _Host(host8, decode_visit(value) if value is not None else None, urls.take(host8), queue.take(host8))
+        host = _Host(
+            host8,
+            decode_visit(value) if value is not None else None,
+            urls.take(host8),
+            queue.take(host8),
+        )
         yield host
         for left in (visits.take(host8), host.urls, host.queue):
             for _ in left:
@@ -266,4 +361,6 @@ def _hosts(view: TableView) -> Iterator[_Host]:
 
 
 def _sorted(values: array[int]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-    return np.sort(np.frombuffer(values, dtype=np.uint64)) if values else np.empty(0, dtype=np.uint64)
+    return (
+        np.sort(np.frombuffer(values, dtype=np.uint64)) if values else np.empty(0, dtype=np.uint64)
+    )

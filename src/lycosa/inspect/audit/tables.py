@@ -1,4 +1,6 @@
-"""A derived Parquet file against the rows that its segment's journal gives, a number of rows at a time."""
+"""A derived Parquet file against the rows that its segment's journal gives, a number of rows at
+a time.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,12 @@ _UNREADABLE = (pa.ArrowException, OSError)
 
 
 class TableCheck:
-    """Compares one file, from its beginning to its end: ``compare`` with what the next rows should be, ``end`` when there are no more.
+    """Compares one file, from its beginning to its end: ``compare`` with what the next rows should
+    be, ``end`` when there are no more.
 
-    A table gets new columns at its end only. One that an earlier version wrote therefore lacks the last columns, which is noted and no
-    breach; the first ``needed`` columns every version wrote. A difference is told once for each column.
+    A table gets new columns at its end only. One that an earlier version wrote therefore lacks the
+    last columns, which is noted and no breach; the first ``needed`` columns every version wrote. A
+    difference is told once for each column.
     """
 
     def __init__(self, check: Check, path: Path, needed: int) -> None:
@@ -30,7 +34,9 @@ class TableCheck:
         self._told: set[str] = set()
 
     def compare(self, wanted: pa.Table, label: str) -> None:
-        """The next rows of the file against those; ``label`` names the column that tells a reader which row it is."""
+        """The next rows of the file against those; ``label`` names the column that tells a
+        reader which row it is.
+        """
         self._check.checked += wanted.num_rows
         if self._is_broken:
             return None
@@ -61,21 +67,34 @@ class TableCheck:
 
     def _lacks(self, found: Sequence[str], wanted: Sequence[str]) -> None:
         missing = [column for column in wanted if column not in found]
-        if missing and missing == list(wanted[len(wanted) - len(missing) :]) and len(wanted) - len(missing) >= self._needed:
-            self._check.note(f"{self._name} lacks {', '.join(missing)}: it was written before there was such a column")
+        if (
+            missing
+            and missing == list(wanted[len(wanted) - len(missing) :])
+            and len(wanted) - len(missing) >= self._needed
+        ):
+            self._check.note(
+                f"{self._name} lacks {', '.join(missing)}: it was written before there was such a"
+                " column"
+            )
             return
         for column in missing:
             self._tell(column, f"has no column {column}")
 
-    def _column(self, column: str, wanted: pa.Array, found: pa.Array, labels: pa.ChunkedArray) -> None:
+    def _column(
+        self, column: str, wanted: pa.Array, found: pa.Array, labels: pa.ChunkedArray
+    ) -> None:
         try:
             found = found.cast(wanted.type)
         except _UNREADABLE:
-            return self._tell(column, f"column {column} holds {found.type}, wanted is {wanted.type}")
+            return self._tell(
+                column, f"column {column} holds {found.type}, wanted is {wanted.type}"
+            )
         if wanted.equals(found):
             return None
         pairs = zip(wanted.to_pylist(), found.to_pylist(), strict=True)
-        at, (one, other) = next(((at, pair) for at, pair in enumerate(pairs) if pair[0] != pair[1]), (0, (None, None)))
+        at, (one, other) = next(
+            ((at, pair) for at, pair in enumerate(pairs) if pair[0] != pair[1]), (0, (None, None))
+        )
         return self._tell(column, f"{column} of {labels[at]} is {other}, by the journal {one}")
 
     def _take(self, rows: int) -> pa.Table:

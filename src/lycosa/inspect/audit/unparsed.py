@@ -1,8 +1,10 @@
-"""Fetched documents that were never parsed: their links are missing, and nothing in the frontier's counts would show it.
+"""Fetched documents that were never parsed: their links are missing, and nothing in the frontier's
+counts would show it.
 
-The journal says which captures were stored without a parse. One is settled when it was parsed later from its record (the URL's record does
-not name the fault any more) or when a later fetch of its URL was parsed (nothing waits for that URL). Documents that two parse children in
-a row did not survive are explained by their reason: they are listed and are no breach.
+The journal says which captures were stored without a parse. One is settled when it was parsed later
+from its record (the URL's record does not name the fault any more) or when a later fetch of its URL
+was parsed (nothing waits for that URL). Documents that two parse children in a row did not survive
+are explained by their reason: they are listed and are no breach.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ class UnparsedCheck:
     """``row`` for every capture, then ``finish``."""
 
     def __init__(self, reader: CrawlReader, views: Mapping[int, TableView]) -> None:
-        self.check = Check("parsed", "fetched documents: each was parsed, or its record says why not")
+        self.check = Check(
+            "parsed", "fetched documents: each was parsed, or its record says why not"
+        )
         self._reader, self._views = reader, views
         self._explained: Counter[Reason] = Counter()
         self._first: dict[Reason, list[str]] = {reason: [] for reason in _EXPLAINED}
@@ -42,10 +46,15 @@ class UnparsedCheck:
         if row.parse_reason in self._first:
             self._explain(row)
         elif _is_unparsed(row) and self._is_open(row):
-            self.check.breach(f"{row.url}, fetch {row.fetch_number}, was stored and not parsed, so its links are not known: lycosa reparse")
+            self.check.breach(
+                f"{row.url}, fetch {row.fetch_number}, was stored and not parsed, so its links are"
+                " not known: lycosa reparse"
+            )
 
     def as_parsed(self, row: Row) -> Row:
-        """The row as it would be had its document been parsed at once, when it was later: then its links can be checked too."""
+        """The row as it would be had its document been parsed at once, when it was later: then
+        its links can be checked too.
+        """
         if _is_unparsed(row) and not self._is_open(row):
             return msgspec.structs.replace(row, parse_reason=Reason.NONE)
         return row
@@ -54,7 +63,10 @@ class UnparsedCheck:
         """What is explained."""
         for reason, number in self._explained.items():
             first = ", ".join(self._first[reason])
-            self.check.note(f"{number} {reason.label} ({reason.meaning}); lycosa reparse --killed tries again: {first}")
+            self.check.note(
+                f"{number} {reason.label} ({reason.meaning}); lycosa reparse --killed tries again:"
+                f" {first}"
+            )
 
     def _explain(self, row: Row) -> None:
         if not self._is_open(row):
@@ -76,7 +88,9 @@ class UnparsedCheck:
 
 
 def _is_unparsed(row: Row) -> bool:
-    """The crawler failed at it, or it is HTML that no parser had: what was parsed has a detected type."""
+    """The crawler failed at it, or it is HTML that no parser had: what was parsed has a detected
+    type.
+    """
     if row.parse_reason is Reason.NONE:
         return row.media_type in _HTML and not row.media_type_detected
     return row.parse_reason is Reason.INTERNAL

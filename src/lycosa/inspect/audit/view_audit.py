@@ -1,7 +1,8 @@
 """What of the audit any view of a crawl allows: the state recounted, and the captures against it.
 
-A whole audit (``run``) reads a crawl's folder: attempt logs, WARC records one by one, derived files, URL-seen. A worker that runs and a
-snapshot have none of these, so what needs them is left out and said to be.
+A whole audit (``run``) reads a crawl's folder: attempt logs, WARC records one by one, derived
+files, URL-seen. A worker that runs and a snapshot have none of these, so what needs them is left
+out and said to be.
 """
 
 from __future__ import annotations
@@ -31,14 +32,17 @@ _LEFT_OUT = {
 def audit_view(view: View, progress: Progress = lambda what, done, total: None) -> Report:
     """Recounts the partitions of a view. Blocks: about 0.1 ms for each URL.
 
-    Where the owner may go on meanwhile the journals may hold more captures than the state names; they never hold fewer. Raises what the
-    view raises when its tables cannot be read; all else becomes a breach.
+    Where the owner may go on meanwhile the journals may hold more captures than the state names;
+    they never hold fewer. Raises what the view raises when its tables cannot be read; all else
+    becomes a breach.
     """
     with ExitStack() as stack:
         reader = CrawlReader(view)
         views = {number: stack.enter_context(reader.view(number)) for number in reader.here}
         counters = [each.counters() for each in views.values()]
-        report = Report(folder=reader.name, crawl=reader.manifest.crawl, is_running=view.seen.is_live, share=0.0)
+        report = Report(
+            folder=reader.name, crawl=reader.manifest.crawl, is_running=view.seen.is_live, share=0.0
+        )
         index, once = CaptureIndex(), Check("once", "captures: no URL has the same fetch twice")
         unparsed = UnparsedCheck(reader, views)
         captured = sum(each.captures for each in counters)
@@ -51,14 +55,31 @@ def audit_view(view: View, progress: Progress = lambda what, done, total: None) 
         once.checked = len(index)
         if repeated := index.repeated():
             for row in _rows(view, once):
-                if row.kind is not FetchKind.ROBOTS and capture_key(row.url, row.fetch_number) in repeated:
-                    once.breach(f"{row.url}, fetch {row.fetch_number}, stands in {row.segment} at byte {row.offset} and elsewhere")
-        once.expect(captured <= len(index), f"the counters say {captured} captures, the journals hold {len(index)}")
+                if (
+                    row.kind is not FetchKind.ROBOTS
+                    and capture_key(row.url, row.fetch_number) in repeated
+                ):
+                    once.breach(
+                        f"{row.url}, fetch {row.fetch_number}, stands in {row.segment} at byte"
+                        f" {row.offset} and elsewhere"
+                    )
+        once.expect(
+            captured <= len(index),
+            f"the counters say {captured} captures, the journals hold {len(index)}",
+        )
         checks = StateChecks(index, None, progress)
         for each in views.values():
             checks.partition(each, sum(each.discovered for each in counters))
-        checks.records.expect(checks.fetches <= len(index), f"the records count {checks.fetches} fetches, the journals hold {len(index)}")
-        report.checks = [*checks.all(), unparsed.check, once, *(_left_out(name, why) for name, why in _LEFT_OUT.items())]
+        checks.records.expect(
+            checks.fetches <= len(index),
+            f"the records count {checks.fetches} fetches, the journals hold {len(index)}",
+        )
+        report.checks = [
+            *checks.all(),
+            unparsed.check,
+            once,
+            *(_left_out(name, why) for name, why in _LEFT_OUT.items()),
+        ]
         return report
 
 

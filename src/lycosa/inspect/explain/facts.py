@@ -88,7 +88,9 @@ def host_facts(answer: Explanation, visit: VisitRecord, config: Config, now: flo
 
 
 def why_host(visit: VisitRecord) -> str:
-    """Why a host waits or was given up, empty when there is no reason. What is wrong with its robots.txt says all by itself."""
+    """Why a host waits or was given up, empty when there is no reason. What is wrong with its
+    robots.txt says all by itself.
+    """
     if visit.reason in (Reason.ROBOTS_UNREACHABLE, Reason.ROBOTS_ELSEWHERE) and visit.detail:
         return visit.detail
     return f"{visit.reason.meaning}{in_brackets(visit.detail)}" if visit.reason else ""
@@ -96,14 +98,18 @@ def why_host(visit: VisitRecord) -> str:
 
 def owed(visit: VisitRecord, config: Config, now: float) -> Delay:
     """The delay that the host is owed now, without jitter, and who asks for it."""
-    return delay_s(visit.pace, msgspec.structs.replace(config.politeness, jitter=0.0), now, random.Random(0))
+    return delay_s(
+        visit.pace, msgspec.structs.replace(config.politeness, jitter=0.0), now, random.Random(0)
+    )
 
 
 def steady_delay(visit: VisitRecord, config: Config) -> float:
     """Seconds between two requests to a host when nothing unusual happens, jitter at its mean."""
     pace = msgspec.structs.replace(visit.pace, backoffs=0, retry_at=0.0)
     section = config.politeness
-    plain = delay_s(pace, msgspec.structs.replace(section, jitter=0.0), 0.0, random.Random(0)).seconds
+    plain = delay_s(
+        pace, msgspec.structs.replace(section, jitter=0.0), 0.0, random.Random(0)
+    ).seconds
     return round(plain * (1 + section.jitter / 2), 3)
 
 
@@ -135,7 +141,11 @@ def robots_facts(answer: Explanation, found: RobotsDecision) -> None:
     answer.add("robots_group", found.group)
     answer.add("robots_line", found.line)
     answer.add("robots_rule", found.rule)
-    answer.add("robots_bound", found.bound, f"{found.bound}; a URL that cannot be judged counts as disallowed")
+    answer.add(
+        "robots_bound",
+        found.bound,
+        f"{found.bound}; a URL that cannot be judged counts as disallowed",
+    )
 
 
 def in_brackets(text: str) -> str:

@@ -35,11 +35,26 @@ _CHAIN = 10
 class Known:
     """Explains a URL that has a record."""
 
-    def __init__(self, reader: CrawlReader, saved: Saved, view: TableView, entry: UrlEntry, answer: Explanation, now: float) -> None:
+    def __init__(
+        self,
+        reader: CrawlReader,
+        saved: Saved,
+        view: TableView,
+        entry: UrlEntry,
+        answer: Explanation,
+        now: float,
+    ) -> None:
         self._reader, self._config, self._view = reader, saved.config, view
         ahead_s = reader.ahead_s(now)
-        self._entry, self._record, self._answer, self._now = entry, record_in_wall_time(entry.record, ahead_s), answer, now
-        self._visit = visit_in_wall_time(view.visit(entry.host8) or VisitRecord(host_of(entry.url)), ahead_s)
+        self._entry, self._record, self._answer, self._now = (
+            entry,
+            record_in_wall_time(entry.record, ahead_s),
+            answer,
+            now,
+        )
+        self._visit = visit_in_wall_time(
+            view.visit(entry.host8) or VisitRecord(host_of(entry.url)), ahead_s
+        )
 
     def run(self) -> Explanation:
         by_state: dict[UrlState, Callable[[], None]] = {
@@ -56,7 +71,7 @@ class Known:
         self._origin()
         return self._answer
 
-    # -- waiting ------------------------------------------------------------------------------------------------
+    # -- waiting
 
     def _queued(self) -> None:
         record, answer = self._record, self._answer
@@ -80,19 +95,35 @@ class Known:
         again = " to be fetched again" if self._record.history else ""
         state = self._visit.state
         if place is None:
-            self._answer.say("queued", f"It waits{again}, but its host's queue does not hold it; run the audit.")
+            self._answer.say(
+                "queued", f"It waits{again}, but its host's queue does not hold it; run the audit."
+            )
             return
         steady = steady_delay(self._visit, self._config)
         wait_s = max(self._visit.next_at - self._now, 0.0) + place.before * steady
-        self._answer.add("queue_before", place.before, f"{place.before:,} of {place.waiting:,} waiting URLs of the host stand before it")
+        self._answer.add(
+            "queue_before",
+            place.before,
+            f"{place.before:,} of {place.waiting:,} waiting URLs of the host stand before it",
+        )
         self._answer.add("queue_waiting", place.waiting)
         self._answer.add("queue_band", place.band, f"{place.band} (0 is the best)")
-        self._answer.add("estimate_s", round(wait_s, 1), f"{span(wait_s)} at the soonest, at {steady:g} s a request")
+        self._answer.add(
+            "estimate_s",
+            round(wait_s, 1),
+            f"{span(wait_s)} at the soonest, at {steady:g} s a request",
+        )
         self._answer.add("host_delay_s", steady)
         if state is HostState.SNOOZED:
-            headline = f"It waits{again}: its host rests until {when(self._visit.next_at)}; {why_host(self._visit)}."
+            headline = (
+                f"It waits{again}: its host rests until {when(self._visit.next_at)};"
+                f" {why_host(self._visit)}."
+            )
         else:
-            headline = f"It waits{again}: {place.before:,} URLs of its host come first, which takes {span(wait_s)} at the soonest."
+            headline = (
+                f"It waits{again}: {place.before:,} URLs of its host come first, which takes"
+                f" {span(wait_s)} at the soonest."
+            )
         self._answer.say("queued", headline)
 
     def _parked(self) -> None:
@@ -104,9 +135,16 @@ class Known:
             reason_facts(self._answer, record.reason, record.detail)
             self._answer.add("rule", "budgets.discovery_per_page")
             self._answer.add("value", value)
-            self._answer.add("looked_at_again", "when the host's other URLs are done, as far as the budget then allows")
+            self._answer.add(
+                "looked_at_again",
+                "when the host's other URLs are done, as far as the budget then allows",
+            )
         else:
-            self._answer.say("parked", f"Its host is parked until {when(visit.parked_until)}: {visit.reason.meaning} ({visit.detail}).")
+            self._answer.say(
+                "parked",
+                f"Its host is parked until {when(visit.parked_until)}: {visit.reason.meaning}"
+                f" ({visit.detail}).",
+            )
             reason_facts(self._answer, visit.reason, visit.detail)
             rule, _, value = visit.detail.partition(" = ")
             self._answer.add("rule", rule)
@@ -119,25 +157,36 @@ class Known:
 
     def _retired(self) -> None:
         visit = self._visit
-        self._answer.say("retired", f"Its host was given up: {why_host(visit)}; give it as a seed to try again.")
+        self._answer.say(
+            "retired", f"Its host was given up: {why_host(visit)}; give it as a seed to try again."
+        )
         reason_facts(self._answer, visit.reason, visit.detail)
         host_facts(self._answer, visit, self._config, self._now)
 
-    # -- ended --------------------------------------------------------------------------------------------------
+    # -- ended
 
     def _fetched(self) -> None:
         record, history = self._record, self._history()
         stamp = when(history.fetched_at)
         if record.reason is Reason.DUPLICATE:
-            self._answer.say("duplicate", f"It was fetched on {stamp}; its body is the same as that of {history.duplicate_of}.")
+            self._answer.say(
+                "duplicate",
+                f"It was fetched on {stamp}; its body is the same as that of"
+                f" {history.duplicate_of}.",
+            )
             self._answer.add("duplicate_of", history.duplicate_of)
-            self._answer.add("duplicate_of_time", history.date_us / 1e6, when(history.date_us / 1e6))
+            self._answer.add(
+                "duplicate_of_time", history.date_us / 1e6, when(history.date_us / 1e6)
+            )
         elif record.reason is Reason.NEAR_DUPLICATE:
             self._near_duplicate(history, stamp)
         elif record.reason is Reason.NONE:
             self._answer.say("fetched", f"It was fetched on {stamp} with status {history.status}.")
         else:
-            self._answer.say("fetched", f"It was fetched on {stamp} with status {history.status}; {record.reason.meaning}.")
+            self._answer.say(
+                "fetched",
+                f"It was fetched on {stamp} with status {history.status}; {record.reason.meaning}.",
+            )
         if record.reason is not Reason.NONE:
             reason_facts(self._answer, record.reason, record.detail)
         self._capture()
@@ -151,7 +200,11 @@ class Known:
         theirs = other.record.history.simhash if other and other.record.history else 0
         distance = (theirs ^ history.simhash).bit_count() if theirs else None
         told = f"{distance} bits of 64 differ" if distance is not None else "within three bits"
-        self._answer.say("near_duplicate", f"It was fetched on {stamp}; its text is nearly that of {history.duplicate_of} ({told}).")
+        self._answer.say(
+            "near_duplicate",
+            f"It was fetched on {stamp}; its text is nearly that of {history.duplicate_of}"
+            f" ({told}).",
+        )
         self._answer.add("near_duplicate_of", history.duplicate_of)
         self._answer.add("distance_bits", distance)
 
@@ -164,16 +217,25 @@ class Known:
             to, end = history.redirect_to, ", and from there in a loop: no document is at its end"
         else:
             to, end = history.redirect_to, f", which ends as {states[-1]}" if states else ""
-        self._answer.say("redirected", f"It redirects to {to} (status {history.status}, on {when(history.fetched_at)}){end}.")
+        self._answer.say(
+            "redirected",
+            f"It redirects to {to} (status {history.status}, on {when(history.fetched_at)}){end}.",
+        )
         self._answer.add("redirect_loop", is_loop or None, "the redirects lead in a circle")
         self._answer.add("redirect_to", history.redirect_to)
-        self._answer.add("chain", chain, " -> ".join(f"{url} ({state})" for url, state in zip(chain, states, strict=True)))
+        self._answer.add(
+            "chain",
+            chain,
+            " -> ".join(f"{url} ({state})" for url, state in zip(chain, states, strict=True)),
+        )
         self._capture()
         if self._record.due_at:
             self._answer.add("refetch_at", self._record.due_at, when(self._record.due_at))
 
     def _chain(self, url: str) -> tuple[list[str], list[str], bool]:
-        """The redirects from ``url`` on, the states of their URLs, and whether they come back to one that was there before."""
+        """The redirects from ``url`` on, the states of their URLs, and whether they come back to
+        one that was there before.
+        """
         urls: list[str] = []
         states: list[str] = []
         seen = {self._entry.url}
@@ -185,12 +247,18 @@ class Known:
             if url in seen:
                 return urls, states, True
             seen.add(url)
-            url = history.redirect_to if history and entry and entry.state is UrlState.REDIRECTED else ""
+            url = (
+                history.redirect_to
+                if history and entry and entry.state is UrlState.REDIRECTED
+                else ""
+            )
         return urls, states, False
 
     def _failed(self) -> None:
         record = self._record
-        self._answer.say("failed", f"It is a dead letter: {record.reason.meaning}{in_brackets(record.detail)}.")
+        self._answer.say(
+            "failed", f"It is a dead letter: {record.reason.meaning}{in_brackets(record.detail)}."
+        )
         reason_facts(self._answer, record.reason, record.detail)
         self._answer.add("tries", max(record.tries, 1))
         self._tries()
@@ -204,9 +272,13 @@ class Known:
         if now is not None:
             robots_facts(self._answer, now)
             if now.allowed:
-                self._answer.add("robots_now", "allowed", "the file that is stored by now allows it; give it as a seed to try again")
+                self._answer.add(
+                    "robots_now",
+                    "allowed",
+                    "the file that is stored by now allows it; give it as a seed to try again",
+                )
 
-    # -- facts --------------------------------------------------------------------------------------------------
+    # -- facts
 
     def _history(self) -> History:
         return self._record.history or History()
@@ -237,13 +309,22 @@ class Known:
         answer.add("record_type", fields.get("WARC-Type", ""))
         answer.add("record_id", fields.get("WARC-Record-ID", "").strip("<>"))
         answer.add("date", fields.get("WARC-Date", ""))
-        answer.add("truncated", fields.get("WARC-Truncated", "") if fields.get("WARC-Type") == "response" else "")
+        answer.add(
+            "truncated",
+            fields.get("WARC-Truncated", "") if fields.get("WARC-Type") == "response" else "",
+        )
         if "robotsDecision" in metadata:
             line = int(metadata.get("robotsLine", "0"))
             by = f"line {line} ({metadata.get('robotsRule', '')})" if line else "no rule matched"
             version = metadata.get("robotsVersion", "")
-            file = f"robots.txt {version}" if version else f"no robots.txt (status {metadata.get('robotsStatus', '')})"
-            answer.add("robots", metadata["robotsDecision"], f"{metadata['robotsDecision']}: {by}, {file}")
+            file = (
+                f"robots.txt {version}"
+                if version
+                else f"no robots.txt (status {metadata.get('robotsStatus', '')})"
+            )
+            answer.add(
+                "robots", metadata["robotsDecision"], f"{metadata['robotsDecision']}: {by}, {file}"
+            )
             answer.add("robots_version", version)
             answer.add("robots_group", metadata.get("robotsGroup", ""))
             answer.add("robots_line", line)
@@ -253,7 +334,11 @@ class Known:
     def _tries(self) -> None:
         folder = self._reader.origin.folder
         if folder is None:
-            self._answer.add("attempts_read", False, "no: the logs of requests are on the machines that sent them")
+            self._answer.add(
+                "attempts_read",
+                False,
+                "no: the logs of requests are on the machines that sent them",
+            )
             return
         tries = tries_of(folder, self._entry.url)
         rows: list[dict[str, Any]] = [
@@ -266,7 +351,11 @@ class Known:
             }
             for each in tries
         ]
-        words = [f"{when(row['at'])} {row['outcome']} {row['status'] or ''} from {row['address']}".replace("  ", " ") for row in rows]
+        words = [
+            " ".join(f"{when(row['at'])} {row['outcome']} {row['status'] or ''}".split())
+            + f" from {row['address']}"
+            for row in rows
+        ]
         self._answer.add("attempts", rows or None, "; ".join(words))
 
     def _origin(self) -> None:

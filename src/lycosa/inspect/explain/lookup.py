@@ -1,4 +1,6 @@
-"""Where explain looks beyond a URL's record: the WARC, the attempt log, the pages that link to it, its host's queue."""
+"""Where explain looks beyond a URL's record: the WARC, the attempt log, the pages that link to
+it, its host's queue.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ _SHOWN = 10
 
 
 class Stored(msgspec.Struct, frozen=True):
-    """A capture found in its WARC: path relative to the crawl folder, the response or revisit record, and what its metadata record says."""
+    """A capture found in its WARC: path relative to the crawl folder, the response or revisit
+    record, and what its metadata record says.
+    """
 
     path: str
     offset: int
@@ -36,7 +40,9 @@ class Stored(msgspec.Struct, frozen=True):
 
 
 class Tried(msgspec.Struct, frozen=True):
-    """One request in the attempt log; ``outcome`` is ``None`` when it never ended. Times are seconds since 1970."""
+    """One request in the attempt log; ``outcome`` is ``None`` when it never ended. Times are
+    seconds since 1970.
+    """
 
     began: float
     address: str
@@ -55,14 +61,18 @@ class FoundOn(msgspec.Struct, frozen=True):
 
 
 class Search(msgspec.Struct, frozen=True):
-    """What a search for links to a URL found; ``gap`` says in words where it could not look, empty when it looked everywhere."""
+    """What a search for links to a URL found; ``gap`` says in words where it could not look,
+    empty when it looked everywhere.
+    """
 
     link: FoundOn | None = None
     gap: str = ""
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where a URL waits in its host's back queue: how many stand before it, how many wait in all."""
+    """Where a URL waits in its host's back queue: how many stand before it, how many wait in
+    all.
+    """
 
     band: int
     before: int
@@ -75,25 +85,36 @@ def stored_capture(source: View, segment: str, offset: int) -> Stored | None:
     try:
         record = source.record(segment, offset)
         beside = source.record(segment, offset + record.length)
-        # Commits name open segments, and for a moment those that are being closed: only these are looked for.
+        # Commits name open segments, and for a moment those that are being closed: only these are
+        # looked for.
         is_named = layout.file_name(layout.WARC, name) + layout.OPEN in source.seen.last.lengths
-        is_open = is_named and any(each.name == name and not each.is_closed for each in source.segments())
+        is_open = is_named and any(
+            each.name == name and not each.is_closed for each in source.segments()
+        )
     except (RecordError, OSError):
         return None
     is_its_own = beside.fields.get("WARC-Concurrent-To") == record.fields.get("WARC-Record-ID")
-    metadata = _fields(beside.body) if is_its_own and beside.fields.get("WARC-Type") == "metadata" else {}
+    metadata = (
+        _fields(beside.body) if is_its_own and beside.fields.get("WARC-Type") == "metadata" else {}
+    )
     path = layout.file_name(layout.WARC, name) + (layout.OPEN if is_open else "")
     return Stored(path, offset, record.length, record, metadata)
 
 
 def tries_of(folder: Path, url: str) -> list[Tried]:
-    """The last requests for a URL, oldest first. Reads all attempt logs, lines of other URLs by their ends alone."""
+    """The last requests for a URL, oldest first. Reads all attempt logs, lines of other URLs by
+    their ends alone.
+    """
     tail = b"\t" + url.encode() + b"\n"
     found: dict[tuple[int, str, int], Tried] = {}
     for worker, paths in files_of(attempts_folder(folder)).items():
         waiting: dict[bytes, tuple[int, str, int]] = {}
         for path in paths:
-            with suppress(FileNotFoundError, *DAMAGED), open_file(path) as file:  # dropped meanwhile; the audit tells of damage
+            # dropped meanwhile; the audit tells of damage
+            with (
+                suppress(FileNotFoundError, *DAMAGED),
+                open_file(path) as file,
+            ):
                 for line in file:
                     with suppress(ValueError, IndexError):  # a line that a kill tore
                         if line.startswith(b"B\t") and line.endswith(tail):
@@ -104,8 +125,9 @@ def tries_of(folder: Path, url: str) -> list[Tried]:
 
 
 def found_on(reader: CrawlReader, url: str) -> Search:
-    """A committed page that links to a URL: in the tables of links where there is a folder with them, and in the journals of segments that
-    have none (yet)."""
+    """A committed page that links to a URL: in the tables of links where there is a folder with
+    them, and in the journals of segments that have none (yet).
+    """
     searched = set()
     folder = reader.origin.folder
     for path in sorted((folder / layout.LINKS).glob("*.parquet")) if folder else ():
@@ -119,7 +141,11 @@ def found_on(reader: CrawlReader, url: str) -> Search:
     unread = []
     for segment in [each for each in reader.source.segments() if each.name not in searched]:
         try:
-            link = _in_journal(reader.source, segment, url) if segment.journal_length is not None else None
+            link = (
+                _in_journal(reader.source, segment, url)
+                if segment.journal_length is not None
+                else None
+            )
         except (JournalError, OSError):
             unread.append(segment.name)
             continue
@@ -127,12 +153,21 @@ def found_on(reader: CrawlReader, url: str) -> Search:
             return Search(link)
         if segment.journal_length is None and segment.is_closed:
             unread.append(segment.name)
-    return Search(None, f"the links of {len(unread)} segment{'s' * (len(unread) > 1)} cannot be read" if unread else "")
+    return Search(
+        None,
+        (
+            f"the links of {len(unread)} segment{'s' * (len(unread) > 1)} cannot be read"
+            if unread
+            else ""
+        ),
+    )
 
 
 def _in_table(path: Path, url: str) -> FoundOn | None:
     columns = ["source_url", "kind", "anchor", "nofollow"]
-    table = ds.dataset(path, format="parquet").head(1, columns=columns, filter=ds.field("target_url") == url)
+    table = ds.dataset(path, format="parquet").head(
+        1, columns=columns, filter=ds.field("target_url") == url
+    )
     return FoundOn(*table.to_pylist()[0].values()) if table.num_rows else None
 
 
@@ -145,7 +180,9 @@ def _in_journal(source: View, segment: StoredSegment, url: str) -> FoundOn | Non
 
 def _link(row: Row, at: int) -> FoundOn:
     links = row.links
-    return FoundOn(row.url, LinkKind(links.kinds[at]).name.lower(), links.anchors[at], at in links.nofollow)
+    return FoundOn(
+        row.url, LinkKind(links.kinds[at]).name.lower(), links.anchors[at], at in links.nofollow
+    )
 
 
 def place_in_queue(view: TableView, host8: bytes, url8: bytes) -> Place | None:
@@ -163,7 +200,11 @@ def place_in_queue(view: TableView, host8: bytes, url8: bytes) -> Place | None:
 
 
 def _begun(
-    worker: int, path: Path, line: bytes, found: dict[tuple[int, str, int], Tried], waiting: dict[bytes, tuple[int, str, int]]
+    worker: int,
+    path: Path,
+    line: bytes,
+    found: dict[tuple[int, str, int], Tried],
+    waiting: dict[bytes, tuple[int, str, int]],
 ) -> None:
     fields = line.split(b"\t")
     key = (worker, path.name, int(fields[1]))
@@ -171,14 +212,22 @@ def _begun(
     found[key] = Tried(int(fields[3]) / 1e6, fields[5].decode())
 
 
-def _ended(line: bytes, found: dict[tuple[int, str, int], Tried], waiting: dict[bytes, tuple[int, str, int]]) -> None:
+def _ended(
+    line: bytes,
+    found: dict[tuple[int, str, int], Tried],
+    waiting: dict[bytes, tuple[int, str, int]],
+) -> None:
     fields = line.rstrip(b"\n").split(b"\t")
     key = waiting.pop(fields[1], None)
     if key is not None and len(fields) == 8:
         outcome, status, duration = Reason(int(fields[4])), int(fields[5]), int(fields[6]) / 1e6
-        found[key] = msgspec.structs.replace(found[key], outcome=outcome, status=status, duration_s=duration)
+        found[key] = msgspec.structs.replace(
+            found[key], outcome=outcome, status=status, duration_s=duration
+        )
 
 
 def _fields(block: bytes) -> dict[str, str]:
-    lines = (line.partition(": ") for line in block.decode("utf-8", "replace").split("\r\n") if line)
+    lines = (
+        line.partition(": ") for line in block.decode("utf-8", "replace").split("\r\n") if line
+    )
     return {name: value for name, _, value in lines}

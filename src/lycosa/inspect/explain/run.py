@@ -1,7 +1,8 @@
 """Why a URL stands where it stands: one answer in one sentence, and the facts behind it.
 
-The answer is taken from what the owner of the URL decided and wrote down. What was refused by a pure rule left no trace but a count, so
-such a URL, and one that was never found, is judged again, by the settings, seeds and robots.txt that the crawl has now.
+The answer is taken from what the owner of the URL decided and wrote down. What was refused by a
+pure rule left no trace but a count, so such a URL, and one that was never found, is judged again,
+by the settings, seeds and robots.txt that the crawl has now.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from lycosa.kv.records import UrlRecord, prefix_end
 from lycosa.urls.identity import InvalidUrl, hash8, join_url
 
 _HASH = re.compile(r"[0-9a-fA-F]{16}")
-_NO_SCHEME = re.compile(r"(?!https?:)[A-Za-z0-9.-]+\.[A-Za-z0-9-]+(?::[0-9]+)?(?:[/?#].*)?", re.DOTALL)
+_NO_SCHEME = re.compile(
+    r"(?!https?:)[A-Za-z0-9.-]+\.[A-Za-z0-9-]+(?::[0-9]+)?(?:[/?#].*)?", re.DOTALL
+)
 
 
 def explain(reader: CrawlReader, saved: Saved, asked: str, now: float) -> Explanation:
@@ -30,9 +33,13 @@ def explain(reader: CrawlReader, saved: Saved, asked: str, now: float) -> Explan
             return answer.say("unknown_hash", "No known URL has this hash.")
     else:
         try:
-            url = saved.canonicalizer.canonical(f"http://{asked}" if _NO_SCHEME.fullmatch(asked) else asked)
+            url = saved.canonicalizer.canonical(
+                f"http://{asked}" if _NO_SCHEME.fullmatch(asked) else asked
+            )
         except InvalidUrl as error:
-            return answer.say("not_a_url", f"This is not a URL that can be crawled: {error.detail}.")
+            return answer.say(
+                "not_a_url", f"This is not a URL that can be crawled: {error.detail}."
+            )
         entry = reader.find(url)
         if entry is None:
             answer.url, answer.url_hash = url, hash8(url).hex()
@@ -51,5 +58,7 @@ def _by_hash(reader: CrawlReader, url8: bytes) -> UrlEntry | None:
                 visit = view.visit(key[1:9])
                 record: UrlRecord | None = view.record(key[1:9], url8)
                 if visit is not None and record is not None:
-                    return reader.find(join_url("https" if record.secure else "http", visit.host, record.target))
+                    return reader.find(
+                        join_url("https" if record.secure else "http", visit.host, record.target)
+                    )
     return None

@@ -1,4 +1,6 @@
-"""Explains a URL that has no record: by which rule its links were refused, or what would become of it if it were found now."""
+"""Explains a URL that has no record: by which rule its links were refused, or what would become
+of it if it were found now.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,14 @@ import msgspec
 from lycosa.admit.refusal import Refusal
 from lycosa.admit.submission import may_list, may_name
 from lycosa.frontier.visit_state import HostState
-from lycosa.inspect.explain.facts import Explanation, host_facts, reason_facts, robots_facts, robots_now, why_host
+from lycosa.inspect.explain.facts import (
+    Explanation,
+    host_facts,
+    reason_facts,
+    robots_facts,
+    robots_now,
+    why_host,
+)
 from lycosa.inspect.explain.lookup import FoundOn, Search, found_on
 from lycosa.inspect.reader import CrawlReader, TableView
 from lycosa.inspect.saved import PureRules, Saved
@@ -23,8 +32,16 @@ from lycosa.urls.identity import hash8, host_of, join_url, scheme_of, target_of
 class Unknown:
     """Explains a URL that has no record: what would become of it."""
 
-    def __init__(self, reader: CrawlReader, saved: Saved, view: TableView, answer: Explanation, now: float) -> None:
-        self._reader, self._saved, self._view, self._answer, self._now = reader, saved, view, answer, now
+    def __init__(
+        self, reader: CrawlReader, saved: Saved, view: TableView, answer: Explanation, now: float
+    ) -> None:
+        self._reader, self._saved, self._view, self._answer, self._now = (
+            reader,
+            saved,
+            view,
+            answer,
+            now,
+        )
         self._url = answer.url
         self._host8 = hash8(host_of(answer.url))
         self._never = ""
@@ -34,14 +51,17 @@ class Unknown:
         link, self._never = search.link, _never(search, self._saved.config.store.links)
         depth, kind = self._as_found(link)
         rules = PureRules(self._reader, self._saved)
-        refusal = rules.judge(self._url, kind, depth, self._now, bool(link and link.nofollow)) or self._by_sitemap(link, kind)
+        refusal = rules.judge(
+            self._url, kind, depth, self._now, bool(link and link.nofollow)
+        ) or self._by_sitemap(link, kind)
         if link is not None:
             self._answer.add("found_on", link.page)
             self._answer.add("found_as", link.kind)
         met = "Its links were" if link else f"{self._never}; if it were found, it would be"
         if refusal is not None:
             self._answer.say(
-                f"refused_by_{stage_of(refusal)}", f"{met} refused: {refusal.reason.meaning} ({refusal.rule}: {refusal.value})."
+                f"refused_by_{stage_of(refusal)}",
+                f"{met} refused: {refusal.reason.meaning} ({refusal.rule}: {refusal.value}).",
             )
             reason_facts(self._answer, refusal.reason, "")
             self._answer.add("rule", refusal.rule)
@@ -50,7 +70,9 @@ class Unknown:
         return self._state_rules(link)
 
     def _as_found(self, link: FoundOn | None) -> tuple[int, LinkKind]:
-        """The depth and kind that the URL had when it was found; one link from a seed when it never was."""
+        """The depth and kind that the URL had when it was found; one link from a seed when it
+        never was.
+        """
         if link is None:
             return 1, LinkKind.A
         source = self._reader.find(link.page)
@@ -63,9 +85,17 @@ class Unknown:
         with self._reader.view(self._reader.partition_of(link.page)) as view:
             value = view.get(sitemap_key(hash8(link.page)))
         vouching: list[str] = msgspec.msgpack.decode(value) if value is not None else []
-        if (may_name if kind is LinkKind.SITEMAP_FILE else may_list)(link.page, self._url, vouching):
-            return Refusal(Reason.SITEMAP_LIMIT, "sitemaps.max_nesting, max_files or max_urls", link.page)
-        named = f", named in the robots.txt of {', '.join(vouching)}" if vouching else ", named in no robots.txt"
+        if (may_name if kind is LinkKind.SITEMAP_FILE else may_list)(
+            link.page, self._url, vouching
+        ):
+            return Refusal(
+                Reason.SITEMAP_LIMIT, "sitemaps.max_nesting, max_files or max_urls", link.page
+            )
+        named = (
+            f", named in the robots.txt of {', '.join(vouching)}"
+            if vouching
+            else ", named in no robots.txt"
+        )
         return Refusal(Reason.SITEMAP_FOREIGN, "sitemaps.org, cross submits", f"{link.page}{named}")
 
     def _state_rules(self, link: FoundOn | None) -> Explanation:
@@ -76,33 +106,55 @@ class Unknown:
             if not verdict.allowed:
                 return answer.say(
                     "refused_by_robots",
-                    f"{self._never}; if it were found, robots.txt would disallow it ({verdict.bound or _line(verdict)}).",
+                    f"{self._never}; if it were found, robots.txt would disallow it"
+                    f" ({verdict.bound or _line(verdict)}).",
                 )
         if visit is None:
             answer.add("host_known", False, "no URL of this host is known")
-            return answer.say("never_seen", f"{self._never}; if it were found, it would be crawled as far as its host's robots.txt allows.")
+            return answer.say(
+                "never_seen",
+                f"{self._never}; if it were found, it would be crawled as far as its host's"
+                " robots.txt allows.",
+            )
         visit = visit_in_wall_time(visit, self._reader.ahead_s(self._now))
         host_facts(answer, visit, self._saved.config, self._now)
         if visit.state is HostState.RETIRED:
-            return answer.say("never_seen", f"{self._never}, and its host was given up: {why_host(visit)}.")
-        site, section = site_budget(self._view, self._reader.sites.site_of(visit.host)), self._saved.config.budgets
+            return answer.say(
+                "never_seen", f"{self._never}, and its host was given up: {why_host(visit)}."
+            )
+        site, section = (
+            site_budget(self._view, self._reader.sites.site_of(visit.host)),
+            self._saved.config.budgets,
+        )
         site_facts(answer, site, section)
         budget = site.refusal(section, visit)
         if budget is not None:
             answer.add("rule", budget.rule)
             answer.add("value", budget.value)
             return answer.say(
-                "never_seen", f"{self._never}; if it were found, it would be parked: {budget.reason.meaning} ({budget.value})."
+                "never_seen",
+                f"{self._never}; if it were found, it would be parked: {budget.reason.meaning}"
+                f" ({budget.value}).",
             )
         self._variant()
         if link is not None:
-            return answer.say("never_seen", f"{link.page} links to it and it has no record, although no rule is against it; run the audit.")
+            return answer.say(
+                "never_seen",
+                f"{link.page} links to it and it has no record, although no rule is against it; run"
+                " the audit.",
+            )
         known = "" if verdict is not None else ", as far as its host's robots.txt allows"
-        return answer.say("never_seen", f"{self._never}; if it were found, it would be crawled{known}.")
+        return answer.say(
+            "never_seen", f"{self._never}; if it were found, it would be crawled{known}."
+        )
 
     def _variant(self) -> None:
         """The same address by the other scheme."""
-        other = join_url("http" if scheme_of(self._url) == "https" else "https", host_of(self._url), target_of(self._url))
+        other = join_url(
+            "http" if scheme_of(self._url) == "https" else "https",
+            host_of(self._url),
+            target_of(self._url),
+        )
         entry = self._reader.find(other)
         if entry is not None:
             self._answer.add("other_scheme", other, f"{other} is known: {entry.state.label}")
@@ -111,11 +163,17 @@ class Unknown:
 def _never(search: Search, keeps_links: bool) -> str:
     """That no page links to it, as far as that can be known."""
     gap = search.gap or ("" if keeps_links else "links are not kept, see store.links")
-    return f"No link to it was found, but the search is not complete ({gap})" if gap else "It was never found"
+    return (
+        f"No link to it was found, but the search is not complete ({gap})"
+        if gap
+        else "It was never found"
+    )
 
 
 def stage_of(refusal: Refusal) -> str:
-    """Which set of rules refused it. By the rule, since numbers of reasons say nothing about where they come from."""
+    """Which set of rules refused it. By the rule, since numbers of reasons say nothing about
+    where they come from.
+    """
     return "trap" if refusal.rule.startswith("traps.") else "scope"
 
 
