@@ -22,7 +22,7 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "lycosa"
 
 VALUES = ["reasons", "config", "urls", "model", "ports"]
-TOOLS = ["system", "commit", "attempts", "kv", "exchange"]
+TOOLS = ["system", "commit", "attempts", "kv", "exchange", "kafka"]
 STAGES = ["admit", "frontier", "politeness", "fetch", "parse", "seen", "store", "schedule"]
 LAYERS = [
     VALUES,
@@ -228,6 +228,7 @@ _ALWAYS_HEAVY = {
     "importlib.metadata",
     "difflib",
     "tomllib",
+    "confluent_kafka",
 }
 _STAGES_HEAVY = {"turbohtml", "pycurl", "aiodns", "pycares", "uvloop", "brotli", "isal.igzip_lib"}
 

@@ -1,5 +1,5 @@
 """What can go wrong between partitions, by cause. Everything but ``ParcelsLost``,
-``ParcelsStuck`` and ``PositionLost`` is tried again.
+``ParcelsStuck``, ``PositionLost`` and ``InboxDamaged`` is tried again.
 """
 
 from __future__ import annotations
@@ -57,6 +57,12 @@ class PositionLost(ExchangeError):
             f"partition {destination} has read its inbox up to position {after}, and the topic"
             f" holds positions {first} to {last}: records are lost"
         )
+
+
+class InboxDamaged(ExchangeError):
+    """An inbox topic holds a record that is of another crawl or cannot be read; it is never
+    stepped over.
+    """
 
 
 class NoAnswer(ExchangeError):

@@ -120,9 +120,10 @@ class Inbound(Protocol):
         """The next parcels behind a position, each with its own; waits until there is one, for as
         long as the topic is away.
 
-        Positions rise and begin at 1. A parcel may be there several times, and before the one in
-        front of it: the reader steps over what it has taken and over what is not next. Raises
-        ``PositionLost``.
+        Positions begin at 1 and never fall: with a position, everything in front of it is read, so
+        parcels of one record share the position before it until the last one. A parcel may be
+        there several times, and before the one in front of it: the reader steps over what it has
+        taken and over what is not next. Raises ``PositionLost`` and ``InboxDamaged``.
         """
         ...
 
