@@ -9,6 +9,7 @@ brokers with the reaction to each.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, TypeVar
@@ -28,6 +29,7 @@ call.
 POLL_S = 0.25
 """How long one call of the library blocks: how late a wait notices that it was ended."""
 
+_TIMES = re.compile(r" \(after .*\)$")  # differ each time, and say nothing new
 _LOGGER = logging.getLogger("lycosa.kafka")
 _LOGGER.addHandler(logging.NullHandler())
 _MINE = ("security.", "sasl.", "ssl.", "enable.ssl.", "enable.sasl.")
@@ -219,7 +221,7 @@ class KafkaClient:
             raise BadClientSettings(self._without_values(cause_of(error).str())) from None
 
     def _note(self, error: KafkaError) -> None:
-        self.complaint = error.str()
+        self.complaint = _TIMES.sub("", error.str())
 
     def _without_values(self, text: str) -> str:
         for value in self._settings.security.values():
@@ -246,6 +248,7 @@ class Waiting:
 
     def over(self) -> None:
         """The call has what it waited for."""
+        self._client.complaint = ""
         if self._said:
-            self._said = self._client.complaint = ""
+            self._said = ""
             self._tell("")

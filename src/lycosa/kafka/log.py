@@ -5,6 +5,12 @@ open, then appends a record of its own, and reads the log until that record is m
 all that earlier owners wrote, by construction, and no end is asked for that could be stale. An
 append is one transaction over ``changelog``, and over ``pages`` and ``dlq`` when there are rows for
 them. A log that was not claimed can be read, to what is committed just now.
+
+When Kafka is away for longer than a transaction may last, the producer is lost with it, and the
+shard is not: the owner **regains** its log. It looks whether there is a newer claim, and ends as
+fenced if there is. Else it gets a new producer, appends a record, and reads up to it. A claim that
+came in between shows there; when there is none, every later one shuts this owner out as before.
+What was read says whether the last commit is in the log, so that its outcome is known again.
 """
 
 from __future__ import annotations
@@ -12,11 +18,12 @@ from __future__ import annotations
 import uuid
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 import msgspec
 from confluent_kafka import KafkaException, TopicPartition
 
-from lycosa.commit import NOTHING, Claim, Commit, Fenced, RolledBack
+from lycosa.commit import NOTHING, Claim, Commit, Fenced, OutcomeUnknown, RolledBack
 from lycosa.kafka.changelog import (
     ChangelogDamaged,
     Claimed,
@@ -28,11 +35,12 @@ from lycosa.kafka.changelog import (
     frames,
 )
 from lycosa.kafka.client import KafkaClient, Tell
-from lycosa.kafka.reading import PartitionReader, PositionGone, RecordBroken
+from lycosa.kafka.reading import PartitionReader, PositionGone, ReadingStalled, RecordBroken
 from lycosa.kafka.topics import Topics
 from lycosa.kafka.transactions import Outgoing, Transactions
 
 _TRIM_S = 30.0
+_PATIENCE_S = 3.0
 
 
 class FeedRow(msgspec.Struct, frozen=True):
@@ -70,16 +78,7 @@ class KafkaLog:
         """See ``Log``. Raises ``Fenced`` as well: a later owner claims the shard, or the log has
         one with a greater assignment.
         """
-        claim = uuid.uuid4().bytes
-        record = encoded(Claimed(self._crawl, claim, self._assignment))
-        self._transactions.begin()
-        while True:
-            try:
-                (self._end,) = self._transactions.run([self._changelog(record)])
-            except RolledBack as error:
-                self._tell(str(error))
-            else:
-                break
+        self._append_claim()
         first = last = None
         fold = self._fold()
         for found in self._found(fold, self._end):
@@ -110,9 +109,13 @@ class KafkaLog:
             Outgoing(self._topics.named(each.kind), self.shard, each.value, each.key)
             for each in feed
         ]
-        offsets = self._transactions.run(records)[:parts]
-        self._kept.append((commit.sequence, offsets[0]))
-        self._end = offsets[-1]
+        try:
+            offsets = self._transactions.run(records)[:parts]
+        except (Fenced, OutcomeUnknown) as error:
+            first = self._regain(commit.sequence, error)
+        else:
+            first, self._end = offsets[0], offsets[-1]
+        self._kept.append((commit.sequence, first))
 
     def trim(self, sequence: int) -> None:
         """See ``Log``. What goes are the commits that the snapshot before this one has, so that the
@@ -136,6 +139,51 @@ class KafkaLog:
         self._transactions.close()
         self._reader.close()
 
+    def _append_claim(self) -> None:
+        claim = encoded(Claimed(self._crawl, uuid.uuid4().bytes, self._assignment))
+        self._transactions.begin()
+        while True:
+            try:
+                (self._end,) = self._transactions.run([self._changelog(claim)])
+            except RolledBack as error:
+                self._tell(str(error))
+            except OutcomeUnknown:
+                if self._transactions.is_closed:
+                    raise
+                self._transactions.begin()  # a claim that is in the log twice begins two terms
+            else:
+                return
+
+    def _regain(self, sequence: int, error: Fenced | OutcomeUnknown) -> int:
+        """After an append that failed for good: the offset of the commit if it is in the log.
+        Raises ``RolledBack`` if it is not, and ``error`` if the log is another owner's.
+        """
+        is_fenced = isinstance(error, Fenced) and not self._transactions.was_long
+        if is_fenced or self._transactions.is_closed:
+            raise error
+        self._own_commits(None, error)  # a newer claim is not disturbed
+        self._transactions.begin()
+        record = encoded(Saved(self._crawl, self.term, self._saved))
+        (behind,) = self._transactions.run([self._changelog(record)])
+        found = self._own_commits(behind, error)
+        self._end = behind
+        if sequence not in found:
+            raise RolledBack(str(error)) from error
+        return found[sequence]
+
+    def _own_commits(self, until: int | None, error: Exception) -> dict[int, int]:
+        """The commits behind the last known record, with the offset of their first frame. Raises
+        ``error`` when there is a newer claim.
+        """
+        fold = Fold(self._topics.changelog, self.shard, self._crawl, 0)
+        fold.term = self.term
+        found: dict[int, int] = {}
+        for each in self._found(fold, until, self._end + 1):
+            found[each.mark.sequence] = each.offset
+        if fold.term > self.term:
+            raise error
+        return found
+
     def _delete_before(self, offset: int) -> None:
         admin = self._client.admin()
         place = TopicPartition(self._topics.changelog, self.shard, offset)
@@ -155,11 +203,34 @@ class KafkaLog:
         first, _ = self._reader.limits()
         return Fold(self._topics.changelog, self.shard, self._crawl, first)
 
-    def _found(self, fold: Fold, until: int | None) -> Iterator[Found]:
+    def _found(self, fold: Fold, until: int | None, start: int | None = None) -> Iterator[Found]:
         try:
-            yield from folded(fold, self._reader.read(None, until))
+            yield from folded(fold, self._records(until, start))
         except (PositionGone, RecordBroken) as error:
             raise ChangelogDamaged(self._topics.changelog, self.shard, -1, str(error)) from error
+
+    def _records(self, until: int | None, start: int | None) -> Iterator[tuple[int, bytes | None]]:
+        """The records from ``start`` to ``until``.
+
+        A commit is acknowledged when the broker has decided it; it becomes visible a moment later,
+        by a marker in the partition. When the broker is killed in between, the marker is not
+        written before the next request of this ``transactional.id``, and who waited for the record
+        alone would wait for ever. An empty transaction is such a request.
+        """
+        is_others = until is None and start is None  # read by somebody who may not write
+        patience_s = float("inf") if is_others else _PATIENCE_S
+        while True:
+            try:
+                for offset, value in self._reader.read(start, until, patience_s):
+                    yield offset, value
+                    start = offset + 1
+            except ReadingStalled:
+                if until is None:
+                    return
+                with suppress(RolledBack):
+                    self._transactions.run([self._changelog(encoded(Saved(self._crawl, 0, 0)))])
+            else:
+                return
 
     def __repr__(self) -> str:
         return (

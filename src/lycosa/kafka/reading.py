@@ -8,6 +8,7 @@ that could disagree with the commits. A position that does not exist is an error
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 
 from confluent_kafka import (
@@ -36,6 +37,10 @@ class ReadingEnded(Exception):
     """``end`` was called while the reader waited."""
 
 
+class ReadingStalled(Exception):
+    """Nothing came for as long as the caller has patience."""
+
+
 class PartitionReader:
     """One partition. Used by one thread at a time; another may call ``interrupt`` and ``end``."""
 
@@ -61,17 +66,20 @@ class PartitionReader:
                 return first, behind
         raise ReadingEnded
 
-    def read(self, start: int | None, until: int | None) -> Iterator[tuple[int, bytes | None]]:
+    def read(
+        self, start: int | None, until: int | None, patience_s: float = float("inf")
+    ) -> Iterator[tuple[int, bytes | None]]:
         """Offset and value of the records from ``start`` (``None``: the first there is) to the
         offset ``until``, that one included; with ``None`` to the present end of what is committed.
 
-        Raises ``PositionGone``, ``RecordBroken`` and ``ReadingEnded``.
+        Raises ``PositionGone``, ``RecordBroken``, ``ReadingEnded``, and ``ReadingStalled`` when no
+        record comes for ``patience_s``.
         """
         self._assign(OFFSET_BEGINNING if start is None else start)
         waiting = self._waiting()
         try:
             while True:
-                for message in self._messages(waiting):
+                for message in self._messages(waiting, patience_s):
                     error = message.error()
                     if error is not None and error.code() == KafkaError._PARTITION_EOF:
                         if until is None:
@@ -130,18 +138,21 @@ class PartitionReader:
             self._consumer.close()
             self._consumer = None
 
-    def _messages(self, waiting: Waiting) -> list[Message]:
+    def _messages(self, waiting: Waiting, patience_s: float = float("inf")) -> list[Message]:
         """Waits for the first, and takes what has come with it: ``consume`` with a time would wait
         until that many are there.
         """
         consumer = self._opened()
+        deadline = time.monotonic() + patience_s
         while not (self._ended.is_set() or self._interrupted.is_set()):
             first = consumer.poll(POLL_S)
             if first is not None:
                 messages = [first, *consumer.consume(_AT_ONCE, 0)]
-                if any(each.error() is None for each in messages):
+                if any(_is_answer(each) for each in messages):
                     waiting.over()
                 return messages
+            if time.monotonic() > deadline:
+                raise ReadingStalled
             if self._client.complaint:
                 waiting.because()
         raise ReadingEnded
@@ -170,3 +181,9 @@ class PartitionReader:
 
     def __repr__(self) -> str:
         return f"PartitionReader({self._topic}/{self._partition}, next={self._next})"
+
+
+def _is_answer(message: Message) -> bool:
+    """Whether a broker answered: with a record, or that there is none."""
+    error = message.error()
+    return error is None or error.code() == KafkaError._PARTITION_EOF

@@ -5,10 +5,10 @@ earlier ones. A transaction has the outcomes of ``commit.port``:
 
 * it succeeded;
 * it was rolled back: an error came before the broker was asked to commit, or the broker refused to;
-* its outcome is unknown: the client failed for good, or was closed, after the broker was asked;
+* its outcome is unknown: the client failed for good, or was closed while it waited;
 * fenced: a later producer has the name. The broker says the same of a transaction that was open
-  for longer than its time allows (``TRANSACTION_TIMEOUT_MS``) because it rolled it back itself. The
-  owner ends in both cases, and asks before it claims the shard again.
+  for longer than its time allows (``TRANSACTION_TIMEOUT_MS``), because it rolled it back itself;
+  ``was_long`` tells that this may be the reason.
 
 While the cluster is away a transaction waits without a limit, and says so.
 """
@@ -16,6 +16,7 @@ While the cluster is away a transaction waits without a limit, and says so.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
@@ -24,6 +25,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from lycosa.commit import Fenced, OutcomeUnknown, RolledBack
 from lycosa.kafka.client import POLL_S, KafkaClient, Kind, Tell, Waiting, cause_of, kind_of
+from lycosa.kafka.topics import TRANSACTION_TIMEOUT_MS
 
 
 class Outgoing(msgspec.Struct, frozen=True):
@@ -62,6 +64,16 @@ class Transactions:
         self._producer: Producer | None = None
         self._is_committing = False
         self._closed = threading.Event()
+        self._began = self._ended = 0.0
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed.is_set()
+
+    @property
+    def was_long(self) -> bool:
+        """Whether the last transaction lasted so long that the broker may have ended it."""
+        return (self._ended - self._began) * 1000 > TRANSACTION_TIMEOUT_MS * 0.8
 
     def begin(self) -> None:
         """Shuts out earlier producers of this name, and returns when what they had open is
@@ -78,6 +90,13 @@ class Transactions:
         producer = self._producer
         if producer is None or self._closed.is_set():
             raise Fenced(f"{self._name} was not claimed by this owner, or it was closed")
+        self._began = time.monotonic()
+        try:
+            return self._run(producer, records)
+        finally:
+            self._ended = time.monotonic()
+
+    def _run(self, producer: Producer, records: Sequence[Outgoing]) -> list[int]:
         waiting = Waiting(self._tell, self._client, f"writing a commit of {self._name}")
         sent = _Sent()
         self._is_committing = False

@@ -22,7 +22,7 @@ from confluent_kafka.admin import (
 from lycosa.kafka.client import KafkaClient, cause_of
 from lycosa.kafka.topics import TRANSACTION_TIMEOUT_MS, TopicPlan, Topics
 
-_ANSWER_S = 20.0
+_ANSWER_S = 15.0
 
 
 class KafkaAway(Exception):
@@ -74,7 +74,9 @@ def check_topics(client: KafkaClient, topics: Topics) -> list[Finding]:
     settings = _settings(client, admin, "topic", [plan.name for plan in there])
     for plan in topics.plans():
         if plan.name not in settings:
-            findings.append(Finding(f"topic {plan.name} is missing", "lycosa cluster init FILE"))
+            findings.append(
+                Finding(f"topic {plan.name} is missing", "lycosa cluster init FILE makes it")
+            )
             continue
         findings += _partitions(client, plan, metadata.topics[plan.name], topics)
         findings += _topic_settings(client, plan, settings[plan.name])
@@ -187,6 +189,7 @@ def _metadata(client: KafkaClient, admin: AdminClient) -> ClusterMetadata:
     try:
         return admin.list_topics(timeout=_ANSWER_S)
     except KafkaException as error:
+        admin.poll(0)  # hands over what the client complains of
         raise _away(client, error) from error
 
 
