@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import uuid
@@ -47,8 +48,13 @@ class Broker:
         return KafkaClient(KafkaSettings(self.addresses))
 
     def kill(self, number: int = 0) -> None:
-        """As power loss ends a broker."""
-        os.kill(self.pids[number], signal.SIGKILL)
+        """As power loss ends a broker; it is gone when this returns."""
+        ended = os.pidfd_open(self.pids[number])
+        try:
+            signal.pidfd_send_signal(ended, signal.SIGKILL)
+            assert select.select([ended], [], [], 20)[0], "the broker is still there"
+        finally:
+            os.close(ended)
 
     def stop(self) -> None:
         subprocess.run([_SERVICES, "stop", "kafka", self._folder], check=True)

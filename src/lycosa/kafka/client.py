@@ -125,8 +125,14 @@ def kind_of(error: KafkaError) -> Kind:
     return Kind.AWAY if error.retriable() or code in _AWAY else Kind.FATAL
 
 
-def cause_of(error: KafkaException) -> KafkaError:
-    """The error that an exception of the library carries."""
+def cause_of(error: BaseException) -> KafkaError:
+    """The error that an exception of the library carries.
+
+    One that the library raises while it delivers reports comes out as ``SystemError`` of the call
+    that delivers them, with the library's own as its cause.
+    """
+    if isinstance(error, SystemError) and error.__cause__ is not None:
+        error = error.__cause__
     cause = error.args[0] if error.args else None
     return cause if isinstance(cause, KafkaError) else KafkaError(KafkaError._FAIL, str(error))
 

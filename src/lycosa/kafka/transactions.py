@@ -107,7 +107,7 @@ class Transactions:
             while producer.flush(POLL_S):
                 self._check_open()
                 waiting.because()
-        except KafkaException as error:
+        except (KafkaException, SystemError) as error:
             self._roll_back(cause_of(error), waiting)
         if sent.failure is not None or len(sent.offsets) < len(records):
             self._roll_back(sent.failure or KafkaError(KafkaError._FAIL, "no report"), waiting)
@@ -145,7 +145,7 @@ class Transactions:
             self._check_open()
             try:
                 call()
-            except KafkaException as error:
+            except (KafkaException, SystemError) as error:
                 cause = cause_of(error)
                 if kind_of(cause) is Kind.ROLL_BACK:
                     self._roll_back(cause, waiting)
@@ -168,7 +168,7 @@ class Transactions:
             self._check_open()
             try:
                 producer.abort_transaction(POLL_S * 4)
-            except KafkaException as error:
+            except (KafkaException, SystemError) as error:
                 again = cause_of(error)
                 if kind_of(again) not in (Kind.AWAY, Kind.DENIED, Kind.ROLL_BACK):
                     self._raise(again)
