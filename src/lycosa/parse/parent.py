@@ -229,7 +229,7 @@ class ChildParser:
         """
         await child.connect(self._receive)
         assert child.frames is not None
-        child.frames.send(self._encode(self._config))
+        child.frames.write(self._encode(self._config))
         watching = asyncio.create_task(self._watch(child))
         try:
             await child.ended()
@@ -268,7 +268,7 @@ class ChildParser:
             child.sent.append(job)
             child.documents += 1
             assert child.frames is not None
-            child.frames.send(frame)
+            child.frames.write(frame)
 
     def _receive(self, child: RunningChild, frame: bytes) -> None:
         """The child's word that it is ready, then an answer for each document."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from lycosa.model.parsed import Document, Parsed
-from lycosa.system.frame_stream import FrameProtocol
+from lycosa.system.frame_stream import FrameStream
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class RunningChild:
 
     def __init__(self, process: subprocess.Popen[bytes], sock: socket.socket, now: float) -> None:
         self.process, self.sock = process, sock
-        self.frames: FrameProtocol | None = None
+        self.frames: FrameStream | None = None
         self.sent: deque[Job] = deque()
         self.documents = 0
         self.head_since = now
@@ -47,8 +47,9 @@ class RunningChild:
 
     async def connect(self, on_frame: Callable[[RunningChild, bytes], None]) -> None:
         """Passes on what the child says from now on."""
-        make = partial(FrameProtocol, partial(on_frame, self), self.end)
-        _, self.frames = await asyncio.get_running_loop().create_connection(make, sock=self.sock)
+        frames = FrameStream(self.sock, on_frame=partial(on_frame, self), on_end=self.end)
+        await frames.open()
+        self.frames = frames
 
     def end(self, _: Exception | None = None) -> None:
         """Nothing more is expected of it."""
