@@ -40,9 +40,10 @@ def test_each_switch_of_the_settings_is_the_option_of_one_kind() -> None:
 
 
 def test_the_settings_decide_which_kinds_a_segment_has() -> None:
-    assert wanted_kinds(options_of(StoreSection())) == list(KINDS)
-    assert wanted_kinds(options_of(StoreSection(text=False))) == ["cdxj", "pages", "links"]
-    assert wanted_kinds({}) == ["cdxj", "pages"], "an option that a header does not name is off"
+    assert wanted_kinds(dict.fromkeys(OPTIONS, True)) == list(KINDS)
+    wanted = wanted_kinds(options_of(StoreSection(text=False, links=True)))
+    assert "text" not in wanted and "links" in wanted
+    assert wanted_kinds({}) == [each.name for each in DERIVED if not each.option]
 
 
 def test_in_the_journal_each_option_is_a_key_of_its_own(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import msgspec
 from lycosa.store import journal, layout
 from lycosa.store.derived import KINDS, wanted_kinds
 from lycosa.store.rows import SegmentHeader
-from lycosa.system.durable import FULL, named, sync_data, sync_folder
+from lycosa.system.durable import FULL, named, publish, sync_folder
 
 _CERTAIN = wanted_kinds({})  # whatever the settings were
 
@@ -121,7 +121,7 @@ def build_derived(folder: Path, name: str) -> list[str]:
                 builder.close()
             _release_memory()
         for path in missing.values():
-            _publish(path)
+            publish(layout.temporary(path), path)
     except BaseException as error:
         for path in missing.values():
             layout.temporary(path).unlink(missing_ok=True)
@@ -136,18 +136,3 @@ def _release_memory() -> None:
     import pyarrow as pa
 
     pa.default_memory_pool().release_unused()
-
-
-def _publish(path: Path) -> None:
-    """The temporary file gets its name, durably."""
-    temporary = layout.temporary(path)
-    try:
-        fd = os.open(temporary, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            sync_data(fd)
-        finally:
-            os.close(fd)
-        temporary.replace(path)
-        sync_folder(path.parent)
-    except OSError as error:
-        raise named(error, path) from error
