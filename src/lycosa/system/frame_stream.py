@@ -5,9 +5,11 @@ in ``wire``.
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import cast
 
 from lycosa.system.wire import CHUNK, MAX_FRAME_BYTES, FrameError, FrameReader, frame_pieces
@@ -55,6 +57,11 @@ class FrameStream(asyncio.Protocol):
             if self._transport is None:
                 loop = asyncio.get_running_loop()
                 await loop.create_connection(lambda: self, sock=self._sock)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether frames can be sent."""
+        return self._transport is not None and not self._transport.is_closing()
 
     async def send(self, payload: bytes) -> None:
         """Sends one frame, and waits while the peer does not read (the transport's high-water
@@ -127,12 +134,24 @@ class FrameStream(asyncio.Protocol):
         self._has_room.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if exc is not None and not self._is_over:
+            self._read_rest()
         if exc is None:
             try:
                 self._frames.end()
             except FrameError as error:
                 exc = error
         self._end(exc)
+
+    def _read_rest(self) -> None:
+        """Reads what the peer sent before it died. A write that fails makes the event loop stop
+        reading at once, although answers of the peer may still be in the socket.
+        """
+        assert self._transport is not None
+        socket_number = self._transport.get_extra_info("socket").fileno()
+        with suppress(OSError):  # nothing more is there
+            while not self._is_over and (data := os.read(socket_number, CHUNK)):
+                self.data_received(data)
 
     def _keep(self, payload: bytes) -> None:
         """For ``receive``."""
