@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+from contextlib import suppress
 
 import pytest
 from hypothesis import given, settings
@@ -172,3 +173,17 @@ async def test_the_end_says_that_it_came_inside_a_frame() -> None:
     left.sendall(encoded(b"abcdef")[:7])
     left.close()
     assert isinstance(await end, FrameError)
+
+
+async def test_what_the_peer_said_before_it_died_is_received_although_a_write_fails() -> None:
+    left, right = socket.socketpair()
+    stream = FrameStream(right)
+    await stream.open()
+    left.sendall(encoded(b"last") + encoded(b"words"))
+    left.close()
+    for _ in range(3):
+        stream.write(bytes(1000))  # before the loop has looked whether there is something to read
+    assert [await stream.receive(), await stream.receive()] == [b"last", b"words"]
+    with suppress(ConnectionError):
+        assert await stream.receive() is None
+    stream.close()

@@ -79,9 +79,10 @@ class FrameStream(asyncio.Protocol):
         """Sends one frame of an open stream, now or when the peer reads, without waiting for that;
         when the connection has ended, nothing.
         """
-        if self._transport is not None and not self._transport.is_closing():
+        transport = self._transport
+        if transport is not None and not transport.is_closing():
             for piece in frame_pieces(payload):
-                self._transport.write(piece)
+                transport.write(piece)
 
     async def receive(self) -> bytes | None:
         """The next payload; ``None`` when the peer closed between frames or this side closed. One
@@ -103,7 +104,7 @@ class FrameStream(asyncio.Protocol):
         self._kept_bytes -= len(payload)
         if self._is_full and self._kept_bytes <= CHUNK:
             self._is_full = False
-            if self._transport is not None and not self._transport.is_closing():
+            if self._transport is not None and self.is_open:
                 self._transport.resume_reading()
         return payload
 
@@ -157,9 +158,10 @@ class FrameStream(asyncio.Protocol):
         """For ``receive``."""
         self._kept.append(payload)
         self._kept_bytes += len(payload)
-        if self._kept_bytes > 2 * CHUNK and not self._is_full and self._transport is not None:
+        if self._kept_bytes > 2 * CHUNK and not self._is_full:
             self._is_full = True
-            self._transport.pause_reading()
+            if self._transport is not None and self.is_open:
+                self._transport.pause_reading()
         self._wake()
 
     def _end(self, error: Exception | None) -> None:
