@@ -27,16 +27,16 @@ from lycosa.cluster.messages import (
     Superseded,
     ToCoordinator,
 )
-from lycosa.cluster.node_plan import (
+from lycosa.cluster.node_acts import (
     Act,
     Died,
     Machine,
-    NodePlan,
     Reply,
     StartWorker,
     TellCoordinator,
     TellWorker,
 )
+from lycosa.cluster.node_plan import NodePlan
 from lycosa.cluster.rules import ClusterRules
 from lycosa.cluster.worker_messages import (
     Ended,

@@ -14,14 +14,8 @@ import msgspec
 from lycosa.cluster.control import Control
 from lycosa.cluster.coordinator import Coordinator
 from lycosa.cluster.messages import CALLER, Ask, Assignments, NoMoreAsks, Outgoing, Relay
-from lycosa.cluster.node_plan import (
-    Act,
-    Machine,
-    NodePlan,
-    StartWorker,
-    TellCoordinator,
-    TellWorker,
-)
+from lycosa.cluster.node_acts import Act, Machine, StartWorker, TellCoordinator, TellWorker
+from lycosa.cluster.node_plan import NodePlan
 from lycosa.cluster.rules import ONE_PROCESS
 from lycosa.cluster.worker_messages import Ended, FromWorker, Progress, Seeds, Stop, ToldWorker
 from lycosa.exchange import ExchangeEnds, InProcessExchange, Key

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from coordinating import World
-from lycosa.cluster.node_plan import Died
+from lycosa.cluster.node_acts import Died
 
 NODES, SHARDS = 3, 3
 INDEX = st.integers(0, 1 << 16)

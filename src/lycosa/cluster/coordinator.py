@@ -45,6 +45,7 @@ from lycosa.cluster.permit_book import PermitBook
 from lycosa.cluster.placement import Placement
 from lycosa.cluster.requests import Owner, Requests
 from lycosa.cluster.rules import ClusterRules
+from lycosa.cluster.seats import Seats
 from lycosa.cluster.worker_messages import (
     Joined,
     JoinedTaken,
@@ -57,26 +58,11 @@ from lycosa.cluster.worker_messages import (
     SeedsTaken,
     ToldWorker,
     WorkerStatus,
-    is_over,
 )
 from lycosa.config.sections import LimitSection
 from lycosa.model.end import End
 
 _PLACES_AT_ONCE = 10_000  # URLs of one message
-
-
-class _Seat:
-    """What is known of one shard's owner."""
-
-    __slots__ = ("joined", "owner", "places", "progress", "status", "told")
-
-    def __init__(self) -> None:
-        self.owner: Owner | None = None
-        self.status: WorkerStatus | None = None
-        self.progress = Progress()
-        self.joined = 0  # places that this owner passed on
-        self.places = 0  # of the list, that it knows or was told
-        self.told: dict[type[ToldWorker], tuple[object, float]] = {}  # by kind: what and when
 
 
 class Coordinator:
@@ -100,7 +86,7 @@ class Coordinator:
         self._permits = PermitBook(limits, shards, control.permits)
         self._requests = Requests(rules.repeat_s)
         self._rounds = EndRounds()
-        self._seats = [_Seat() for _ in range(shards)]
+        self._seats = Seats(shards, self._placement)
         self._known_places = set(self.places)
         self._settings = control.settings
         self._end = control.end
@@ -136,7 +122,7 @@ class Coordinator:
 
     def owner_of(self, shard: int) -> str:
         """The node that runs the shard's owner; empty while it has none."""
-        return self._placement.places[shard].node if self._owner(shard) is not None else ""
+        return self._placement.places[shard].node if self._seats.owner(shard) is not None else ""
 
     @property
     def settings(self) -> SettingsSaved:
@@ -245,9 +231,7 @@ class Coordinator:
         if seat.owner is not None and owner < seat.owner:
             return
         if owner != seat.owner:
-            seat.owner, seat.status = owner, None
-            seat.joined, seat.places = 0, status.places
-            seat.told.clear()
+            seat.take(owner, status)
         seat.status = status
         changed = self._permits.hear(shard, status)
         for permit in changed:
@@ -300,7 +284,7 @@ class Coordinator:
         """What the owner does not know by its last status, unless it was told a moment ago."""
         seat = self._seats[shard]
         status = seat.status
-        if status is None or self._owner(shard) is None:
+        if status is None or self._seats.owner(shard) is None:
             return
         permit = self._permits.permit_for(shard)
         if permit is not None and permit.term == status.term and status.serial < permit.serial:
@@ -331,29 +315,10 @@ class Coordinator:
             self._relay(shard, message)
 
     def _tell_requests(self, shard: int, now: float) -> None:
-        owner = self._owner(shard)
+        owner = self._seats.owner(shard)
         if owner is not None and not self._requests.are_answered:
             for request in self._requests.due(shard, owner, now):
                 self._relay(shard, request)
-
-    def _owner(self, shard: int) -> Owner | None:
-        """The shard's current owner, as far as it is known."""
-        place, seat = self._placement.places[shard], self._seats[shard]
-        is_current = place.node and not place.leaving and not place.is_over
-        return (
-            seat.owner
-            if is_current and seat.owner is not None and seat.owner[0] == place.assignment
-            else None
-        )
-
-    def _owners(self) -> dict[int, Owner] | None:
-        """All owners by shard, or ``None`` while a shard has none."""
-        owners = {
-            shard: owner
-            for shard in range(len(self._seats))
-            if (owner := self._owner(shard)) is not None
-        }
-        return owners if len(owners) == len(self._seats) else None
 
     # -- the end
 
@@ -361,29 +326,19 @@ class Coordinator:
         """Ends the crawl when no shard has anything to do and nothing is under way between them."""
         if self._end.end:
             return
-        owners = self._owners()
+        owners = self._seats.owners()
         if (
             owners is None
             or self._expects_asks
             or not self._requests.are_answered
-            or not self._is_hopeful()
+            or not self._seats.are_idle()
         ):
             self._rounds.reset()
-        elif self._rounds.judge(owners, self._captures()):
+        elif self._rounds.judge(owners, self._seats.captures()):
             self._decide_end(End.FINISHED.value, at_once=False)
         else:
             for shard, probe in self._rounds.probes(owners):
                 self._relay(shard, probe)
-
-    def _is_hopeful(self) -> bool:
-        """Whether it is worth asking: all were idle when they last said something."""
-        return is_over([seat.progress for seat in self._seats], self._captures())
-
-    def _captures(self) -> int:
-        return sum(
-            max(seat.progress.captures, seat.status.counted if seat.status else 0)
-            for seat in self._seats
-        )
 
     def _decide_end(self, end: str, at_once: bool) -> None:
         if not self._end.end or (at_once and not self._end.at_once):
@@ -410,7 +365,7 @@ class Coordinator:
         )
 
     def _relay(self, shard: int, message: ToldWorker) -> None:
-        owner = self._owner(shard)
+        owner = self._seats.owner(shard)
         if owner is not None:
             self._send(
                 self._placement.places[shard].node, Relay(self.number, shard, owner[1], message)

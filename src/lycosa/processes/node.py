@@ -21,18 +21,18 @@ from typing import Any, Protocol
 import msgspec
 
 from lycosa.cluster.messages import ToCoordinator, ToNode
-from lycosa.cluster.node_plan import (
+from lycosa.cluster.node_acts import (
     Act,
     Died,
     GiveUp,
     Machine,
-    NodePlan,
     Note,
     Reply,
     StartWorker,
     TellCoordinator,
     TellWorker,
 )
+from lycosa.cluster.node_plan import NodePlan
 from lycosa.cluster.worker_messages import (
     Ended,
     Failed,
