@@ -1,4 +1,4 @@
-"""Which charset a document without markup is in, and its text.
+"""Names of charsets, and the text of a document without markup.
 
 The order is the one of the Encoding and HTML standards: byte order mark, then what HTTP says, then
 UTF-8 when the bytes are valid as such, then the detector, then windows-1252. Pages have the meta
@@ -8,7 +8,10 @@ says (``iso-8859-1`` is windows-1252), as this is what servers were tested again
 
 from __future__ import annotations
 
-from lycosa.parse.html import charset_name, decode_whatwg, detect_charset
+import codecs
+
+import turbohtml
+import turbohtml.detect
 
 _MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xfe\xff", "utf-16be"), (b"\xff\xfe", "utf-16le"))
 _DETECT_WINDOW = 65_536
@@ -28,3 +31,31 @@ def decode_text(body: bytes, label: str | None) -> tuple[str, str]:
     except UnicodeDecodeError:
         detected = detect_charset(body[:_DETECT_WINDOW]) or "windows-1252"
     return decode_whatwg(body, detected), detected
+
+
+def charset_name(label: str) -> str | None:
+    """The Encoding standard's name for a label, in lower case; ``None`` when it is not one.
+    ``latin1`` is ``windows-1252``.
+    """
+    try:
+        return (
+            turbohtml.parse(b"", encoding=label.strip(" \t\n\f\r")).encoding or ""
+        ).lower() or None
+    except LookupError:
+        return None
+
+
+def detect_charset(body: bytes) -> str | None:
+    """The charset that the bytes look like, by structure and letter frequencies; ``None``
+    without evidence.
+    """
+    found = turbohtml.detect.detect(body).encoding
+    return found.lower() if found else None
+
+
+def decode_whatwg(body: bytes, charset: str) -> str:
+    """Decodes by a name from ``charset_name`` or ``detect_charset``, malformed bytes as U+FFFD."""
+    try:
+        return codecs.lookup(f"whatwg-{charset}").decode(body, "replace")[0]
+    except LookupError:  # names that only Python has: the detector says UTF-8-SIG for a mark
+        return body.decode(charset, "replace")
