@@ -17,18 +17,20 @@ LEFT_OUT = {"cli", "inspect", "simulate", "synthetic"}
 
 # Words that need no entry: ordinary English, or the usual words of programs and of the web.
 _ORDINARY = """
-acknowledgement address anchor answered ask asker block book borrowed bound cache cause change
-checker clock code column committed completed config connection contact content cookie cost
-counter crash data decoded died disagreement discovery document element ended entry failed feed
-fetched field file filter finder gap gathered handle hash header health held hello holder
-identifier index info joined judgement key kind known learned leasing limit link list listener
-listing lock log machine matcher meaning memory message meter model move name next note number
-obstacle opener option order other outgoing packed pair parsed parsing piece pin point price
-process protocol query question queue range rate readable reader reading ready receiver record
-recovered recycled reparsed reparser reparsing reply report request response result robot round
-route said saved search section server setting shape sign silence since size source stalled
-state status step stop store stored stream style summary superseded suspicion taken tally told
-transfer tried type unknown url use value variant wildcard write writer
+acknowledgement address addressing anchor answered arrival ask asker assembled block book
+borrowed bound cache capturing cause change checker clock code column committed completed config
+connection contact content cookie cost counter crash data decoded departure died disagreement
+discovery document duty element ended entry extension extensions failed feed fetched field file
+filter finder forward gap gathered guesser handle hash header health held hello holder
+identifier index info joined judgement keeping key kind known learned leasing limit link list
+listener listing lock log machine mail manner matcher meaning memory message meter model move
+name next note number obstacle opener option order other outgoing packed pair parsed parsing
+piece pin point price process protocol query question queue range rate reach reaching readable
+reader reading ready receiver record recovered recycled reliever reparsed reparser reparsing
+reply report request response result robot round route said saved search section server setting
+settling shape sign silence since size source stalled standing state status step stop store
+stored stream style summary superseded suspicion taken taker tally told transfer tried type
+unknown up url use value variant wildcard write writer
 """
 ORDINARY = frozenset(_ORDINARY.split())
 
