@@ -277,3 +277,9 @@ def test_settings_in_the_documents_exist() -> None:
                 assert name in getattr(config, section).__struct_fields__, (
                     f"{document.name}: {section}.{name}"
                 )
+
+
+def test_every_trap_rule_is_documented() -> None:
+    rules = (ROOT / "docs" / "canonical-form.md").read_text("utf-8").partition("Trap rules")[2]
+    for name in lycosa.Config().traps.__struct_fields__:
+        assert f"`{name}`" in rules, name
