@@ -6,13 +6,16 @@ Code, and text between quotation marks, may contain anything.
 
 from __future__ import annotations
 
+import ast
 import re
 import runpy
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "lycosa"
 GENERATED = ROOT / "docs" / "modules.md"
 DOCUMENTS = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
@@ -56,6 +59,40 @@ AVOIDED = {
 }
 
 
+# Modules whose messages have such words still.
+NOT_YET = {
+    "cli/audit.py",
+    "cli/crawl.py",
+    "cli/crawl_display.py",
+    "cli/crawl_failures.py",
+    "cli/crawl_summary.py",
+    "cli/main.py",
+    "cli/simulate.py",
+    "cli/simulate_answers.py",
+    "cli/sql.py",
+    "exchange/agreement.py",
+    "folder/start_check.py",
+    "inspect/audit/politeness.py",
+    "inspect/audit/run.py",
+    "inspect/explain/known.py",
+    "inspect/explain/unknown.py",
+    "inspect/site_budget.py",
+    "inspect/status.py",
+    "processes/status_file.py",
+    "reasons.py",
+    "simulate/means.py",
+    "simulate/past.py",
+    "store/records.py",
+    "synthetic/bad_answers.py",
+    "synthetic/hostile.py",
+    "synthetic/misbehaviours.py",
+    "synthetic/pages.py",
+    "synthetic/robots.py",
+    "system/memory_plan.py",
+    "worker/pipeline.py",
+}
+
+
 def _prose(document: Path) -> str:
     """A document without code, link targets and quoted text; line ends stay."""
     text = document.read_text("utf-8")
@@ -83,6 +120,34 @@ def test_documents_avoid_words_that_readers_stumble_over(document: Path) -> None
         f"{document.name}:{prose.count(chr(10), 0, hit.start()) + 1}: {hit[0]!r}; write: {instead}"
         for words, instead in AVOIDED.items()
         for hit in re.finditer(rf"(?i)\b(?:{words})\b", prose)
+    ]
+    assert found == []
+
+
+def _messages(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and text of each string that is no docstring: messages, help texts, meanings."""
+    tree = ast.parse(path.read_text("utf-8"))
+    comments = {
+        id(node.value)
+        for body in (getattr(node, "body", None) for node in ast.walk(tree))
+        if isinstance(body, list)
+        for node in body
+        if isinstance(node, ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            if id(node) not in comments:
+                yield node.lineno, node.value
+
+
+def test_messages_avoid_these_words_too() -> None:
+    found = [
+        f"{name}:{line}: {hit[0]!r}; write: {instead}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        if (name := path.relative_to(SOURCE).as_posix()) not in NOT_YET
+        for line, text in _messages(path)
+        for words, instead in AVOIDED.items()
+        for hit in re.finditer(rf"(?i)\b(?:{words})\b", text)
     ]
     assert found == []
 
