@@ -135,9 +135,9 @@ def _messages(path: Path) -> Iterator[tuple[int, str]]:
         if isinstance(node, ast.Expr)
     }
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
-            if id(node) not in comments:
-                yield node.lineno, node.value
+        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if is_text and " " in node.value and id(node) not in comments:
+            yield node.lineno, node.value
 
 
 def test_messages_avoid_these_words_too() -> None:
