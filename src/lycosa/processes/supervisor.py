@@ -89,9 +89,7 @@ class Supervisor:
         self._seeds = seeds
         self._on_progress = on_progress
         self._on_note = on_note
-        control = Control(
-            _permits(session, plan.workers), list(dict.fromkeys(session.recovered.places))
-        )
+        control = Control(_permits(session, plan.workers))
         number, limits = session.manifest.runs, session.config.limits
         self._coordinator = Coordinator(
             number, plan.workers, limits, ONE_PROCESS, time.monotonic(), control
@@ -224,10 +222,6 @@ class Supervisor:
     def hear_node(self, message: ToCoordinator) -> None:
         """See ``Listener``."""
         self._carry(message)
-
-    def places(self) -> list[str]:
-        """See ``Listener``."""
-        return self._coordinator.places
 
     def note(self, text: str) -> None:
         """See ``Listener``."""

@@ -178,7 +178,9 @@ def assemble(
     def fail(error: BaseException) -> None:
         worker.fail(error)  # the worker is made later
 
-    departures = Departures(partitions, tables, ports.exchange, clock.sleep, fail)
+    departures = Departures(
+        partitions, tables, ports.exchange, clock.sleep, fail, config.frontier.partitions
+    )
     intake = _intake(job, extensions, partitions, addressing, tables, clock, departures)
     # Ids must differ between crawls, runs and restarts, and be the same when the same history is
     # replayed.
@@ -351,10 +353,11 @@ def _intake(
         RecentHashes(job.config.seen.recent),
         clock,
         departures.post,
+        departures.post_place,
     )
     intake.join(job.places)
     for table in tables.values():
-        intake.rejoin(key[1:].decode() for key, _ in table.scan(b"J", prefix_end(b"J")))
+        intake.join(key[1:].decode() for key, _ in table.scan(b"J", prefix_end(b"J")))
     return intake
 
 
