@@ -47,7 +47,7 @@ class Snapshots(Protocol):
     calls block.
 
     A snapshot is of one commit: it has all that this commit and those before it wrote, and nothing
-    else.
+    else. What is only needed by older ones than are kept is deleted in the end.
     """
 
     def partitions(self) -> Collection[int]:
