@@ -85,6 +85,16 @@ def test_what_is_enough_for_a_parcel_leaves_from_the_partition_that_found_it() -
     assert sending.commit() == {(0, 1), (2, 1)}
 
 
+def test_what_was_stored_under_keys_of_others_leaves_from_one_partition_in_the_commit() -> None:
+    sending = Sending()
+    sending.departures.tell(1, b"Cdigest", b"first")
+    sending.departures.tell(3, b"Cother", b"second")
+    assert not sending.departures.is_idle
+    assert sending.commit() == {(0, 1), (0, 3)}
+    box = Outbox(0, sending.overlays[0], sending.stores[0])
+    assert [parcel.contents for parcel in box.pending(1, 9)] == [[(b"Cdigest", b"first")]]
+
+
 def test_errands_leave_from_the_partition_whose_host_asks_or_was_asked() -> None:
     sending = Sending()
     sending.departures.post_errand(

@@ -174,7 +174,9 @@ class Departures:
             self._enqueue_found(destination, by_source)
         told, self._told = self._told, {}
         for destination, rows in told.items():
-            # an index of bodies is of all partitions: any would do
+            # From one partition, whichever stored the bodies: one commit holds the captures of all
+            # partitions and these rows, and a parcel belongs to its partition, so it is sent by
+            # whoever owns that later. A shard has one partition, which is the one that found them.
             self.outboxes[self._first].enqueue_contents(destination, rows)
             self._posted.add((self._first, destination))
         errands, self._errands = self._errands, {}
