@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from nodes.changes import ChangesHistory
 from nodes.doors import DoorsHistory
 from nodes.history import LEAST_FAULTS, Breach, live_and_judge
 from nodes.plants import PLANTS
@@ -22,6 +23,14 @@ def test_a_history_of_many_nodes_breaks_no_promise(seed: int, tmp_path: Path) ->
 def test_no_place_that_joins_the_scope_is_lost(seed: int, tmp_path: Path) -> None:
     lived = live_and_judge(seed, tmp_path, kind=DoorsHistory)
     assert lived.faults >= LEAST_FAULTS
+    assert lived.takeovers > 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_changed_settings_reach_every_owner_and_are_never_forgotten(
+    seed: int, tmp_path: Path
+) -> None:
+    lived = live_and_judge(seed, tmp_path, kind=ChangesHistory)
     assert lived.takeovers > 0
 
 

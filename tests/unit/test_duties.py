@@ -134,7 +134,11 @@ def test_seeds_are_answered_when_they_are_committed_and_a_repeated_request_as_be
 def test_the_rest_is_noted_and_answered(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     duties = scene.play(
-        LiveSettings(2, {"a": "b"}), LiveSettings(1, {}), NoMoreCalls(), Permit(1, 5), Probe(4)
+        LiveSettings(2, {"fetch.slots": "3", "of.a.later.version": "b"}),
+        LiveSettings(1, {}),
+        NoMoreCalls(),
+        Permit(1, 5),
+        Probe(4),
     )
     assert duties.status() == WorkerStatus(7, 0, 0, 0, False, False, 2)
     [answer] = [each for each in scene.told if isinstance(each, ProbeAnswer)]

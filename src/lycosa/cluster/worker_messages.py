@@ -54,8 +54,8 @@ class Permit(msgspec.Struct, frozen=True, tag=True):
 
 
 class LiveSettings(msgspec.Struct, frozen=True, tag=True):
-    """Settings that change while the crawl runs, by name, and the number of the change. A worker
-    notes it, and applies none yet.
+    """Settings that change while the crawl runs (``config.live``), by name, and the number of the
+    change.
     """
 
     version: int

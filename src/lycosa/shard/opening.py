@@ -231,4 +231,7 @@ def _told(
         for each in opened.values()
         for key, _ in each.table.scan(b"J", prefix_end(b"J"))
     ]
-    return Recovered(replayed, rebuilt, report.unbuildable, last, captures, places, latest)
+    settings = max((commit.settings for commit in claim.last), default=0)
+    return Recovered(
+        replayed, rebuilt, report.unbuildable, last, captures, places, latest, settings
+    )

@@ -44,12 +44,12 @@ class Duties:
         self._tell = tell
         self._answers: dict[str, SeedsTaken] = {}
         self._under_way: set[str] = set()
-        self._settings = LiveSettings(0, {})
         permits = assembled.permits
         self._counted = (
             permits.counted if isinstance(permits, GrantedPermits) else _captures(assembled)
         )
         assembled.worker.expects_more = True
+        assembled.live.expect()
 
     def __repr__(self) -> str:
         return f"<Duties term={self._term} answered={len(self._answers)}>"
@@ -69,7 +69,7 @@ class Duties:
             may,
             wants,
             worker.expects_more,
-            self._settings.version,
+            self._assembled.live.version,
         )
 
     def report(self) -> list[ToldCoordinator]:
@@ -97,8 +97,7 @@ class Duties:
         elif isinstance(message, Permit) and isinstance(permits, GrantedPermits):
             permits.permitted(message.serial, message.captures)
         elif isinstance(message, LiveSettings):
-            if message.version > self._settings.version:
-                self._settings = message
+            self._assembled.live.follow(message.version, message.values)
         elif isinstance(message, Probe):
             lag = await self._assembled.delivery.arrivals.lag()
             self._tell(self._answer(message, lag))  # nothing is awaited in between
