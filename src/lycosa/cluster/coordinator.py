@@ -1,9 +1,8 @@
-"""The coordinator of a crawl: assigns shards to nodes, grants permits, passes on requests, places
-and settings, finds the end.
+"""The coordinator of a crawl: assigns shards to nodes, grants permits, passes on requests and
+settings, finds the end.
 
     nodes' reports ──> placement ──────> Assignments to nodes
     owners' words ───> permit_book ────> Permit, recorded first      (absolute numbers)
-                  ───> scope_places ───> JoinScope, recorded first   (a list that grows)
                   ───> end_rounds ─────> the end, recorded first
     callers ─────────> requests ───────> requests to owners, until each is answered
 
@@ -20,7 +19,7 @@ changed, and again after ``repeat_s`` while its status still lacks it.
 
 from __future__ import annotations
 
-from lycosa.cluster.control import Control, EndSaved, PlacesSaved, SettingsSaved
+from lycosa.cluster.control import Control, EndSaved, SettingsSaved
 from lycosa.cluster.end_rounds import EndRounds
 from lycosa.cluster.messages import (
     CALLER,
@@ -47,9 +46,6 @@ from lycosa.cluster.requests import Owner, Requests
 from lycosa.cluster.rules import ClusterRules
 from lycosa.cluster.seats import Seats
 from lycosa.cluster.worker_messages import (
-    Joined,
-    JoinedTaken,
-    JoinScope,
     LiveSettings,
     NoMoreCalls,
     Permit,
@@ -61,8 +57,6 @@ from lycosa.cluster.worker_messages import (
 )
 from lycosa.config.sections import LimitSection
 from lycosa.model.end import End
-
-_PLACES_AT_ONCE = 10_000  # URLs of one message
 
 
 class Coordinator:
@@ -79,7 +73,6 @@ class Coordinator:
     ) -> None:
         control = control or Control()
         self.number = number
-        self.places = list(control.places)
         self.superseded_by = 0
         self._rules = rules
         self._placement = Placement(number, shards, rules, now)
@@ -87,7 +80,6 @@ class Coordinator:
         self._requests = Requests(rules.repeat_s)
         self._rounds = EndRounds()
         self._seats = Seats(shards, self._placement)
-        self._known_places = set(self.places)
         self._settings = control.settings
         self._end = control.end
         self._expects_asks = True
@@ -209,8 +201,6 @@ class Coordinator:
         message = said.message
         if isinstance(message, SeedsTaken):  # whoever owned the shard when that was committed
             self._hear_answer(said.shard, message, now)
-        elif isinstance(message, Joined):
-            self._hear_places(said, message, now)
         place = self._placement.places[said.shard]
         if place.node != sender or place.assignment != said.assignment:
             return
@@ -246,31 +236,6 @@ class Coordinator:
             self._send(CALLER, answered)
         self._tell_what_lacks(shard, now)
 
-    def _hear_places(self, said: Said, message: Joined, now: float) -> None:
-        """Appends places to the list and passes them on; whoever found them hears that they are
-        known.
-        """
-        seat = self._seats[said.shard]
-        owner = (said.assignment, said.term)
-        if seat.owner == owner:
-            if message.first > seat.joined:
-                return  # those before them come again
-            seat.joined = max(seat.joined, message.first + len(message.urls))
-        new = [url for url in dict.fromkeys(message.urls) if url not in self._known_places]
-        before = len(self.places)
-        if new:
-            self._send(CONTROL, PlacesSaved(new))
-            self._known_places.update(new)
-            self.places += new
-        if seat.owner == owner:
-            knows_all = seat.status is not None and seat.status.places == before
-            if knows_all:  # so it need not be told what it found itself
-                seat.places = len(self.places)
-                seat.told[JoinScope] = None, now
-            self._relay(said.shard, JoinedTaken(seat.joined, len(self.places) if knows_all else 0))
-        for shard in range(len(self._seats)):
-            self._tell_what_lacks(shard, now)
-
     def _check_limits(self) -> None:
         reports = [seat.progress for seat in self._seats]
         if self._permits.is_reached(
@@ -297,14 +262,6 @@ class Coordinator:
             and not self._requests.are_open_for(shard)
         ):
             self._tell_once(shard, NoMoreCalls(), now)
-        _, at = seat.told.get(JoinScope, (None, now))
-        if status.places < seat.places and now - at >= self._rules.repeat_s:
-            seat.places = status.places  # what was told did not arrive
-        while seat.places < len(self.places):
-            urls = self.places[seat.places : seat.places + _PLACES_AT_ONCE]
-            self._relay(shard, JoinScope(seat.places, urls))
-            seat.places += len(urls)
-            seat.told[JoinScope] = None, now
 
     def _tell_once(self, shard: int, message: ToldWorker, now: float) -> None:
         """Tells the owner, unless it was told the same less than ``repeat_s`` ago."""

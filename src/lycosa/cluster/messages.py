@@ -10,7 +10,7 @@ process.
                                Relay        a message for one of its workers
     caller -> coordinator      Ask, StopCrawl, NoMoreAsks, ChangeSettings, Drain, Move
     coordinator -> caller      Answered
-    coordinator -> control     PermitSaved, PlacesSaved, SettingsSaved, EndSaved (``control``)
+    coordinator -> control     PermitSaved, SettingsSaved, EndSaved (``control``)
 
 Any message may be lost, repeated, late or overtaken. What is sent again and again is a state as a
 whole (reports, assignments, a worker's status), and its sender numbers it, so that an older one is

@@ -44,13 +44,6 @@ class Stop(msgspec.Struct, frozen=True, tag=True):
     at_once: bool = False
 
 
-class JoinScope(msgspec.Struct, frozen=True, tag=True):
-    """Places that belong to the crawl: those of the coordinator's list from index ``first`` on."""
-
-    first: int
-    urls: list[str]
-
-
 class Permit(msgspec.Struct, frozen=True, tag=True):
     """The worker may have so many captures in all. ``serial`` numbers the permits of a shard:
     only a greater one is followed.
@@ -61,21 +54,12 @@ class Permit(msgspec.Struct, frozen=True, tag=True):
 
 
 class LiveSettings(msgspec.Struct, frozen=True, tag=True):
-    """Settings that change while the crawl runs, by name, and the number of the change. A worker
-    notes it, and applies none yet.
+    """Settings that change while the crawl runs (``config.live``), by name, and the number of the
+    change.
     """
 
     version: int
     values: dict[str, str]
-
-
-class JoinedTaken(msgspec.Struct, frozen=True, tag=True):
-    """The first ``upto`` places that this worker passed on are known. ``places`` is how long the
-    coordinator's list is when this worker knows all of it, else 0.
-    """
-
-    upto: int
-    places: int = 0
 
 
 class Probe(msgspec.Struct, frozen=True, tag=True):
@@ -99,8 +83,7 @@ class WorkerStatus(msgspec.Struct, frozen=True, tag=True):
     ``term`` is the owner's number, ``counted`` the captures that it found committed when it began.
     It may have ``may`` captures in all by the permit ``serial`` (0 = none was heard; then it is
     ``counted``), and by its own word less than that permit says when it gave the rest back.
-    ``wants``: it has none left. ``places`` is how many of the coordinator's list it knows, from the
-    front.
+    ``wants``: it has none left. ``settings`` is the version of the live settings that it follows.
     """
 
     term: int
@@ -109,7 +92,6 @@ class WorkerStatus(msgspec.Struct, frozen=True, tag=True):
     may: int
     wants: bool = False
     expects_more: bool = True
-    places: int = 0
     settings: int = 0
 
 
@@ -120,15 +102,6 @@ class SeedsTaken(msgspec.Struct, frozen=True, tag=True):
 
     call: str
     refused: list[tuple[str, str]]
-
-
-class Joined(msgspec.Struct, frozen=True, tag=True):
-    """Places that this worker found to belong to the crawl: those that it found from the
-    ``first`` on. Told until ``JoinedTaken``.
-    """
-
-    first: int
-    urls: list[str]
 
 
 class ProbeAnswer(msgspec.Struct, frozen=True, tag=True):
@@ -246,9 +219,9 @@ decisions of operators, leases.
 """
 Taken = SeedsTaken
 
-ToldWorker = Seeds | NoMoreCalls | JoinScope | JoinedTaken | Permit | LiveSettings | Probe
+ToldWorker = Seeds | NoMoreCalls | Permit | LiveSettings | Probe
 """What a coordinator tells a worker."""
-ToldCoordinator = WorkerStatus | SeedsTaken | Joined | ProbeAnswer | Progress
+ToldCoordinator = WorkerStatus | SeedsTaken | ProbeAnswer | Progress
 """What a worker tells its coordinator."""
 ToWorker = Stop | Memory | ToldWorker
 FromWorker = ToldCoordinator | Ended | Failed

@@ -90,6 +90,16 @@ class Outbox:
         """
         self._add(destination, [_of_items(part) for part in _parts(items)])
 
+    def enqueue_places(self, destination: int, urls: Sequence[str]) -> None:
+        """Puts URLs whose places joined the scope into the open commit, as one or more parcels."""
+        self._add(
+            destination,
+            [
+                ParcelRow([], places=list(urls[start : start + PARCEL_URLS]))
+                for start in range(0, len(urls), PARCEL_URLS)
+            ],
+        )
+
     def pending(self, destination: int, limit: int, after: int = 0) -> list[Parcel]:
         """Committed parcels for a partition that are not acknowledged, in order, with a number
         greater than ``after``.
@@ -140,6 +150,7 @@ class Outbox:
             acknowledged,
             row.errands,
             row.answers,
+            row.places,
         )
 
     def __repr__(self) -> str:

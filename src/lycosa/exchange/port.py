@@ -25,8 +25,9 @@ from lycosa.model.errand import Answer, Errand
 
 class Parcel(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What one partition has for another: discovered URLs, rows of content-seen (key, value),
-    errands, or answers to errands. ``sequence`` counts the parcels of this pair from 1;
-    ``acknowledged`` is the last one of which the source knows that it was handed over.
+    errands, answers to errands, or URLs whose places joined the scope. ``sequence`` counts the
+    parcels of this pair from 1; ``acknowledged`` is the last one of which the source knows that it
+    was handed over.
     """
 
     source: int
@@ -37,6 +38,7 @@ class Parcel(msgspec.Struct, frozen=True, array_like=True, gc=False):
     acknowledged: int = 0
     errands: list[Errand] = []
     answers: list[Answer] = []
+    places: list[str] = []
 
 
 Receiver = Callable[[Parcel], Awaitable[None]]

@@ -47,7 +47,7 @@ class Snapshots(Protocol):
     calls block.
 
     A snapshot is of one commit: it has all that this commit and those before it wrote, and nothing
-    else.
+    else. What is only needed by older ones than are kept is deleted in the end.
     """
 
     def partitions(self) -> Collection[int]:
@@ -231,4 +231,7 @@ def _told(
         for each in opened.values()
         for key, _ in each.table.scan(b"J", prefix_end(b"J"))
     ]
-    return Recovered(replayed, rebuilt, report.unbuildable, last, captures, places, latest)
+    settings = max((commit.settings for commit in claim.last), default=0)
+    return Recovered(
+        replayed, rebuilt, report.unbuildable, last, captures, places, latest, settings
+    )
