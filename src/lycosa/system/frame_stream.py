@@ -1,8 +1,7 @@
-"""Frames over a socket for a running event loop; the frames themselves, and the blocking side, are
-in ``wire``.
+"""Frames over a socket on an event loop; ``wire`` has the frame format and blocking functions.
 
-``FrameStream`` awaits. Where each page is a frame there and one back, ``FrameProtocol`` calls back
-instead: no task has to be woken for a frame.
+``FrameStream`` is for ``await``. Where each page takes one frame in each direction,
+``FrameProtocol`` uses callbacks instead, so that no task has to be woken for a frame.
 """
 
 from __future__ import annotations
@@ -24,12 +23,11 @@ from lycosa.system.wire import (
 
 
 class FrameStream:
-    """Frames on a connected socket, for a running event loop. The stream owns the socket from then
-    on.
+    """Frames on a connected socket, for a running event loop. The stream owns the socket.
 
-    ``send`` waits while the peer does not read (the transport's high-water mark), which is the only
-    backpressure that is needed; several tasks may send at once, each frame stays whole. One task at
-    a time may receive.
+    ``send`` waits while the peer does not read (the transport's high-water mark); no other
+    backpressure is needed. Several tasks may send at once, and each frame stays whole. Only one
+    task at a time may receive.
     """
 
     def __init__(self, sock: socket.socket, max_bytes: int = MAX_FRAME_BYTES) -> None:
@@ -42,13 +40,14 @@ class FrameStream:
         self._closed = False
 
     async def send(self, payload: bytes) -> None:
-        """Sends one frame. Raises ``ConnectionError`` when the peer is gone or the stream is
-        closed.
+        """Send one frame.
+
+        Raises ``ConnectionError`` when the peer is gone or the stream is closed.
         """
         _, writer = await self._streams()
         if len(payload) < CHUNK:
             writer.write(encode_frame(payload))
-        else:  # both writes happen before any other task runs, so the frame stays whole
+        else:  # no other task runs between the two writes, so the frame stays whole
             writer.write(LENGTH.pack(len(payload)))
             writer.write(payload)
         await writer.drain()
@@ -56,8 +55,8 @@ class FrameStream:
     async def receive(self) -> bytes | None:
         """The next payload; ``None`` when the peer closed between frames or this side closed.
 
-        Raises ``FrameError`` for an end inside a frame or a length beyond the limit,
-        ``ConnectionError`` when the peer reset.
+        Raises ``FrameError`` for an end inside a frame or a length beyond the limit, and
+        ``ConnectionError`` when the peer reset the connection.
         """
         if self._closed:
             return None
@@ -72,8 +71,9 @@ class FrameStream:
             raise FrameError("the peer closed inside a frame") from error
 
     def close(self) -> None:
-        """Closes the socket; what was sent but not yet taken by the kernel is still written by
-        the loop. Harmless when repeated.
+        """Close the socket. The loop still writes what was sent but not yet accepted by the kernel.
+
+        Further calls do nothing.
         """
         self._closed = True
         if self._writer is not None:
@@ -94,10 +94,11 @@ class FrameStream:
 
 
 class FrameProtocol(asyncio.Protocol):
-    """Frames on a transport, by calls: ``on_frame`` with each payload, then ``on_end`` once.
+    """Frames on a transport, by callbacks: ``on_frame`` with each payload, then ``on_end`` once.
 
-    ``on_end`` gets ``None`` when the peer closed or ``close`` was called, else a ``FrameError`` or
-    ``OSError``. Nothing waits in ``send``: its caller bounds what is under way.
+    ``on_end`` gets ``None`` when the peer closed or ``close`` was called, otherwise a
+    ``FrameError`` or ``OSError``. ``send`` never waits, so the caller must bound the bytes in
+    flight.
     """
 
     def __init__(
@@ -121,7 +122,7 @@ class FrameProtocol(asyncio.Protocol):
         self._end(exc)
 
     def send(self, payload: bytes) -> None:
-        """Sends one frame, now or when the peer reads; when the connection has ended, nothing."""
+        """Send one frame, now or when the peer reads; nothing after the connection has ended."""
         if self._transport is None or self._transport.is_closing():
             return
         if len(payload) < CHUNK:
@@ -131,7 +132,7 @@ class FrameProtocol(asyncio.Protocol):
             self._transport.write(payload)
 
     def close(self) -> None:
-        """Ends the connection. Harmless when repeated."""
+        """End the connection. Further calls do nothing."""
         self._end(None)
 
     def _end(self, error: Exception | None) -> None:

@@ -1,14 +1,13 @@
-"""Frames over a connected stream socket: four bytes of big-endian length, then that many bytes of
-payload.
+"""Frames over a connected stream socket: a length of four bytes, big-endian, then the payload.
 
-The parse child and the exchange both talk this way. The promise is that a receiver gets exactly the
-payloads that were sent, in order, or learns that it did not: a socket that ends between two frames
-gives ``None``, one that ends inside a frame raises ``FrameError``, and a length beyond the limit
-raises before a byte of that payload is buffered, so that a peer which went wrong cannot take our
-memory. What a payload means is the caller's business (msgspec's MessagePack here).
+The parser child and the exchange both use them. A receiver gets exactly the payloads that were
+sent, in order, or learns that it did not. A socket that ends between two frames gives ``None``. One
+that ends inside a frame raises ``FrameError``. A length beyond the limit raises before any of that
+payload is buffered, so a faulty peer cannot exhaust our memory. The caller gives payloads their
+meaning (here always msgspec's MessagePack).
 
-A child process has no event loop: ``send_frame`` and ``recv_frame`` block. What needs a loop is in
-``frame_stream``, so that the child does not import asyncio.
+A child process has no event loop, so ``send_frame`` and ``recv_frame`` block. Frames for an event
+loop are in ``frame_stream``, so that the child does not import asyncio.
 """
 
 from __future__ import annotations
@@ -20,12 +19,13 @@ from collections.abc import Iterator
 import msgspec
 
 LENGTH = struct.Struct(">I")
-CHUNK = 256 * 1024  # bytes; a longer payload is sent apart from its length, without a copy of it
+CHUNK = 256 * 1024  # bytes; a payload from this size on is sent separately, without copying it
 _READ = 64 * 1024
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""What decoding raises when bytes are not what was expected: msgspec raises Python's own for
-text not in UTF-8 and for deep nesting.
+"""What decoding raises for unexpected bytes.
+
+msgspec raises Python's own errors for text that is not UTF-8 and for deep nesting.
 """
 
 MAX_FRAME_BYTES = 256 * 1024 * 1024
@@ -37,26 +37,23 @@ class FrameError(Exception):
 
 
 def encode_frame(payload: bytes) -> bytes:
-    """The bytes of one frame. Raises ``FrameError`` when the payload does not fit a length of
-    four bytes.
-    """
+    """The bytes of one frame. Raises ``FrameError`` for a payload of 4 GiB or more."""
     if len(payload) > 0xFFFFFFFF:
         raise FrameError(f"payload of {len(payload)} bytes")
     return LENGTH.pack(len(payload)) + payload
 
 
 class FrameReader:
-    """Cuts a stream of bytes into payloads. Bytes go in by ``feed`` in any pieces; ``feed``
-    yields each payload that is complete.
-    """
+    """Cuts a stream of bytes into payloads, whatever the pieces in which the bytes arrive."""
 
     def __init__(self, max_bytes: int = MAX_FRAME_BYTES) -> None:
         self._max_bytes = max_bytes
         self._pending = bytearray()
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Adds bytes; gives the payloads that they complete. Raises ``FrameError`` for a length
-        beyond the limit.
+        """Add bytes and yield each payload that they complete.
+
+        Raises ``FrameError`` for a length beyond the limit.
         """
         if (
             not self._pending
@@ -64,7 +61,7 @@ class FrameReader:
             and LENGTH.unpack_from(data)[0] == len(data) - LENGTH.size
         ):
             check_length(len(data) - LENGTH.size, self._max_bytes)
-            yield data[LENGTH.size :]  # one whole frame, which is what a small answer comes as
+            yield data[LENGTH.size :]  # exactly one frame: the usual case for a small payload
             return
         self._pending += data
         start = 0
@@ -88,17 +85,18 @@ class FrameReader:
 
 
 def send_frame(sock: socket.socket, payload: bytes) -> None:
-    """Sends one frame, blocking until the kernel has all of it."""
+    """Send one frame, blocking until the kernel has all of it."""
     if len(payload) < CHUNK:
         sock.sendall(encode_frame(payload))
-    else:  # no copy of a large body for the sake of four bytes
+    else:  # avoids copying a large payload only to prepend four bytes
         sock.sendall(LENGTH.pack(len(payload)))
         sock.sendall(payload)
 
 
 def recv_frame(sock: socket.socket, max_bytes: int = MAX_FRAME_BYTES) -> bytes | None:
-    """Receives one payload, blocking; ``None`` when the peer closed between frames. Raises
-    ``FrameError`` and ``OSError``.
+    """Receive one payload, blocking; ``None`` when the peer closed between frames.
+
+    Raises ``FrameError`` and ``OSError``.
     """
     head = _recv_exactly(sock, LENGTH.size)
     if head is None:
@@ -112,11 +110,10 @@ def recv_frame(sock: socket.socket, max_bytes: int = MAX_FRAME_BYTES) -> bytes |
 
 
 def received_frames(sock: socket.socket) -> Iterator[bytes]:
-    """Payloads as they come, blocking, until the peer closes. Nobody else may read from the socket.
-    Errors as in ``recv_frame``.
+    """Yield payloads as they arrive, blocking, until the peer closes.
 
-    One call of the system gives as many of them as have arrived, where ``recv_frame`` takes two for
-    each.
+    No other reader may use the socket. Errors as in ``recv_frame``. One system call returns all
+    frames that have arrived, where ``recv_frame`` makes two calls for each.
     """
     reader = FrameReader()
     while data := sock.recv(_READ):
@@ -139,6 +136,6 @@ def _recv_exactly(sock: socket.socket, size: int) -> bytearray | None:
 
 
 def check_length(length: int, max_bytes: int) -> None:
-    """Raises ``FrameError`` for a payload beyond the limit."""
+    """Raise ``FrameError`` for a length beyond the limit."""
     if length > max_bytes:
         raise FrameError(f"frame of {length} bytes; the limit is {max_bytes}")
