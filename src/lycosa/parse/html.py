@@ -1,16 +1,17 @@
-"""The only module that knows the HTML parser: bytes in, raw facts of the page out.
+"""The only module that uses the HTML parser: bytes in, unresolved facts of the page out.
 
-One WHATWG tree per document, one selector over it for everything that is a link or says something
-about the page, and then the visible text. The selector runs in C and Python sees only the elements
-it found: walking the whole tree costs three times as much. A selector costs by its alternatives,
-while one name alone is in an index that the tree keeps until it is changed: so only names that the
-page has are selected, and nothing is changed before everything is found. Malformed markup never
-raises, because the tree-construction algorithm has an answer for every sequence of bytes.
+One WHATWG tree is built per document. One selector finds all links and everything that describes
+the page, and then the visible text is extracted. The selector runs in C, so Python sees only the
+elements that it found; walking the whole tree costs three times as much. The cost of a selector
+grows with its alternatives, while a single tag name is looked up in an index that the tree keeps
+until it is changed. So only names that occur in the page are selected, and the tree is changed only
+after everything is found. Malformed markup never raises, because the tree-construction algorithm
+handles every sequence of bytes.
 
-Links inside ``<template>`` and comments are not links; a template that is a declarative shadow root
-is content and stays. Raw URL strings are deduplicated here, before anybody resolves them, with
-their fragments cut off: a fragment is never a part of the URL that is fetched, and on documentation
-pages it makes up most of the differences.
+Links inside ``<template>`` and comments are not links. A template that is a declarative shadow root
+is content and stays. Raw URL strings are deduplicated here, before they are resolved, without their
+fragments: a fragment is never part of the fetched URL, and on documentation pages fragments are
+most of the differences.
 """
 
 from __future__ import annotations
@@ -31,9 +32,8 @@ from lycosa.parse.srcset import srcset_urls
 
 MAX_ANCHOR = 200
 _MAX_TITLE = 2000
-_ANCHOR_WINDOW = (
-    4000  # characters of an anchor that are looked at: an unclosed <a> may hold the whole page
-)
+# characters of an anchor that are read: an unclosed <a> may contain the whole page
+_ANCHOR_WINDOW = 4000
 
 _WANTED = (
     *(
@@ -63,10 +63,10 @@ _WANTED = (
         "svg feImage",
     ),
 )
-_IN_DRAWINGS = frozenset({"image", "script", "use", "feImage"})  # what is a link there too
+_IN_DRAWINGS = frozenset({"image", "script", "use", "feImage"})  # these are links in SVG too
 _TEMPLATE = "template:not([shadowrootmode=open i],[shadowrootmode=closed i])"
 
-# Not shown by a browser that has scripts and styles. Fallback content of media is not shown either.
+# Not shown by a browser with scripts and styles; neither is fallback content of media.
 _INVISIBLE = (
     *(
         "head",
@@ -83,30 +83,31 @@ _INVISIBLE = (
         "datalist",
     ),
     "dialog:not([open])",
-    # in one: for these all elements have to be looked at
+    # as one selector, because these have to test every element
     "[hidden],[style*='display:none' i],[style*='display: none' i]",
 )
 
-# The text renderer lays tables out in columns and quotes with indents, which grows with the square
-# of a hostile page, and gives numbers to lists. As plain blocks they cost what their text costs.
+# The text renderer formats tables in columns and quotes with indents, at a cost that grows with the
+# square of a hostile page, and it numbers lists. As plain blocks they cost no more than their text.
 _LAID_OUT = (
     *("table", "thead", "tbody", "tfoot", "tr", "td", "th", "caption", "ol", "dd", "blockquote"),
     *("option", "optgroup", "select", "button", "legend"),
 )
-# Inline elements go, leaving their content: in one that holds blocks the renderer would not see
-# where these end.
+# Inline elements are removed and their content stays: in an inline element that contains blocks the
+# renderer would not see the end of a block.
 _INLINE = "a,abbr,b,big,cite,code,del,em,font,i,ins,label,mark,s,small,span,strong,time,tt,u"
 _PLAIN = PlainText(layout="strict", bullet="", table_cell_separator=" ")
 
-_A = LinkKind.A  # here, as an enum's own attributes are slow
+_A = LinkKind.A  # a module constant, because access to an enum's attributes is slow
 _HTML = turbohtml.Namespace.HTML
 _NOFOLLOW = ("nofollow", "ugc", "sponsored")
 
 
 @dataclass(slots=True)
 class RawLink:
-    """An outlink before resolution: its kind, anchor text (folded) and whether every place that
-    has it says nofollow.
+    """An outlink before resolution.
+
+    ``anchor`` is folded; ``nofollow`` is true if every occurrence has it.
     """
 
     kind: LinkKind
@@ -116,11 +117,11 @@ class RawLink:
 
 @dataclass(slots=True)
 class Page:
-    """What the markup says, nothing of it resolved against a base or checked.
+    """The content of the markup, neither resolved against a base nor checked.
 
-    ``links`` are by raw URL string (stripped, without fragment) in document order. ``metas`` are
-    the ``(name, content)`` pairs of all metas that have a name (in lower case). ``base`` is the
-    first ``<base href>``, ``canonical`` the first rel=canonical, both raw.
+    ``links`` are by raw URL string (stripped, without fragment), in document order. ``metas`` are
+    the ``(name, content)`` pairs of all metas with a name (in lower case). ``base`` is the first
+    ``<base href>`` and ``canonical`` the first rel=canonical, both raw.
     """
 
     charset: str
@@ -136,15 +137,16 @@ class Page:
     def add(
         self, url: str | None, kind: LinkKind, anchor: str = "", nofollow: bool = False
     ) -> None:
-        """Records a raw link; a second occurrence keeps the stronger kind, and nofollow only
-        when both say so.
+        """Record a raw link.
+
+        A second occurrence keeps the stronger kind, and nofollow only if both have it.
         """
         if url is None:
             return
         raw, mark, _ = url.partition("#")
         raw = raw.strip(_BLANKS)
         if not raw and mark and self.base is None:
-            return  # points into this very page
+            return  # a link into this page
         known = self.links.get(raw)
         if known is None:
             if len(self.links) < self.max_links:
@@ -161,25 +163,26 @@ _BLANKS = " \t\n\f\r"
 
 
 def read_html(body: bytes | str, label: str | None = None, max_links: int = 50_000) -> Page:
-    """Reads a page. ``label`` is the charset that HTTP gave; order as in WHATWG: BOM, HTTP, meta
-    prescan, UTF-8 check, detector.
+    """Read a page. ``label`` is the charset from HTTP.
+
+    The order is that of WHATWG: BOM, HTTP, meta prescan, UTF-8 check, detector.
     """
     tree = _parse(body, label)
     page = Page((tree.encoding or "utf-8").lower(), max_links=max_links)
-    # Looking for one tag name costs nothing. In drawings and formulas HTML's names mean nothing,
-    # but for what can be a link there too.
+    # Looking up one tag name costs nothing. In SVG and MathML the names of HTML have no meaning,
+    # except those that can be links there too.
     is_mixed = bool(tree.select("svg") or tree.select("math"))
     if tree.select("template"):
         _remove_templates(tree)
     root = tree.root
     if root is not None:
         page.language = root.attr("lang") or root.attr("xml:lang") or ""
-    for element in tree.select("base"):  # before the links: the first may stand behind them
+    for element in tree.select("base"):  # before the links, because it may follow them
         _read_base(page, element)
     wanted = ",".join([selector for selector in _WANTED if tree.select(selector)])
     for element in tree.select(wanted) if wanted else ():
         if (tag := element.tag) == "a":
-            _read_anchor(page, element)  # nearly all are; a look-up less for each
+            _read_anchor(page, element)  # nearly all are; saves a lookup for each
         elif not is_mixed or tag in _IN_DRAWINGS or element.namespace is _HTML:
             _READERS[tag](page, element)
     page.text = _visible_text(tree)
@@ -207,7 +210,7 @@ def _parse(body: bytes | str, label: str | None) -> turbohtml.Document:
 
 
 def _tree(body: bytes | str, charset: str | None = None) -> turbohtml.Document:
-    # Shadow roots as ordinary templates, so that their content is found like any other.
+    # Shadow roots are parsed as ordinary templates, so that their content is found like any other.
     return turbohtml.parse(
         body,
         encoding=charset,
@@ -221,18 +224,20 @@ _XML_ENCODING = re.compile(rb"<\?xml[^>]{0,100}?encoding\s*=\s*[\"']([A-Za-z0-9.
 
 
 def _xml_charset(body: bytes) -> str | None:
-    """What an XML declaration says; it comes after meta (HTML standard 13.2.3.2, "get an XML
-    encoding").
+    """The charset in an XML declaration.
+
+    It ranks after meta (HTML standard 13.2.3.2, "get an XML encoding").
     """
     found = _XML_ENCODING.match(body)
     charset = charset_name(found.group(1).decode("ascii")) if found else None
-    # read as ASCII, so UTF-16 it is not
+    # the declaration was read as ASCII, so the document is not UTF-16
     return "utf-8" if charset and charset.startswith("utf-16") else charset
 
 
 def charset_name(label: str) -> str | None:
-    """The Encoding standard's name for a label, in lower case; ``None`` when it is not one.
-    ``latin1`` is ``windows-1252``.
+    """The Encoding standard's name for a label, in lower case; ``None`` for an unknown label.
+
+    The name for ``latin1`` is ``windows-1252``.
     """
     try:
         return (
@@ -243,24 +248,23 @@ def charset_name(label: str) -> str | None:
 
 
 def detect_charset(body: bytes) -> str | None:
-    """The charset that the bytes look like, by structure and letter frequencies; ``None``
-    without evidence.
-    """
+    """The charset suggested by structure and letter frequencies; ``None`` without evidence."""
     found = turbohtml.detect.detect(body).encoding
     return found.lower() if found else None
 
 
 def decode_whatwg(body: bytes, charset: str) -> str:
-    """Decodes by a name from ``charset_name`` or ``detect_charset``, malformed bytes as U+FFFD."""
+    """Decode by a name from ``charset_name`` or ``detect_charset``; malformed bytes are U+FFFD."""
     try:
         return codecs.lookup(f"whatwg-{charset}").decode(body, "replace")[0]
-    except LookupError:  # names that only Python has: the detector says UTF-8-SIG for a mark
+    except LookupError:  # a name that only Python has: the detector gives UTF-8-SIG for a BOM
         return body.decode(charset, "replace")
 
 
 def _visible_text(tree: turbohtml.Document) -> str:
-    """Text as shown: one line for each block, white space folded. Changes the tree, so it comes
-    last.
+    """The visible text: one line for each block, white space folded.
+
+    Changes the tree, so it has to be called last.
     """
     invisible = [element for selector in _INVISIBLE for element in tree.select(selector)]
     laid_out = [element for name in _LAID_OUT for element in tree.select(name)]
@@ -273,11 +277,11 @@ def _visible_text(tree: turbohtml.Document) -> str:
 
 
 def fold_lines(text: str) -> str:
-    """Drops blank lines and folds white space in the others."""
+    """Drop blank lines and fold white space in the other lines."""
     if "\xa0" in text:
         text = text.replace("\xa0", " ")
     folded = "\n".join(filter(None, map(str.strip, text.split("\n"))))
-    if "  " in folded or "\t" in folded or "\r" in folded:  # within lines; indents are gone
+    if "  " in folded or "\t" in folded or "\r" in folded:  # inside lines
         lines = folded.split("\n")
         return "\n".join(
             [
@@ -300,7 +304,7 @@ def _read_anchor(page: Page, element: turbohtml.Element) -> None:
             return
     known = page.links.get(href.partition("#")[0])
     if known is not None and known.kind is _A and known.anchor and not known.nofollow:
-        return  # nothing that this occurrence could add; three of four on documentation pages
+        return  # this occurrence adds nothing; three of four do not on documentation pages
     rel = element.attr("rel")
     page.add(
         href,
@@ -349,13 +353,13 @@ def _read_meta(page: Page, element: turbohtml.Element) -> None:
         page.metas.append((name.strip().lower(), content))
     if (element.attr("http-equiv") or "").lower() == "refresh":
         refresh = parse_refresh(content)
-        # A refresh for browsers without scripts leads to a page that says so.
+        # A refresh inside noscript leads to a page for browsers without scripts.
         if refresh and refresh[1] and element.closest("noscript") is None:
             page.add(refresh[1], LinkKind.REFRESH)
 
 
 def _read_base(page: Page, element: turbohtml.Element) -> None:
-    # In <noscript> it is for browsers without scripts, for whom the links were not written.
+    # A base inside noscript is for browsers without scripts; the links are not written for it.
     if page.base is None and element.namespace is _HTML and element.closest("noscript") is None:
         page.base = element.attr("href")
 
@@ -388,8 +392,9 @@ def _read_image(page: Page, element: turbohtml.Element) -> None:
 
 
 def _drawing_href(element: turbohtml.Element) -> str | None:
-    """SVG 2 section 16.1.5: ``href`` goes before the older ``xlink:href``. A fragment alone is a
-    part of the drawing.
+    """The target of an SVG element; ``href`` precedes ``xlink:href`` (SVG 2 section 16.1.5).
+
+    A fragment alone refers to a part of the drawing and gives ``None``.
     """
     href = element.attr("href")
     if href is None:
@@ -407,7 +412,7 @@ def _read_script(page: Page, element: turbohtml.Element) -> None:
 
 
 def _read_media(page: Page, element: turbohtml.Element) -> None:
-    """``source`` is a picture's when it has a srcset, else a track's or a medium's."""
+    """A ``source`` with a srcset belongs to a picture, otherwise to audio or video."""
     page.add(element.attr("src") or None, LinkKind.MEDIA)
     page.add(element.attr("poster") or None, LinkKind.IMG)
     for url in srcset_urls(element.attr("srcset") or ""):
