@@ -1,11 +1,11 @@
 """The messages between a worker and its node and coordinator.
 
-They are MessagePack in frames over a socket pair. The node starts a worker (``Start``), passes on
-the coordinator's messages, and receives the worker's. Between coordinator and worker a message may
-be lost, repeated, late or overtaken, so each may be repeated and each is repaired by a later one: a
-worker sends its ``WorkerStatus`` about twice a second, and what it lacks by that is sent again. The
-caller names each request (``Request``, field ``call``); a worker answers a repeated one with the
-first answer.
+A node gives a worker process its ``WorkerJob`` first, as MessagePack in a frame over a socket pair,
+then passes on the coordinator's messages, and receives the worker's. Between coordinator and worker
+a message may be lost, repeated, late or overtaken, so each may be repeated and each is repaired by
+a later one: a worker sends its ``WorkerStatus`` about twice a second, and what it lacks by that is
+sent again. The caller names each request (``Request``, field ``call``); a worker answers a repeated
+one with the first answer.
 """
 
 from __future__ import annotations
@@ -15,39 +15,7 @@ from typing import Any
 
 import msgspec
 
-from lycosa.config.sections import Config
-from lycosa.folder.manifest import Manifest
 from lycosa.model.parsed import ParserHealth
-from lycosa.system.memory_plan import MemoryPlan
-from lycosa.system.plugins import Plugins
-
-
-class Start(msgspec.Struct, frozen=True, tag=True):
-    """The first message to a worker: its job.
-
-    ``sockets`` are the exchange's, by worker. ``places`` are URLs whose places are in scope.
-    ``plan`` is the worker's part of the memory. ``time_base`` is crawl time minus monotonic time.
-    ``machine_table`` is the machine's address table, empty where the crawl has a separate one.
-    ``term`` is the number of the process among those of this worker in this run. ``is_careful`` is
-    as in ``Job``.
-    """
-
-    folder: str
-    config: Config
-    manifest: Manifest
-    number: int
-    owned: tuple[int, ...]
-    software: str
-    user_agent: str
-    last_commit: float
-    sockets: tuple[str, ...]
-    places: list[str]
-    plan: MemoryPlan
-    time_base: float
-    machine_table: str
-    plugins: Plugins
-    term: int
-    is_careful: bool = False
 
 
 class Seeds(msgspec.Struct, frozen=True, tag=True):
@@ -296,7 +264,7 @@ ToldWorker = Seeds | NoMoreCalls | JoinScope | JoinedTaken | Permit | LiveSettin
 """The messages of a coordinator to a worker."""
 ToldCoordinator = WorkerStatus | SeedsTaken | Joined | ProbeAnswer | Progress
 """The messages of a worker to its coordinator."""
-ToWorker = Start | Stop | Memory | ToldWorker
+ToWorker = Stop | Memory | ToldWorker
 FromWorker = ToldCoordinator | Ended | Failed
 
 encode = msgspec.msgpack.Encoder().encode

@@ -123,7 +123,7 @@ class ChildParser:
         if child is not None and child.sent:
             child.documents = max(child.documents, self._config.section.recycle_documents)
         elif child is not None and child.is_ready:
-            child.kill()
+            child.end()  # it gets no more documents, so its end makes none a suspect
 
     def snapshot(self) -> ParserSnapshot:
         """The current state."""
@@ -238,8 +238,7 @@ class ChildParser:
         most = self._config.section.recycle_documents
         while (
             self._waiting
-            and child.is_ready
-            and not child.is_over
+            and child.takes_documents
             and len(child.sent) < WINDOW
             and child.documents < most
         ):
@@ -310,11 +309,12 @@ class ChildParser:
                 child.head_since = now  # the machine was suspended; do not blame the document
             elif (child.sent or not child.is_ready) and now - child.head_since >= limit:
                 child.is_late = True
+                child.late = child.sent[0] if child.sent else None
                 child.kill()
                 return
 
     def _take_back(self, child: RunningChild) -> None:
-        """Handle the documents of a child that has ended.
+        """Handle the documents of a child that has ended, after all its answers were read.
 
         The first one becomes a suspect; if it was one already, it is answered with the reason. The
         others are queued again in their order.
@@ -323,10 +323,13 @@ class ChildParser:
             if not child.is_dismissed:
                 self._counts["timeouts" if child.is_late else "deaths"] += 1
             job = child.sent[0]
-            if job.is_suspect:
+            # The child may have answered the late document just before the kill. Then it had no
+            # time for the next one, and no document becomes a suspect.
+            is_blamed = not child.is_late or job is child.late
+            if is_blamed and job.is_suspect:
                 reason = Reason.PARSE_TIMEOUT if child.is_late else Reason.PARSE_KILLED
                 self._answer(child.sent.popleft(), Parsed(reason=reason, detail=reason.meaning))
-            else:
+            elif is_blamed:
                 job.is_suspect = True
                 self._counts["tried_again"] += 1
         self._waiting.extendleft(reversed(child.sent))

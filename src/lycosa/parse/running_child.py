@@ -48,6 +48,8 @@ class RunningChild:
         self.head_since = now
         self.is_ready = False
         self.is_late = False
+        # the document that was over its deadline when the child was killed
+        self.late: Job | None = None
         # it gave an answer that a fresh child may improve; no document that it still has is a
         # suspect
         self.is_dismissed = False
@@ -65,6 +67,13 @@ class RunningChild:
     @property
     def is_over(self) -> bool:
         return self._ended.is_set()
+
+    @property
+    def takes_documents(self) -> bool:
+        """Whether a document can be sent to the child now."""
+        return (
+            self.is_ready and not self.is_over and self.frames is not None and self.frames.is_open
+        )
 
     async def ended(self) -> None:
         await self._ended.wait()

@@ -1,9 +1,9 @@
 """Bytes that are on disk when a call returns, or an error that says why they are not.
 
-It offers appended bytes (``write_all``, ``sync_data``), names in a folder (``sync_folder``) and
-small files that are replaced as a whole (``replace_file``: temporary name, fsync, rename, fsync of
-the folder). A full disk has its own error, ``DiskFull``, because the crawl then pauses and does not
-end.
+It offers appended bytes (``write_all``, ``sync_data``), names in a folder (``sync_folder``),
+finished files (``publish``: sync, rename, sync of the folder) and small files that are replaced as
+a whole (``replace_file``: written under a temporary name, then published). A full disk has its own
+error, ``DiskFull``, because the crawl then pauses and does not end.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def named(error: OSError, path: Path) -> OSError:
     return error if error.filename else OSError(error.errno, error.strerror, str(path))
 
 
-def write_all(fd: int, data: bytes) -> None:
+def write_all(fd: int, data: bytes | bytearray) -> None:
     """Write all of ``data``; the kernel may accept less than asked in one call.
 
     Raises ``OSError``, perhaps after a part was written.
@@ -76,6 +76,24 @@ def sync_folder(folder: Path) -> None:
         os.close(fd)
 
 
+def publish(temporary: Path, path: Path) -> None:
+    """Sync a finished temporary file and rename it to ``path``, replacing an old file.
+
+    Raises ``DiskFull`` or ``OSError``; then the temporary file is removed and the old one stays.
+    """
+    try:
+        fd = os.open(temporary, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            sync_data(fd)
+        finally:
+            os.close(fd)
+        temporary.replace(path)
+        sync_folder(path.parent)
+    except OSError as error:
+        _discard(temporary)
+        raise named(error, path) from error
+
+
 def replace_file(path: Path, data: bytes) -> None:
     """Replace a file's content with ``data``, atomically and durably.
 
@@ -87,16 +105,18 @@ def replace_file(path: Path, data: bytes) -> None:
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:
             write_all(fd, data)
-            sync_data(fd)
         finally:
             os.close(fd)
-        temporary.replace(path)
-        sync_folder(path.parent)
     except OSError as error:
-        # report the first error; a leftover temporary file is overwritten next time
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+        _discard(temporary)
         raise named(error, path) from error
+    publish(temporary, path)
+
+
+def _discard(temporary: Path) -> None:
+    # the caller reports its error; a leftover temporary file is overwritten next time
+    with suppress(OSError):
+        temporary.unlink(missing_ok=True)
 
 
 def cut_back(path: Path, committed: int) -> int:
