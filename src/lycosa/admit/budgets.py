@@ -32,6 +32,7 @@ def over_budget(
             Reason.SITE_HOST_BUDGET, "budgets.site_hosts", f"{site.hosts} of {section.site_hosts}"
         )
     if section.site_pages and site.pages >= section.site_pages:
+        # computed only here, because estimating the number of linking sites is expensive
         most = site_pages_of(section, linking)
         if site.pages >= most:
             return Refusal(

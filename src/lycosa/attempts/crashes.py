@@ -114,6 +114,8 @@ class CrashCounts:
         ``previous`` says how the worker before this one ended, and so which URLs are suspects. Call
         it before any new attempt log is opened. A run that was counted already changes nothing.
         """
+        # Named URLs count even if the attempt log is lost with its machine. Unnamed ones count only
+        # after a crash on this machine, for which the log proves that they were in flight.
         accused = (
             {row.url for row in self._rows.values() if row.is_named}
             if previous is not PreviousEnd.ORDERLY
@@ -129,6 +131,7 @@ class CrashCounts:
         for number, runs in told.items():
             self._counted[number].update(runs)
             self._tables[number].put(_COUNTED_KEY, encode(self._counted[number]))
+        # the names have been evaluated; the next crash must not count the same URLs again
         for url in [row.url for row in self._rows.values() if row.is_named]:
             self.unname((url,))
         for url in accused:

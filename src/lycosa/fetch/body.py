@@ -1,7 +1,7 @@
-"""One response body while it arrives: in memory if it is small and there is room, else in a file.
+"""One response body while it arrives: in memory if small and there is room, otherwise in a file.
 
 The bytes that all open transfers hold in memory share one budget, so memory does not depend on what
-servers send. A body that exceeds its limit, or arrives when the budget is used up, moves to a
+servers send. A body that exceeds its share, or arrives when the budget is used up, moves to a
 separate file; no body is refused for lack of memory. A chunk of a few bytes costs ten times its
 size to store separately and as much time to receive as a large one. So small chunks are joined, and
 a body that consists of nothing else is cut. Writes go to the page cache and are not synced, because

@@ -118,6 +118,7 @@ class CurlFetcher:
         Cancelling ends the transfer.
         """
         wall = self._clock.wall()
+        # The connected address is judged again, directly before the request is sent.
         refusal = self._guard.refusal(request.address)
         if refusal:
             return _unsent(
@@ -151,6 +152,7 @@ class CurlFetcher:
         finally:
             self._open.discard(wait)
             transfer.release()
+            # libcurl has not finished with a handle that was removed in the middle of a transfer
             if wait.is_whole and not self._is_closed:
                 self._recycle(transfer)
             else:

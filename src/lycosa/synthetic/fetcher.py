@@ -57,6 +57,7 @@ class SyntheticFetcher:
         refusal = self._unreachable.get(request.address)
         if refusal:
             return await self._refuse(request, refusal)
+        # As in the real fetcher, the lease is checked at the last moment before the request.
         if not self._may_send():
             return Fetched(
                 request.url,

@@ -154,10 +154,12 @@ class Pages:
         draw = chance.random
         wanted = max(1, int(plan.links * (0.5 + draw())))
         branches = max(2, plan.links // 3)
+        # Links to the children in the tree come first: they make every page reachable.
         found = [
             self._local(host, child, port, draw)
             for child in range(page * branches + 1, min((page + 1) * branches + 1, count))
         ]
+        # The front pages form a binary tree, so that every host is reachable from the first.
         if page == 0 and plan.cross_links > 0:
             found += [
                 self._cross(other, 0, port)

@@ -145,6 +145,7 @@ class SyntheticWeb:
             return _text(200, text, "application/rss+xml")
         variant = robots.RobotsVariant(self.hosts.robots_variant(place.host))
         earlier = self._count(url) if variant is robots.RobotsVariant.FLAKY else 0
+        # Every second host's file is on the far hub; the others' redirect there via the near hub.
         near, far = (f"http://{host_name(hub)}{place.port}" for hub in self.hosts.hubs())
         kept = robots.kept_for_another(place.path, far)
         if kept is not None:

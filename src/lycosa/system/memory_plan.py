@@ -150,6 +150,7 @@ def plan_memory(config: Config, workers: int, machine_bytes: int) -> MemoryPlan:
             f" {needed}{'; fewer workers need less' if workers > 1 else ''} (so do fewer"
             " fetch.slots, and parse.language = false)"
         )
+    # The program code is shared and there is one supervisor; the rest is split evenly.
     dealt = _deal((total - _PROGRAM - _SUPERVISOR) // workers - fixed, parts)
     worker = fixed + sum(size for name, size in dealt.items() if name != "parser")
     return MemoryPlan(
