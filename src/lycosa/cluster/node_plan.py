@@ -48,7 +48,7 @@ MOST_DEATHS = 10
 CAREFUL_DEATHS = 3
 """After that many such deaths the next process starts carefully."""
 REPORT_S = 1.0
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0  # before restarting a worker that died uncommitted
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0  # before a restart after a death without a commit
 _OURS = "lycosa.commit."
 _NO_DEATH = ("Fenced", "OutcomeUnknown")
 _ALIVE = (ShardState.STARTING, ShardState.RUNNING, ShardState.STOPPING)

@@ -91,7 +91,7 @@ class Probe(msgspec.Struct, frozen=True, tag=True):
 class Memory(msgspec.Struct, frozen=True, tag=True):
     """The memory of all processes of the crawl, in bytes.
 
-    Sent while it is near the bound, and once more when it no longer is.
+    Sent while it is near the bound, and until no worker takes relief steps any more.
     """
 
     total_bytes: int

@@ -246,8 +246,8 @@ class CurlFetcher:
         ended = self._clock.monotonic()
         reason, detail = _verdict(transfer, code, message)
         self._connections_made += transfer.curl.getinfo(pycurl.NUM_CONNECTS)
-        # An incomplete header block is no response. Neither is a response that we broke off
-        # ourselves.
+        # An incomplete header block is no response, nor is what was received before an error of
+        # ours or a refusal.
         has_two_targets = is_of_two_targets(code, message)
         is_whole = transfer.headers.is_complete or has_two_targets
         is_response = is_whole and reason not in _NO_RESPONSE and not transfer.headers.flaw()

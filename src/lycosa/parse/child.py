@@ -1,4 +1,4 @@
-"""The parser child: receives documents on a socket and answers each of them in order.
+"""The parse child: receives documents on a socket and answers each of them in order.
 
 It has no state to lose. Its parent kills it when a document takes too long, and a document that
 kills it does no other harm. So it reads blocking and parses one document at a time. Its address

@@ -45,7 +45,7 @@ _ENGLISH = frozenset(
 )
 _ENGLISH |= {"their", "will", "would"}
 _ENOUGH = 4  # different words of these
-# Bytes beyond ASCII, as a share of the characters: more means another script mixed with English.
+# Extra bytes in UTF-8 per character: more means another script mixed with English.
 _MOST_BEYOND_ASCII = 0.1
 
 

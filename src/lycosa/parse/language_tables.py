@@ -3,7 +3,7 @@
 py3langid ships its model compressed. Unpacking takes 0.4 s of CPU time and 80 MB of memory in every
 process that needs it, a third of the total cost of a small crawl. So the first process writes the
 unpacked tables into the user's cache folder (70 MB), and later ones map them: nothing is read
-before it is used, and parser children share one copy. If no such folder can be written, each
+before it is used, and parse children share one copy. If no such folder can be written, each
 process unpacks the model itself.
 """
 

@@ -1,4 +1,4 @@
-"""One parser child as its parent sees it.
+"""One parse child as its parent sees it.
 
 That is the process, the documents that it was sent, and since when it has worked on the first of
 them.

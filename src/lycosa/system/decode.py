@@ -5,7 +5,7 @@ that a browser would show must not be lost for it. So the decoded part is kept t
 reason why it ends, a body that was never encoded passes unchanged, and each decoder is asked for no
 more bytes than are still wanted.
 
-The module is pure and does not import the HTTP library, because the parser child and the robots.txt
+The module is pure and does not import the HTTP library, because the parse child and the robots.txt
 reader use it too. The fast gzip decoder discards the output of a call that fails. A broken stream
 is therefore read a second time by zlib, in ever smaller pieces.
 """

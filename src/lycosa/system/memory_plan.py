@@ -31,7 +31,7 @@ _SUPERVISOR = 80 * MB  # 45 when it only watches; the rest is for recovery after
 _WORKER = 70 * MB  # interpreter, suffix list, what libraries keep
 _COMPACTION = 40 * MB  # table files that are being written
 _PARSER, _LANGUAGE = 35 * MB, 75 * MB
-# address space that the parser child maps before the first document, resident or not
+# address space that the parse child maps before the first document, resident or not
 _PARSER_CODE = 300 * MB
 _DOCUMENT = 48 * MB  # a page of 3 MB
 # bytes of memory per byte of a document: 16 was the maximum measured for pages that consist of

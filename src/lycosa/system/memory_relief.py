@@ -24,7 +24,7 @@ class Relief(IntEnum):
     TRIM = 1  # free memory is returned to the system
     CACHES = 2  # caches that only save lookups are dropped, the tables' cache is halved
     WORKBENCH = 3  # fewer hosts on the workbench
-    PARSER = 4  # a fresh parser child
+    PARSER = 4  # a fresh parse child
     STOP = 5  # no new fetches
     NARROW = 6  # nothing helped and nothing is left to free: one page at a time
 
@@ -39,7 +39,7 @@ _MEANING = {
     Relief.TRIM: "returns free memory to the system",
     Relief.CACHES: "drops caches",
     Relief.WORKBENCH: "takes fewer hosts",
-    Relief.PARSER: "starts a fresh parser child",
+    Relief.PARSER: "starts a fresh parse child",
     Relief.STOP: "fetches nothing until there is more room",
     Relief.NARROW: (
         "has no memory left to free, and fetches one page at a time; --memory is too little for"

@@ -1,6 +1,6 @@
 """Frames over a connected stream socket: a length of four bytes, big-endian, then the payload.
 
-The parser child and the exchange both use them. A receiver gets exactly the payloads that were
+The parse child and the exchange both use them. A receiver gets exactly the payloads that were
 sent, in order, or learns that it did not. A socket that ends between two frames gives ``None``. One
 that ends inside a frame raises ``FrameError``. A length beyond the limit raises before any of that
 payload is buffered, so a faulty peer cannot exhaust our memory. The caller gives payloads their
