@@ -463,7 +463,7 @@ def test_a_takeover_stops_when_there_is_a_snapshot_of_a_commit_that_the_log_has_
     history = with_snapshots(cluster, 3, upto=5)
     history.owner.save()
     cluster.changelog._entries = cluster.changelog._entries[:-1]
-    with pytest.raises(SnapshotUnusable, match="snapshot of commit 5, the log ends at 4"):
+    with pytest.raises(SnapshotUnusable, match="snapshot of commit 5, but the log ends at 4"):
         Owner(cluster)
 
 

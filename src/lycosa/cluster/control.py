@@ -1,9 +1,9 @@
-"""What a coordinator must not forget: records, and the state that they add up to.
+"""The records that a coordinator must not lose, and the state that they define.
 
-A coordinator has each record written before it sends what follows it, so the next coordinator knows
-at least what any worker was told. On a cluster the records are those of the topic ``control``,
-where only the latest claimant can write. On one machine they are not kept: a start counts again
-what the folder holds.
+A coordinator has each record written before it sends what follows from it, so the next coordinator
+knows at least everything that a worker was sent. In a cluster the records are in the topic
+``control``, to which only the latest claimant can write. On one machine they are not kept: each
+start counts again from the folder.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import msgspec
 
 
 class PermitSaved(msgspec.Struct, frozen=True, tag=True):
-    """The owner of a shard in that term may have so many captures in all; ``serial`` numbers the
-    permits of the shard.
+    """The owner of a shard in that term may have ``captures`` captures in all.
+
+    ``serial`` numbers the permits of the shard.
     """
 
     shard: int
@@ -32,7 +33,7 @@ class SettingsSaved(msgspec.Struct, frozen=True, tag=True):
 
 
 class EndSaved(msgspec.Struct, frozen=True, tag=True):
-    """The crawl ends, and how."""
+    """The decision that the crawl ends, and how."""
 
     end: str
     at_once: bool
@@ -42,8 +43,9 @@ Record = PermitSaved | SettingsSaved | EndSaved
 
 
 class Control(msgspec.Struct, frozen=True):
-    """What the records add up to. The defaults are those of a new crawl. ``permits`` are by
-    shard.
+    """The state after all records; the defaults are those of a new crawl.
+
+    ``permits`` are by shard.
     """
 
     permits: dict[int, PermitSaved] = {}
