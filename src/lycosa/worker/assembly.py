@@ -208,9 +208,7 @@ def assemble(
     stages = Stages(
         frontier=frontier,
         robots=robots,
-        leasing=Leasing(
-            frontier, robots, intake, config.budgets, clock, ports.offload, crashes.suspicion
-        ),
+        leasing=Leasing(frontier, robots, intake, errands, clock, ports.offload, crashes.suspicion),
         sender=sender,
         parser=ports.parser,
         capturing=Capturing(config, clock, duplicates, store, intake, ports.offload, job.sinks),
