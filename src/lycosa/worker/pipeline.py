@@ -18,17 +18,14 @@ from functools import partial
 from pathlib import Path
 from typing import assert_never
 
-import msgspec
-
 from lycosa.attempts import Suspicion
 from lycosa.config.sections import Config
 from lycosa.frontier.crawl_clock import CrawlClock
 from lycosa.frontier.lease import Lease
 from lycosa.frontier.visit_state import VisitState
 from lycosa.model.completed import Completed
-from lycosa.model.fetched import MAX_SITEMAP_BYTES, Fetched, FetchKind, FetchRequest, Limits
-from lycosa.reasons import Reason
-from lycosa.schedule.outcome import REDIRECTS, Meaning, is_connection_failure
+from lycosa.model.fetched import Fetched, FetchKind
+from lycosa.schedule.outcome import REDIRECTS, Meaning
 from lycosa.schedule.steps import (
     Act,
     AskPermit,
@@ -43,7 +40,6 @@ from lycosa.schedule.steps import (
     HostSetAside,
     JudgeBudgets,
     JudgeRobots,
-    PageAnswered,
     Park,
     PermitAsked,
     Postpone,
@@ -68,6 +64,7 @@ from lycosa.urls.identity import InvalidUrl
 from lycosa.worker.hosts import set_aside
 from lycosa.worker.intake import MANY_LINKS
 from lycosa.worker.pacing import Pacing
+from lycosa.worker.page_turns import PageTurns
 from lycosa.worker.parsing import Parsing
 from lycosa.worker.permits import Permits
 from lycosa.worker.reaching import Reaching
@@ -79,9 +76,7 @@ _HTML = frozenset({"text/html", "application/xhtml+xml"})
 
 
 class Pipeline:
-    """One per worker. ``visit`` takes a host that ``Frontier.acquire`` gave through one exchange
-    and gives it back.
-    """
+    """One per worker. Takes each host that ``Frontier.acquire`` gave through one exchange."""
 
     def __init__(
         self,
@@ -97,9 +92,9 @@ class Pipeline:
         self._clock = clock
         self.pacing = pacing
         self._permits = permits
-        self._suspicion = suspicion
         delay_s = config.politeness.address_delay_s
         self._reaching = Reaching(stages.frontier, stages.sender, stages.store, clock, delay_s)
+        self._pages = PageTurns(stages, pacing, suspicion)
         self._robots = RobotsTurns(stages, clock, pacing, suspicion, self._note_settled)
         self.reparsing = stages.reparsing
         self.parsing = Parsing(stages.parser, config.fetch.open_bytes // 2)
@@ -164,8 +159,12 @@ class Pipeline:
                 return await self._reaching.find_address(visit, step.purpose)
             case AskPermit():
                 return PermitAsked(visit.take_permit())
+            case SendRequest(purpose=Purpose.PAGE):
+                return await self._pages.fetch(visit)
+            case SendRequest(purpose=Purpose.ROBOTS):
+                return await self._robots.fetch(visit)
             case SendRequest():
-                return await self._send(visit, step.purpose)
+                return await self._robots.run_errand(visit)
             case TakeIn():
                 return await self._examine(visit)
             case StoreCapture() | RejectAnswer():
@@ -206,49 +205,6 @@ class Pipeline:
             if isinstance(step, Retire) and step.forgets_robots:
                 self._robots.forget(visit)
             set_aside(host, step, self._stages.frontier, self._clock)
-
-    # -- requests
-
-    async def _send(self, visit: Visit, purpose: Purpose) -> Event:
-        if purpose is Purpose.PAGE:
-            return await self._send_page(visit)
-        if purpose is Purpose.ROBOTS:
-            return await self._robots.fetch(visit)
-        return await self._robots.run_errand(visit)
-
-    async def _send_page(self, visit: Visit) -> PageAnswered | TurnOver:
-        host, sender, slot = visit.host, self._stages.sender, visit.slot
-        assert slot is not None
-        visit.request = self._request(visit.lease, slot.address)
-        with self.pacing.rest_of(host) as rest:
-            fetched = await sender.send(visit.request, rest, slot, visit.others)
-        if fetched.reason is Reason.LEASE_EXPIRED:
-            return TurnOver()  # it is for the shard's owner to fetch, us if we are
-        visit.answer = fetched
-        is_failure = is_connection_failure(fetched.reason)
-        host.note_answer(fetched.reason, fetched.status, fetched.address, is_failure)
-        return PageAnswered(
-            reason=fetched.reason,
-            status=fetched.status,
-            detail=fetched.detail,
-            failures=host.record.failures,
-            rests_until=host.record.next_at if rest.is_asked and host.may_wait else 0.0,
-        )
-
-    def _request(self, lease: Lease, address: str) -> FetchRequest:
-        history, stages = lease.record.history, self._stages
-        limits, kind = stages.sender.limits, FetchKind.PAGE
-        if stages.intake.is_sitemap(lease):
-            most = max(limits.body_bytes, MAX_SITEMAP_BYTES)
-            limits, kind = msgspec.structs.replace(limits, body_bytes=most), FetchKind.SITEMAP
-        if self._suspicion(lease.url) is Suspicion.POISON:
-            limits = _tightened(limits)
-        partition = stages.frontier.partitions[lease.visit.partition]
-        is_unparsed = lease.visit.host8 + lease.entry.url8 in partition.unparsed
-        # Of a body without links an answer without a body is of no use.
-        if history is None or history.status != 200 or is_unparsed:
-            return FetchRequest(lease.url, address, kind, limits=limits)
-        return FetchRequest(lease.url, address, kind, history.etag, history.last_modified, limits)
 
     # -- what came of a page: the host is not needed any more
 
@@ -337,13 +293,3 @@ def _discard(fetched: Fetched) -> None:
     if fetched.spool:
         Path(fetched.spool).unlink(missing_ok=True)
         packed_file(fetched.spool).unlink(missing_ok=True)
-
-
-def _tightened(limits: Limits) -> Limits:
-    """For a URL that was in flight when the worker died, twice."""
-    return msgspec.structs.replace(
-        limits,
-        total_s=min(limits.total_s, 10.0),
-        body_bytes=min(limits.body_bytes, 100_000),
-        header_bytes=16_384,
-    )
