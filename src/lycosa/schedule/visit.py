@@ -40,7 +40,7 @@ is ``worker.pacing``'s, and whether an address has a slot is its table's.
 | ``SendRequest`` else | host, slot | ``RobotsAnswered``, ``TurnOver`` |
 | ``RefuseErrand``, ``AwaitAnswer``, ``Park``, ``Postpone`` | host | ``HostSetAside`` |
 | ``Snooze``, ``Retire`` | host | ``HostSetAside`` |
-| the same after a page's answer | host, lease, permit | ``HostSetAside`` |
+| ``Snooze``, ``Retire`` after a page's answer | host, lease, permit | ``HostSetAside`` |
 | ``TakeIn`` | lease, permit | ``BodyExamined`` |
 | ``StoreCapture``, ``RejectAnswer`` | lease, permit | ``TurnOver`` |
 | ``GiveBack`` | nothing | the visit is over |
