@@ -214,9 +214,7 @@ def assemble(
     stages = Stages(
         frontier=frontier,
         robots=robots,
-        leasing=Leasing(
-            frontier, robots, intake, config.budgets, clock, ports.offload, crashes.suspicion
-        ),
+        leasing=Leasing(frontier, robots, intake, errands, clock, ports.offload, crashes.suspicion),
         sender=sender,
         parser=ports.parser,
         capturing=Capturing(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from types import TracebackType
 
 from lycosa.config.sections import PolitenessSection
 from lycosa.frontier.crawl_clock import CrawlClock
@@ -22,7 +23,8 @@ class Rest:
     """The rest of one host after the exchange that is about to begin: ``until`` on the monotonic
     clock, ``time_until`` in crawl time.
 
-    ``on_asked`` is called when the host itself asked for a longer one.
+    ``with``: the host has the rest when the block ends. ``on_asked`` is called when the host itself
+    asked for a longer one.
     """
 
     def __init__(
@@ -43,9 +45,17 @@ class Rest:
         self.until, self.time_until = (ended + longest for ended in self._ended)
         self.is_asked = False
 
-    def of(self, visit: VisitState) -> Rest:
-        """The rest of another host, whose request begins now."""
-        return Rest(visit, self._section, self._clock, self._chance, self._on_asked)
+    def __enter__(self) -> Rest:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """The host rests from now on, however its exchange ended."""
+        self._visit.rest(self.until, self.time_until, self._clock.monotonic())
 
     def __call__(self, fetched: Fetched, now: float, wall: float, is_robots: bool) -> float:
         """Takes the answer into the host's pace, which counts in crawl time; gives the delay in

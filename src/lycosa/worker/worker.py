@@ -23,6 +23,7 @@ from lycosa.schedule.outcome import is_unreached
 from lycosa.worker.committing import Books, Committer, Reach
 from lycosa.worker.pipeline import Pipeline
 from lycosa.worker.reparsing import Reparsing
+from lycosa.worker.visit import Visit
 
 _IDLE_S = 1.0
 _CAREFUL_S = 60.0
@@ -311,26 +312,28 @@ class Worker:
             await self._clock.sleep(_IDLE_S)
         return self._stop is None
 
-    async def _visit(self, visit: VisitState) -> None:
-        if self._is_careful or (self._books.crashes.has_suspects and await self._is_suspect(visit)):
-            await self._visit_alone(visit)
-        else:
-            await self._pipeline.visit(visit)
+    async def _visit(self, host: VisitState) -> None:
+        async with self._pipeline.hold(host) as visit:
+            has_suspects = self._books.crashes.has_suspects
+            if self._is_careful or (has_suspects and await self._is_suspect(host)):
+                await self._visit_alone(visit)
+            else:
+                await self._pipeline.run(visit)
 
     @property
     def _is_careful(self) -> bool:
         return self._careful_until > 0 and self._clock.monotonic() < self._careful_until
 
-    async def _is_suspect(self, visit: VisitState) -> bool:
+    async def _is_suspect(self, host: VisitState) -> bool:
         """Whether the host's next URL, or its robots.txt, was in flight when the worker last
         died.
         """
         return any(
             self._books.crashes.suspicion(url) is not Suspicion.NONE
-            for url in await self._pipeline.next_urls(visit)
+            for url in await self._pipeline.next_urls(host)
         )
 
-    async def _visit_alone(self, visit: VisitState) -> None:
+    async def _visit_alone(self, visit: Visit) -> None:
         """With nothing else in flight and its end committed: if the worker dies now, it is known
         who killed it. In a careful start the log knows it, for whoever owns the shard then.
         """
@@ -339,11 +342,11 @@ class Worker:
             async with self._solo:
                 while len(self._running) > self._solo_waiting:
                     await self._clock.sleep(0.01)
-                urls = await self._pipeline.next_urls(visit) if self._is_careful else ()
+                urls = await self._pipeline.next_urls(visit.host) if self._is_careful else ()
                 self._books.crashes.name(urls)
                 await self.committer.commit()
                 try:
-                    await self._pipeline.visit(visit)
+                    await self._pipeline.run(visit)
                 finally:
                     self._books.crashes.unname(urls)
                 await self.committer.commit()
