@@ -55,7 +55,7 @@ from lycosa.worker.folder_shard import open_folder_shard
 from lycosa.worker.intake import Addressing, Intake
 from lycosa.worker.job import Extensions, WorkerJob
 from lycosa.worker.leasing import Leasing
-from lycosa.worker.live import Live
+from lycosa.worker.live import AppliedSettings
 from lycosa.worker.machine_table import open_machine_table
 from lycosa.worker.pacing import Pacing
 from lycosa.worker.permits import GrantedPermits, LocalPermits
@@ -105,7 +105,7 @@ class Assembled(msgspec.Struct, frozen=True):
     permits: LocalPermits | GrantedPermits
     robots: Robots
     clock: CrawlClock
-    live: Live
+    live: AppliedSettings
     close: Callable[[], None]
 
 
@@ -255,7 +255,9 @@ def assemble(
     )
     arrivals.take_own(departures.outboxes)
     delivery = Delivery(departures, arrivals)
-    live = Live(config, shard.last.settings if shard.last else 0, worker, frontier, pacing)
+    live = AppliedSettings(
+        config, shard.last.settings if shard.last else 0, worker, frontier, pacing
+    )
     if want_permits is not None:
         worker.is_alone, worker.committer.mail = False, delivery
 
