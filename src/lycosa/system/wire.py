@@ -39,7 +39,7 @@ class FrameError(Exception):
 def encode_frame(payload: bytes) -> bytes:
     """The bytes of one frame. Raises ``FrameError`` for a payload of 4 GiB or more."""
     if len(payload) > 0xFFFFFFFF:
-        raise FrameError(f"payload of {len(payload)} bytes")
+        raise FrameError(f"a payload of {len(payload)} bytes is too large for a frame")
     return LENGTH.pack(len(payload)) + payload
 
 
