@@ -15,7 +15,6 @@ from lycosa.model.usage import Usage
 from lycosa.reasons import Reason
 
 FREE_DISCOVERIES = 10_000
-LONGEST_PARK_S = 86_400.0
 
 
 def over_budget(
@@ -92,11 +91,3 @@ def over_discovery(section: BudgetSection, host: Usage) -> Refusal | None:
             f"{host.discovered} URLs from {host.pages} pages, {limit} allowed",
         )
     return None
-
-
-def park_s(section: BudgetSection, times: int) -> float:
-    """Seconds to park a host that was parked ``times`` times before.
-
-    The time doubles from ``section.park_s``, up to a day.
-    """
-    return min(section.park_s * 2.0 ** min(max(times, 0), 64), LONGEST_PARK_S)

@@ -25,12 +25,6 @@ class PermitSaved(msgspec.Struct, frozen=True, tag=True):
     captures: int
 
 
-class PlacesSaved(msgspec.Struct, frozen=True, tag=True):
-    """Places that joined the scope, after those of earlier records."""
-
-    urls: list[str]
-
-
 class SettingsSaved(msgspec.Struct, frozen=True, tag=True):
     """Settings that change while the crawl runs."""
 
@@ -45,7 +39,7 @@ class EndSaved(msgspec.Struct, frozen=True, tag=True):
     at_once: bool
 
 
-Record = PermitSaved | PlacesSaved | SettingsSaved | EndSaved
+Record = PermitSaved | SettingsSaved | EndSaved
 
 
 class Control(msgspec.Struct, frozen=True):
@@ -55,7 +49,6 @@ class Control(msgspec.Struct, frozen=True):
     """
 
     permits: dict[int, PermitSaved] = {}
-    places: list[str] = []
     settings: SettingsSaved = SettingsSaved(0, {})
     end: EndSaved = EndSaved("", False)
 
@@ -63,15 +56,12 @@ class Control(msgspec.Struct, frozen=True):
 def folded(records: Iterable[Record]) -> Control:
     """The state after all records, in their order."""
     permits: dict[int, PermitSaved] = {}
-    places: dict[str, None] = {}
     settings, end = SettingsSaved(0, {}), EndSaved("", False)
     for record in records:
         if isinstance(record, PermitSaved):
             permits[record.shard] = record
-        elif isinstance(record, PlacesSaved):
-            places.update(dict.fromkeys(record.urls))
         elif isinstance(record, SettingsSaved):
             settings = record
         else:
             end = record
-    return Control(permits, list(places), settings, end)
+    return Control(permits, settings, end)

@@ -11,7 +11,7 @@ They are MessagePack, over sockets or within a process:
                                Relay        a message for one of its workers
     caller -> coordinator      Ask, StopCrawl, NoMoreAsks, ChangeSettings, Drain, Move
     coordinator -> caller      Answered
-    coordinator -> control     PermitSaved, PlacesSaved, SettingsSaved, EndSaved (``control``)
+    coordinator -> control     PermitSaved, SettingsSaved, EndSaved (``control``)
 
 Any message may be lost, repeated, late or overtaken. Messages that are sent repeatedly contain a
 complete state (reports, assignments, a worker's status). Their sender numbers them, so that an

@@ -19,8 +19,6 @@ row the worker has failed.
 
 from __future__ import annotations
 
-import msgspec
-
 from lycosa.cluster.messages import (
     Assignments,
     NodeReport,
@@ -29,8 +27,18 @@ from lycosa.cluster.messages import (
     ShardReport,
     ShardState,
     Superseded,
-    ToCoordinator,
     ToNode,
+)
+from lycosa.cluster.node_acts import (
+    Act,
+    Died,
+    GiveUp,
+    Machine,
+    Note,
+    Reply,
+    StartWorker,
+    TellCoordinator,
+    TellWorker,
 )
 from lycosa.cluster.worker_messages import (
     Ended,
@@ -38,7 +46,6 @@ from lycosa.cluster.worker_messages import (
     FromWorker,
     Progress,
     Stop,
-    ToWorker,
     WorkerStatus,
 )
 from lycosa.model.end import End
@@ -52,69 +59,6 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0  # before a restart after a death w
 _OURS = "lycosa.commit."
 _NO_DEATH = ("Fenced", "OutcomeUnknown")
 _ALIVE = (ShardState.STARTING, ShardState.RUNNING, ShardState.STOPPING)
-
-
-class StartWorker(msgspec.Struct, frozen=True):
-    """Start a process for the shard, its ``process``-th since this node started.
-
-    For every process after the first, recover the shard's part before. Once it is connected, send
-    it ``NodePlan.greeting``.
-    """
-
-    shard: int
-    assignment: int
-    process: int
-    is_careful: bool = False
-    """The worker died repeatedly without a commit: see ``Job``."""
-
-
-class TellWorker(msgspec.Struct, frozen=True):
-    """Send a message to the shard's process."""
-
-    shard: int
-    message: ToWorker
-
-
-class TellCoordinator(msgspec.Struct, frozen=True):
-    """Send a message to all known coordinators."""
-
-    message: ToCoordinator
-
-
-class Reply(msgspec.Struct, frozen=True):
-    """Send a message to the coordinator whose message was just handled."""
-
-    message: ToCoordinator
-
-
-class GiveUp(msgspec.Struct, frozen=True):
-    """Give up the shard: its worker cannot continue."""
-
-    shard: int
-    failed: Failed
-
-
-class Note(msgspec.Struct, frozen=True):
-    """Show the operator one line."""
-
-    text: str
-
-
-Act = StartWorker | TellWorker | TellCoordinator | Reply | GiveUp | Note
-
-
-class Died(msgspec.Struct, frozen=True):
-    """The process ended without a message; ``how`` is its signal or exit code, for messages."""
-
-    how: str
-
-
-class Machine(msgspec.Struct, frozen=True):
-    """The state of a node's machine: wall clock, free bytes on the disk and in memory."""
-
-    wall: float
-    free_disk: int
-    free_memory: int
 
 
 class _Run:

@@ -45,13 +45,6 @@ class Stop(msgspec.Struct, frozen=True, tag=True):
     at_once: bool = False
 
 
-class JoinScope(msgspec.Struct, frozen=True, tag=True):
-    """Places that belong to the crawl: the coordinator's list from index ``first`` on."""
-
-    first: int
-    urls: list[str]
-
-
 class Permit(msgspec.Struct, frozen=True, tag=True):
     """The worker may have ``captures`` captures in all.
 
@@ -63,23 +56,12 @@ class Permit(msgspec.Struct, frozen=True, tag=True):
 
 
 class LiveSettings(msgspec.Struct, frozen=True, tag=True):
-    """Settings by name that change while the crawl runs, and the number of the change.
-
-    A worker records the number but applies no setting yet.
+    """Settings by name that change while the crawl runs (``config.live``), and the number of the
+    change.
     """
 
     version: int
     values: dict[str, str]
-
-
-class JoinedTaken(msgspec.Struct, frozen=True, tag=True):
-    """The first ``upto`` places that this worker reported are known.
-
-    ``places`` is the length of the coordinator's list if this worker knows all of it, otherwise 0.
-    """
-
-    upto: int
-    places: int = 0
 
 
 class Probe(msgspec.Struct, frozen=True, tag=True):
@@ -104,8 +86,8 @@ class WorkerStatus(msgspec.Struct, frozen=True, tag=True):
     wants permits. ``term`` is the owner's number, ``counted`` the captures that were committed when
     it began. The worker may have ``may`` captures in all under the permit ``serial`` (0 = none was
     received; then ``may`` is ``counted``); ``may`` is less than the permit when the worker gave the
-    rest back. ``wants`` says that it has no permits left. ``places`` is the length of the beginning
-    of the coordinator's list that it knows.
+    rest back. ``wants`` says that it has no permits left. ``settings`` is the
+    version of the live settings that it applies.
     """
 
     term: int
@@ -114,7 +96,6 @@ class WorkerStatus(msgspec.Struct, frozen=True, tag=True):
     may: int
     wants: bool = False
     expects_more: bool = True
-    places: int = 0
     settings: int = 0
 
 
@@ -126,16 +107,6 @@ class SeedsTaken(msgspec.Struct, frozen=True, tag=True):
 
     call: str
     refused: list[tuple[str, str]]
-
-
-class Joined(msgspec.Struct, frozen=True, tag=True):
-    """Places that this worker found to belong to the crawl, from its ``first`` one on.
-
-    Sent until ``JoinedTaken`` arrives.
-    """
-
-    first: int
-    urls: list[str]
 
 
 class ProbeAnswer(msgspec.Struct, frozen=True, tag=True):
@@ -260,9 +231,9 @@ Other kinds will join this one: decisions of operators, leases.
 """
 Taken = SeedsTaken
 
-ToldWorker = Seeds | NoMoreCalls | JoinScope | JoinedTaken | Permit | LiveSettings | Probe
+ToldWorker = Seeds | NoMoreCalls | Permit | LiveSettings | Probe
 """The messages of a coordinator to a worker."""
-ToldCoordinator = WorkerStatus | SeedsTaken | Joined | ProbeAnswer | Progress
+ToldCoordinator = WorkerStatus | SeedsTaken | ProbeAnswer | Progress
 """The messages of a worker to its coordinator."""
 ToWorker = Stop | Memory | ToldWorker
 FromWorker = ToldCoordinator | Ended | Failed

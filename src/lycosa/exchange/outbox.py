@@ -86,6 +86,16 @@ class Outbox:
         """Add errands and answers for another partition to the open commit, as parcels."""
         self._add(destination, [_of_items(part) for part in _parts(items)])
 
+    def enqueue_places(self, destination: int, urls: Sequence[str]) -> None:
+        """Puts URLs whose places joined the scope into the open commit, as one or more parcels."""
+        self._add(
+            destination,
+            [
+                ParcelRow([], places=list(urls[start : start + PARCEL_URLS]))
+                for start in range(0, len(urls), PARCEL_URLS)
+            ],
+        )
+
     def pending(self, destination: int, limit: int, after: int = 0) -> list[Parcel]:
         """Committed parcels for a partition that are not acknowledged, in order.
 
@@ -139,6 +149,7 @@ class Outbox:
             acknowledged,
             row.errands,
             row.answers,
+            row.places,
         )
 
     def __repr__(self) -> str:

@@ -1,11 +1,20 @@
 """The rows of an outbox as bytes: the only module that knows their formats.
 
+a parcel of                 its row, in MessagePack
+==========================  ======================================================================
+discovered URLs             an array of ``Discovered``
+anything else               a map with a field for each kind: ``contents``, rows of content-seen;
+                            ``errands`` and ``answers`` to errands; ``places``, URLs
+                            whose places joined the scope
+==========================  ======================================================================
+=======
     ======================  ==============================================================
     a parcel of             its row, in MessagePack
     ======================  ==============================================================
     discovered URLs         an array of ``Discovered``
     anything else           a map with a field for each kind: ``contents``, rows of
-                            content-seen; ``errands``; and ``answers`` to errands
+                            content-seen; ``errands``; ``answers`` to errands;
+                            ``places``, URLs whose places joined the scope
     ======================  ==============================================================
 
 A new kind of parcel is a new field of ``_Map``, with a default. A program must not send a row with
@@ -31,12 +40,14 @@ class ParcelRow(msgspec.Struct, frozen=True):
     contents: list[tuple[bytes, bytes]] = []
     errands: list[Errand] = []
     answers: list[Answer] = []
+    places: list[str] = []
 
 
 class _Map(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     contents: list[tuple[bytes, bytes]] = []
     errands: list[Errand] = []
     answers: list[Answer] = []
+    places: list[str] = []
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -50,10 +61,9 @@ _URLS: msgspec.msgpack.Decoder[list[Discovered] | dict[str, msgspec.Raw]] = msgs
 
 def encode_row(row: ParcelRow) -> bytes:
     """The bytes of a row."""
-    is_map = row.contents or row.errands or row.answers
-    return _ENCODER.encode(
-        _Map(row.contents, row.errands, row.answers) if is_map else row.discovered
-    )
+    if row.contents or row.errands or row.answers or row.places:
+        return _ENCODER.encode(_Map(row.contents, row.errands, row.answers, row.places))
+    return _ENCODER.encode(row.discovered)
 
 
 def decode_row(value: bytes) -> ParcelRow:
@@ -61,7 +71,7 @@ def decode_row(value: bytes) -> ParcelRow:
     decoded = _DECODER.decode(value)
     if isinstance(decoded, list):
         return ParcelRow(decoded)
-    return ParcelRow([], decoded.contents, decoded.errands, decoded.answers)
+    return ParcelRow([], decoded.contents, decoded.errands, decoded.answers, decoded.places)
 
 
 def urls_of(value: bytes) -> list[Discovered]:

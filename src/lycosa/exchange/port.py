@@ -27,9 +27,9 @@ from lycosa.model.errand import Answer, Errand
 class Parcel(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What one partition sends to another.
 
-    The content is discovered URLs, rows of content-seen (key, value), errands, or answers to
-    errands. ``sequence`` counts the parcels of this pair from 1. ``acknowledged`` is the last one
-    that the source knows to be handed over.
+    The content is discovered URLs, rows of content-seen (key, value), errands, answers to errands,
+    or URLs whose places joined the scope. ``sequence`` counts the parcels of this pair from 1.
+    ``acknowledged`` is the last one that the source knows to be handed over.
     """
 
     source: int
@@ -40,6 +40,7 @@ class Parcel(msgspec.Struct, frozen=True, array_like=True, gc=False):
     acknowledged: int = 0
     errands: list[Errand] = []
     answers: list[Answer] = []
+    places: list[str] = []
 
 
 Receiver = Callable[[Parcel], Awaitable[None]]

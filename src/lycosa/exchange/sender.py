@@ -146,7 +146,7 @@ class Sender:
         if (
             parcels[0].destination in self._troubles
             or len(parcels) >= self._window
-            or any(each.errands or each.answers for each in parcels)
+            or any(each.errands or each.answers or each.places for each in parcels)
         ):
             return False
         return (

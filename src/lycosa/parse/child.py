@@ -30,7 +30,7 @@ from lycosa.model.parsed import Document
 from lycosa.parse.inline import build_parser
 from lycosa.parse.parser_config import ParserConfig
 from lycosa.parse.parts import in_parts
-from lycosa.system.wire import FrameError, received_frames, recv_frame, send_frame
+from lycosa.system.wire import FrameError, FrameSocket
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _HOOKS_VARIABLE = "LYCOSA_TEST_HOOKS"
@@ -38,16 +38,17 @@ _HOOKS_VARIABLE = "LYCOSA_TEST_HOOKS"
 
 def serve(sock: socket.socket) -> None:
     """Answer documents until the peer closes. Raises ``OSError`` when the socket breaks."""
-    first = recv_frame(sock)
+    frames = FrameSocket(sock)
+    first = frames.receive()
     if first is None:
         return
     config = msgspec.msgpack.decode(first, type=ParserConfig)
     parser = build_parser(config)
     _limit_memory(config.section.memory_bytes)
-    send_frame(sock, b"")
+    frames.send(b"")
     has_hooks = os.environ.get(_HOOKS_VARIABLE) == "1"
     decoder, encoder = msgspec.msgpack.Decoder(Document), msgspec.msgpack.Encoder()
-    for frame in received_frames(sock):
+    while (frame := frames.receive()) is not None:
         document = decoder.decode(frame)
         # A last resort in case the parent died too: the signal's default action ends this process
         # even inside a C parser.
@@ -56,7 +57,7 @@ def serve(sock: socket.socket) -> None:
             _misbehave(document.url)
         answer = encoder.encode(in_parts(parser.parse(document)))
         signal.setitimer(signal.ITIMER_REAL, 0)
-        send_frame(sock, answer)
+        frames.send(answer)
 
 
 def _limit_memory(limit: int) -> None:

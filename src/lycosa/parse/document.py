@@ -19,9 +19,10 @@ from lycosa.model.fetched import MAX_SITEMAP_BYTES, as_sent
 from lycosa.model.parsed import Directives, Document, Parsed
 from lycosa.parse.charset import decode_text
 from lycosa.parse.directives import read_directives
+from lycosa.parse.elements import RawLink, RawPage
 from lycosa.parse.feed import read_feed
 from lycosa.parse.fingerprint import simhash
-from lycosa.parse.html import Page, RawLink, fold_lines, read_html
+from lycosa.parse.html import fold_lines, read_html
 from lycosa.parse.language import LanguageGuesser, primary_subtag
 from lycosa.parse.link_header import parse_link_header
 from lycosa.parse.media_type import Shape, is_gzip_file, media_type_of, sniff
@@ -189,16 +190,16 @@ class _Reading:
 
     def _read(
         self, shape: Shape, body: bytes, label: str | None
-    ) -> tuple[Page, Sitemap | None, dict[str, tuple[int, float]]]:
+    ) -> tuple[RawPage, Sitemap | None, dict[str, tuple[int, float]]]:
         if shape is Shape.HTML:
             return read_html(body, label, self._section.max_links), None, {}
         if shape is Shape.TEXT:
             text, charset = decode_text(body, label)
             if has_url_line(text) if self._document.is_sitemap else looks_like_text_sitemap(text):
-                return Page(charset), read_text_sitemap(text, is_cut=self._ends_early), {}
-            return Page(charset, text=fold_lines(text)), None, {}
+                return RawPage(charset), read_text_sitemap(text, is_cut=self._ends_early), {}
+            return RawPage(charset, text=fold_lines(text)), None, {}
         if shape is Shape.SITEMAP:
-            return Page(label.lower() if label else ""), read_sitemap(body, label), {}
+            return RawPage(label.lower() if label else ""), read_sitemap(body, label), {}
         if shape is Shape.FEED:
             return self._read_feed(body, label)
         if self._reason is Reason.NONE and body:
@@ -206,7 +207,7 @@ class _Reading:
                 Reason.CONTENT_TYPE,
                 "no links or text are read from this type",
             )
-        return Page(""), None, {}
+        return RawPage(""), None, {}
 
     @property
     def _ends_early(self) -> bool:
@@ -222,9 +223,9 @@ class _Reading:
 
     def _read_feed(
         self, body: bytes, label: str | None
-    ) -> tuple[Page, None, dict[str, tuple[int, float]]]:
+    ) -> tuple[RawPage, None, dict[str, tuple[int, float]]]:
         feed = read_feed(body, label)
-        page = Page(label.lower() if label else "", title=feed.title, language=feed.language)
+        page = RawPage(label.lower() if label else "", title=feed.title, language=feed.language)
         page.metas.append(("description", feed.description))
         hints: dict[str, tuple[int, float]] = {}
         if feed.link:
@@ -236,7 +237,7 @@ class _Reading:
                 hints[url] = (entry.date, -1.0)
         return page, None, hints
 
-    def _links_of(self, page: Page) -> Outlinks:
+    def _links_of(self, page: RawPage) -> Outlinks:
         if self._outlinks is None:
             base = base_of(self._document.url, page.base)
             self._outlinks = Outlinks(
@@ -248,7 +249,7 @@ class _Reading:
         self,
         essence: str,
         shape: Shape,
-        page: Page,
+        page: RawPage,
         sitemap: Sitemap | None,
         hints: dict[str, tuple[int, float]],
         decoded_bytes: int,
@@ -281,7 +282,7 @@ class _Reading:
         )
 
     def _add_links(
-        self, page: Page, sitemap: Sitemap | None, hints: dict[str, tuple[int, float]]
+        self, page: RawPage, sitemap: Sitemap | None, hints: dict[str, tuple[int, float]]
     ) -> str:
         """Add all links of markup, headers and sitemap.
 
@@ -355,7 +356,7 @@ class _Reading:
     def _language(self, hint: str, text: str) -> str:
         return self._languages.guess(text, hint) if self._section.language else primary_subtag(hint)
 
-    def _directives(self, page: Page) -> Directives:
+    def _directives(self, page: RawPage) -> Directives:
         return read_directives(
             page.metas,
             (value for name, value in self._document.headers if name == "x-robots-tag"),

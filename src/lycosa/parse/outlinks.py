@@ -8,7 +8,7 @@ from __future__ import annotations
 from urllib.parse import quote
 
 from lycosa.model.parsed import Link
-from lycosa.parse.html import RawLink
+from lycosa.parse.elements import RawLink
 from lycosa.urls.identity import Canonicalizer, InvalidUrl, hash8, hash8_all, hosts_of, resolve
 
 

@@ -225,7 +225,7 @@ class ChildParser:
         """Exchange frames until the child has died, is late, or has had its number of documents."""
         await child.connect(self._receive)
         assert child.frames is not None
-        child.frames.send(self._encode(self._config))
+        child.frames.write(self._encode(self._config))
         watching = asyncio.create_task(self._watch(child))
         try:
             await child.ended()
@@ -263,7 +263,7 @@ class ChildParser:
             child.sent.append(job)
             child.documents += 1
             assert child.frames is not None
-            child.frames.send(frame)
+            child.frames.write(frame)
 
     def _receive(self, child: RunningChild, frame: bytes) -> None:
         """Handle a frame of the child: first that it is ready, then one answer per document."""

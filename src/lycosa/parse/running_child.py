@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from lycosa.model.parsed import Document, Parsed
-from lycosa.system.frame_stream import FrameProtocol
+from lycosa.system.frame_stream import FrameStream
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class RunningChild:
 
     def __init__(self, process: subprocess.Popen[bytes], sock: socket.socket, now: float) -> None:
         self.process, self.sock = process, sock
-        self.frames: FrameProtocol | None = None
+        self.frames: FrameStream | None = None
         self.sent: deque[Job] = deque()
         self.documents = 0
         self.head_since = now
@@ -57,8 +57,9 @@ class RunningChild:
 
     async def connect(self, on_frame: Callable[[RunningChild, bytes], None]) -> None:
         """Pass on each frame that the child sends from now on."""
-        make = partial(FrameProtocol, partial(on_frame, self), self.end)
-        _, self.frames = await asyncio.get_running_loop().create_connection(make, sock=self.sock)
+        frames = FrameStream(self.sock, on_frame=partial(on_frame, self), on_end=self.end)
+        await frames.open()
+        self.frames = frames
 
     def end(self, _: Exception | None = None) -> None:
         """Mark the conversation with the child as over, for whatever reason."""

@@ -5,12 +5,17 @@ shard's table as they were at one commit. Two snapshots are kept. The newest is 
 greatest (term, sequence). It is used only if the log continues with the next commit; otherwise the
 older one is used; otherwise the takeover stops. Tables and URL-seen are local to the owner and
 created again by each owner: URL-seen from the rows of the table.
+
+A snapshot names its files, whose names contain a hash of their content. A file that no snapshot
+names is deleted a day after an owner first saw it. It is not deleted at once, because it may belong
+to a snapshot that is being saved: the list of files is written last.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from hashlib import sha256
+from time import monotonic
 from zlib import crc32
 
 import msgspec
@@ -22,6 +27,8 @@ from lycosa.system.wire import UNREADABLE
 
 _KEPT = 2
 _FILES = 4  # per snapshot
+UNLISTED_S = 86_400.0
+"""How long a file that no snapshot names is kept."""
 
 
 class SnapshotUnusable(Exception):
@@ -31,13 +38,22 @@ class SnapshotUnusable(Exception):
 class MemorySnapshots:
     """The snapshots of one shard, which has one partition of the same number.
 
-    Implements ``Snapshots``. ``make`` opens an empty local partition.
+    Implements ``Snapshots``. ``make`` opens an empty local partition. ``now`` is a monotonic clock
+    in seconds. A file that no snapshot names is deleted after ``unlisted_s``.
     """
 
     def __init__(
-        self, objects: Objects, shard: int, log: Log, make: Callable[[], PartitionData]
+        self,
+        objects: Objects,
+        shard: int,
+        log: Log,
+        make: Callable[[], PartitionData],
+        now: Callable[[], float] = monotonic,
+        unlisted_s: float = UNLISTED_S,
     ) -> None:
         self._objects, self._shard, self._log, self._make = objects, shard, log, make
+        self._now, self._unlisted_s = now, unlisted_s
+        self._unlisted: dict[str, float] = {}  # files that no snapshot names, and since when
 
     def partitions(self) -> list[int]:
         return [self._shard] if self._keys() else []
@@ -82,10 +98,26 @@ class MemorySnapshots:
         self._objects[self._key(mark)] = msgspec.msgpack.encode(names)
         for key in self._keys()[:-_KEPT]:
             del self._objects[key]
+        self._delete_unlisted()
+
+    def _delete_unlisted(self) -> None:
+        """Deletes files that no snapshot has named for long; none while a list cannot be read."""
+        try:
+            listed = {name for key in self._keys() for name in _names(self._objects[key])}
+        except UNREADABLE:
+            return
+        now, known = self._now(), self._unlisted
+        unlisted = [
+            key for key in self._objects if key.startswith(self._files()) and key not in listed
+        ]
+        self._unlisted = {name: known.get(name, now) for name in unlisted}
+        for name, since in self._unlisted.items():
+            if now - since >= self._unlisted_s:
+                del self._objects[name]
 
     def _store(self, number: int, content: bytes) -> str:
         """Store file ``number`` of a snapshot; returns its key."""
-        name = f"files/{self._shard:05d}/{number}-{sha256(content).hexdigest()}"
+        name = f"{self._files()}{number}-{sha256(content).hexdigest()}"
         self._objects[name] = content
         return name
 
@@ -96,7 +128,7 @@ class MemorySnapshots:
         """
         rows: dict[bytes, bytes] = {}
         try:
-            for name in msgspec.msgpack.decode(self._objects[self._key(mark)], type=list[str]):
+            for name in _names(self._objects[self._key(mark)]):
                 content = self._objects[name]
                 if not name.endswith(sha256(content).hexdigest()):
                     return None
@@ -115,8 +147,16 @@ class MemorySnapshots:
     def _prefix(self) -> str:
         return f"snapshots/{self._shard:05d}/"
 
+    def _files(self) -> str:
+        return f"files/{self._shard:05d}/"
+
     def __repr__(self) -> str:
         return f"MemorySnapshots(shard={self._shard}, {[_mark(key) for key in self._keys()]})"
+
+
+def _names(content: bytes) -> list[str]:
+    """The files that a snapshot's list names. Raises ``msgspec.DecodeError``."""
+    return msgspec.msgpack.decode(content, type=list[str])
 
 
 def _before(first: Commit | None, partition: int) -> int:

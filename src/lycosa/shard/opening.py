@@ -47,7 +47,8 @@ class Snapshots(Protocol):
     """Stores the result of the commits, so that the log need not be read from its beginning.
 
     All calls block. A snapshot belongs to one commit: it contains all writes of this commit and
-    those before it, and nothing else.
+    those before it, and nothing else. Files that only deleted snapshots
+    need are deleted in the end.
     """
 
     def partitions(self) -> Collection[int]:
@@ -236,4 +237,7 @@ def _told(
         for each in opened.values()
         for key, _ in each.table.scan(b"J", prefix_end(b"J"))
     ]
-    return Recovered(replayed, rebuilt, report.unbuildable, last, captures, places, latest)
+    settings = max((commit.settings for commit in claim.last), default=0)
+    return Recovered(
+        replayed, rebuilt, report.unbuildable, last, captures, places, latest, settings
+    )
