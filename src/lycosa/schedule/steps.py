@@ -18,11 +18,7 @@ from lycosa.schedule.outcome import Outcome
 
 
 class Keeps(msgspec.Struct, frozen=True, gc=False):
-    """What a visit keeps holding while a step is performed.
-
-    That can be its host, the lease of a URL, a slot of the host's address, and a permit for a
-    capture.
-    """
+    """What a visit holds during a step: host, lease of a URL, address slot, capture permit."""
 
     host: bool = True
     lease: bool = False
@@ -298,10 +294,7 @@ class Snooze(msgspec.Struct, frozen=True, gc=False):
 
 
 class Retire(msgspec.Struct, frozen=True, gc=False):
-    """Retire the host.
-
-    With ``forgets_robots`` its robots.txt is fetched at once if the host is reopened.
-    """
+    """Retire the host; with ``forgets_robots`` a reopened host fetches its robots.txt at once."""
 
     reason: Reason
     detail: str
@@ -361,10 +354,7 @@ class StoreCapture(msgspec.Struct, frozen=True, gc=False):
 
 
 class RejectAnswer(msgspec.Struct, frozen=True, gc=False):
-    """End the lease without a capture.
-
-    The URL has failed, or is retried at ``due`` (0 = never).
-    """
+    """End the lease without a capture; the URL failed, or is retried at ``due`` (0 = never)."""
 
     keeps: ClassVar[Keeps] = _URL
     state: UrlState
