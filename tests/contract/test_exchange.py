@@ -436,7 +436,7 @@ async def test_sockets_hear_nobody_from_another_run(sockets: Path) -> None:
     await ends[1].open()
     receiver = Partition(1)
     ends[1].register(1, receiver.receive)
-    with pytest.raises(ExchangeError, match=r"is of crawl and run crawl run 1|was lost"):
+    with pytest.raises(ExchangeError, match=r"belongs to crawl and run crawl run 1|was lost"):
         await ends[0].deliver(parcel(1))
     assert receiver.effects == []
     for end in ends:

@@ -145,7 +145,11 @@ TABLE: list[tuple[Event, Step]] = [
     (name_failed(1, Reason.DNS_NO_SUCH_NAME), Retire(Reason.DNS_NO_SUCH_NAME, "a.test: why")),
     (
         NameFailed(PAGE, Reason.DNS_NO_SUCH_NAME, "why", 99, is_outage=True),
-        Snooze(NOW + 60, Reason.DNS_NO_SUCH_NAME, "why; nobody is answered, so it has to wait"),
+        Snooze(
+            NOW + 60,
+            Reason.DNS_NO_SUCH_NAME,
+            "why; no name is answered at the moment, so the host waits",
+        ),
     ),
     (name_failed(purpose=ERRAND), RefuseErrand(Reason.DNS_TIMEOUT, "a.test: why")),
     (AddressFound(PAGE, 0.0), AskPermit()),

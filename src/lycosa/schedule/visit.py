@@ -1,10 +1,11 @@
-"""What a visit does next: every decision about a host whose turn has come, as a pure function.
+"""The decisions of a visit: what to do next with a host whose turn has come, as a pure function.
 
-A visit takes one host through at most one exchange. It is a state machine without I/O: an actor
-performs a step and tells what came of it as an event, and ``decide`` gives the next step. Two
-actors perform the steps, the worker (``worker.pipeline``) and ``lycosa simulate``, so both decide
-alike. Waits are decided here and nowhere else in a visit; how long a host rests after an exchange
-is ``worker.pacing``'s, and whether an address has a slot is its table's.
+A visit takes one host through at most one exchange. It is a state machine without I/O. An actor
+performs a step and reports the result as an event, and ``decide`` gives the next step. Two actors
+perform the steps, the worker (``worker.pipeline``) and ``lycosa simulate``, so both decide in the
+same way. All waits of a visit are decided here. Only two things are decided elsewhere: how long a
+host rests after an exchange (``worker.pacing``), and whether an address has a free slot (its
+table).
 
 | event | next step |
 |---|---|
@@ -24,7 +25,7 @@ is ``worker.pacing``'s, and whether an address has a slot is its table's.
 | ``BodyExamined`` | ``StoreCapture``, ``RejectAnswer`` |
 | ``TurnOver`` | ``GiveBack`` |
 
-| step | held meanwhile | events that it brings |
+| step | held meanwhile | resulting events |
 |---|---|---|
 | ``AttendQuestions`` | host | ``TurnBegan`` |
 | ``FindErrand`` | host | ``ErrandFound``, ``TurnOver`` |
@@ -34,10 +35,10 @@ is ``worker.pacing``'s, and whether an address has a slot is its table's.
 | ``ReadRobots`` | host | ``UrlPassed`` |
 | ``EndUrl`` | host, lease | ``UrlPassed`` |
 | ``FindAddress`` for a page | host, lease | ``AddressFound``, ``NameFailed`` |
-| ``FindAddress`` else | host | ``AddressFound``, ``NameFailed`` |
+| ``FindAddress`` otherwise | host | ``AddressFound``, ``NameFailed`` |
 | ``AskPermit`` | host, lease, slot | ``PermitAsked`` |
 | ``SendRequest`` for a page | host, lease, slot, permit | ``PageAnswered``, ``TurnOver`` |
-| ``SendRequest`` else | host, slot | ``RobotsAnswered``, ``TurnOver`` |
+| ``SendRequest`` otherwise | host, slot | ``RobotsAnswered``, ``TurnOver`` |
 | ``RefuseErrand``, ``AwaitAnswer``, ``Park``, ``Postpone`` | host | ``HostSetAside`` |
 | ``Snooze``, ``Retire`` | host | ``HostSetAside`` |
 | ``Snooze``, ``Retire`` after a page's answer | host, lease, permit | ``HostSetAside`` |
@@ -45,8 +46,8 @@ is ``worker.pacing``'s, and whether an address has a slot is its table's.
 | ``StoreCapture``, ``RejectAnswer`` | lease, permit | ``TurnOver`` |
 | ``GiveBack`` | nothing | the visit is over |
 
-An actor gives back what a step does not keep *before* it performs the step, so whatever a visit
-does next, nothing is left behind. Times are crawl time in seconds.
+An actor releases everything that a step does not keep *before* it performs the step, so nothing is
+left behind, whatever a visit does next. Times are crawl time in seconds.
 """
 
 from __future__ import annotations
@@ -101,11 +102,10 @@ from lycosa.schedule.steps import (
 
 LONGEST_PARK_S = 86_400.0
 MOST_JUDGED = 500
-"""URLs that a visit looks at: so many in a row may be disallowed."""
+"""Maximum number of URLs that one visit judges, because robots.txt may disallow very many."""
 
-_JUDGED_AT_ONCE = (
-    50  # of them in one step of the loop, by a file whose judgements cost microseconds
-)
+# URLs judged in one step of the loop, by a file whose judgements cost microseconds
+_JUDGED_AT_ONCE = 50
 
 
 def decide(event: Event, rules: VisitRules, now: float) -> Step:
@@ -150,21 +150,25 @@ def decide(event: Event, rules: VisitRules, now: float) -> Step:
 
 
 def park_s(section: BudgetSection, times: int) -> float:
-    """Seconds to park a host that was parked ``times`` times before: doubling from
-    ``section.park_s``, at most a day."""
+    """Seconds to park a host that was parked ``times`` times before.
+
+    The time doubles from ``section.park_s``, up to a day.
+    """
     return min(section.park_s * 2.0 ** min(max(times, 0), 64), LONGEST_PARK_S)
 
 
 def gives_way(is_costly: bool, judged: int) -> bool:
-    """Whether the loop has a turn after a judgement, the ``judged``-th of a visit: when it was
-    costly, or when there were many."""
+    """Whether the loop should run other tasks after the visit's ``judged``-th judgement.
+
+    It should after a costly one, and after every fiftieth.
+    """
     return is_costly or judged % _JUDGED_AT_ONCE == 0
 
 
 def _begin(event: TurnBegan) -> Step:
     if event.has_questions:
         return AttendQuestions()
-    if event.wait_s > 0:  # by the Crawl-delay of a file that has just become known
+    if event.wait_s > 0:  # because of the Crawl-delay in a file that was just read
         return GiveBack()
     return FindErrand() if event.is_errands_turn else TakeUrl()
 
@@ -176,7 +180,7 @@ def _obey_budgets(event: BudgetsJudged, rules: VisitRules, now: float) -> Step:
 
 
 def _obey_robots(event: RobotsJudged) -> Step:
-    """Nothing is fetched from a host whose robots.txt is not known, cannot be had or says no."""
+    """Allow the request only if robots.txt is known and allows it."""
     if event.is_needed and event.is_asked_elsewhere:
         return AwaitAnswer()
     if event.wait_until:
@@ -192,13 +196,16 @@ def _obey_robots(event: RobotsJudged) -> Step:
 
 
 def _wait_for_name(event: NameFailed, rules: VisitRules, now: float) -> Step:
-    """A name without address concerns all URLs of its host: a short schedule of its own, then the
-    host is given up. Unless no name has one just now: then it waits."""
+    """Wait for a host whose name has no address, and retire it after some tries.
+
+    Names have a separate, short retry schedule. In an outage, when no name is
+    answered, the host only waits.
+    """
     retry, reason = rules.retry, event.reason
     if event.purpose is Purpose.ERRAND:
         return RefuseErrand(reason, event.detail)
     if event.is_outage:
-        detail = f"{event.detail}; nobody is answered, so it has to wait"
+        detail = f"{event.detail}; no name is answered at the moment, so the host waits"
         return Snooze(now + wait_s(0, retry), reason, detail)
     if reason is Reason.DNS_NO_SUCH_NAME or event.failures >= retry.dns_tries:
         return Retire(reason, event.detail)
@@ -212,10 +219,10 @@ def _use_address(event: AddressFound) -> Step:
 
 
 def _heed_robots(event: RobotsAnswered, rules: VisitRules) -> Step:
-    """What an answer for robots.txt says about the host."""
+    """Decide about the host after an answer for robots.txt."""
     waits = event.wait_until > 0
     if event.error is Reason.ADDRESS_FORBIDDEN and not event.is_answered:
-        # Ours to change, not the server's: waiting would not help.
+        # The operator's settings forbid it, not the server: waiting would not help.
         detail = f"{event.address}; --allow-address {event.address} would allow it"
         return Retire(event.error, detail, forgets_robots=True)
     is_failure = is_connection_failure(event.error) and not event.is_answered
@@ -227,7 +234,7 @@ def _heed_robots(event: RobotsAnswered, rules: VisitRules) -> Step:
 
 
 def _heed_page(event: PageAnswered, rules: VisitRules) -> Step:
-    """What an answer says about the host and not about its URL."""
+    """Decide about the host after an answer for a page, apart from the URL itself."""
     if is_connection_failure(event.reason) and event.failures >= rules.retry.host_failures:
         detail = f"{event.failures} connections in a row failed"
         return Retire(event.reason, detail, has_answer=True)
@@ -238,7 +245,7 @@ def _heed_page(event: PageAnswered, rules: VisitRules) -> Step:
 
 
 def _settle(event: BodyExamined, rules: VisitRules, now: float) -> Step:
-    """What an answer means for its URL."""
+    """Decide about the URL after its answer."""
     fetched, target = event.fetched, ""
     outcome = judge(
         fetched, tries=event.tries, conditional=event.is_conditional, section=rules.retry
