@@ -327,7 +327,7 @@ class Process:
 
         ports = self._ports(clock, offload, lease, folder)
         assembled = self.assembled = assemble(job, ports, want, shard)
-        duties = Duties(assembled, shard.term, 0, self._tell)
+        duties = Duties(assembled, shard.term, self._tell)
         world.inquiry_register(self, assembled)
         assembled.delivery.start()
         working = self._spawn(assembled.worker.run())

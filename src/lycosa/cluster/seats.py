@@ -10,25 +10,21 @@ from lycosa.cluster.worker_messages import Progress, ToldWorker, WorkerStatus, i
 
 
 class Seat:
-    """What is known of one shard's owner. ``joined`` counts the places that it passed on,
-    ``places`` those of the coordinator's list that it knows or was told; ``told`` is what it was
-    told last, by kind of message, and when.
+    """What is known of one shard's owner. ``told`` has the last message of each kind that it was
+    sent, and when.
     """
 
-    __slots__ = ("joined", "owner", "places", "progress", "status", "told")
+    __slots__ = ("owner", "progress", "status", "told")
 
     def __init__(self) -> None:
         self.owner: Owner | None = None
         self.status: WorkerStatus | None = None
         self.progress = Progress()
-        self.joined = 0
-        self.places = 0
         self.told: dict[type[ToldWorker], tuple[object, float]] = {}
 
     def take(self, owner: Owner, status: WorkerStatus) -> None:
         """Another owner has the seat: what the one before was told does not count."""
         self.owner, self.status = owner, status
-        self.joined, self.places = 0, status.places
         self.told.clear()
 
 

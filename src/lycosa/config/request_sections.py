@@ -206,7 +206,7 @@ class FetchSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 class RetrySection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What happens after a failed request."""
+    """Retries of failed requests."""
 
     tries: Annotated[
         int, setting("Requests of one URL after which it becomes a dead letter.", ge=1, le=20)

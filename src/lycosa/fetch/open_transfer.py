@@ -11,15 +11,16 @@ from lycosa.reasons import Reason
 
 
 class OpenTransfer:
-    """One transfer in progress: ends by libcurl's result, by a limit in time, or by
-    cancellation, whichever is first.
+    """One transfer in progress.
+
+    It ends with libcurl's result, at a time limit or by cancellation, whichever comes first.
     """
 
     def __init__(self, transfer: Transfer, multi: Any, now: Callable[[], float]) -> None:
         self._transfer, self._multi, self._now = transfer, multi, now
         self._loop = asyncio.get_running_loop()
         self._result: asyncio.Future[tuple[int, str]] = self._loop.create_future()
-        self.is_whole = False  # libcurl is done with the handle, so it can be used again
+        self.is_whole = False  # libcurl has finished with the handle, so it can be used again
         self._future = multi.add_handle(transfer.curl)
         self._future.add_done_callback(self._on_done)
         limits = transfer.limits
@@ -37,7 +38,7 @@ class OpenTransfer:
             self._remove()
 
     def stop(self, reason: Reason, detail: str) -> None:
-        """Ends the transfer now and closes its connection."""
+        """End the transfer now and close its connection."""
         self._transfer.decide(reason, detail)
         if not self._result.done():
             self._result.set_result((-1, detail))
@@ -68,6 +69,6 @@ class OpenTransfer:
 def _code_and_message(error: BaseException) -> tuple[int, str]:
     code, *message = error.args
     text = str(message[0]) if message else ""
-    # a server's bytes may be in it, as surrogates that no file takes
+    # it may quote bytes of the server, as surrogates that cannot be written to a file
     text = text.encode("utf-8", "replace").decode("utf-8")
     return (code, text) if isinstance(code, int) else (-1, str(error))

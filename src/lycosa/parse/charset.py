@@ -1,9 +1,9 @@
 """Names of charsets, and the text of a document without markup.
 
-The order is the one of the Encoding and HTML standards: byte order mark, then what HTTP says, then
-UTF-8 when the bytes are valid as such, then the detector, then windows-1252. Pages have the meta
-prescan in between, which is part of reading them (``html``). Labels mean what the Encoding standard
-says (``iso-8859-1`` is windows-1252), as this is what servers were tested against.
+The order is that of the Encoding and HTML standards: byte order mark, the charset from HTTP, UTF-8
+if the bytes are valid, the detector, windows-1252. Pages also have the meta prescan, which is part
+of reading them (``html``). Labels mean what the Encoding standard defines (``iso-8859-1`` is
+windows-1252), because servers were tested against browsers.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ _DETECT_WINDOW = 65_536
 
 
 def decode_text(body: bytes, label: str | None) -> tuple[str, str]:
-    """The text without a byte order mark, malformed bytes as U+FFFD, and the charset's name.
-    ``label`` is HTTP's charset.
+    """The text and the charset's name. ``label`` is the charset from HTTP.
+
+    The text has no byte order mark, and malformed bytes are U+FFFD.
     """
     for mark, charset in _MARKS:
         if body.startswith(mark):

@@ -1,15 +1,16 @@
-"""Reads HTML: bytes in, raw facts of the page out. Of the parser, turbohtml, only this module,
-``elements`` and ``charset`` know.
+"""Reads HTML: bytes in, unresolved facts of the page out.
 
-One WHATWG tree per document, one selector over it for everything that is a link or says something
-about the page (``elements``), and then the visible text. The selector runs in C and Python sees
-only the elements it found: walking the whole tree costs three times as much. A selector costs by
-its alternatives, while one name alone is in an index that the tree keeps until it is changed: so
-only names that the page has are selected, and nothing is changed before everything is found.
-Malformed markup never raises, because the tree-construction algorithm has an answer for every
-sequence of bytes.
+Only this module, ``elements`` and ``charset`` use the parser, turbohtml.
 
-Links inside ``<template>`` and comments are not links; a template that is a declarative shadow root
+One WHATWG tree is built per document. One selector finds all links and everything that describes
+the page, and then the visible text is extracted. The selector runs in C, so Python sees only the
+elements that it found; walking the whole tree costs three times as much. The cost of a selector
+grows with its alternatives, while a single tag name is looked up in an index that the tree keeps
+until it is changed. So only names that occur in the page are selected, and the tree is changed only
+after everything is found. Malformed markup never raises, because the tree-construction algorithm
+handles every sequence of bytes.
+
+Links inside ``<template>`` and comments are not links. A template that is a declarative shadow root
 is content and stays.
 """
 
@@ -31,7 +32,7 @@ _WANTED = (
 _IN_DRAWINGS = frozenset({"image", "script", "use", "feImage"})  # what is a link there too
 _TEMPLATE = "template:not([shadowrootmode=open i],[shadowrootmode=closed i])"
 
-# Not shown by a browser that has scripts and styles. Fallback content of media is not shown either.
+# Not shown by a browser with scripts and styles; neither is fallback content of media.
 _INVISIBLE = (
     "head", "script", "style", "noscript", _TEMPLATE, "iframe", "noframes", "noembed",
     "audio", "video", "canvas", "datalist", "dialog:not([open])",
@@ -39,8 +40,8 @@ _INVISIBLE = (
     "[hidden],[style*='display:none' i],[style*='display: none' i]",
 )  # fmt: skip
 
-# The text renderer lays tables out in columns and quotes with indents, which grows with the square
-# of a hostile page, and gives numbers to lists. As plain blocks they cost what their text costs.
+# The text renderer formats tables in columns and quotes with indents, at a cost that grows with the
+# square of a hostile page, and it numbers lists. As plain blocks they cost no more than their text.
 _LAID_OUT = (
     "table", "thead", "tbody", "tfoot", "tr", "td", "th", "caption", "ol", "dd", "blockquote",
     "option", "optgroup", "select", "button", "legend",
@@ -100,7 +101,7 @@ def _parse(body: bytes | str, label: str | None) -> turbohtml.Document:
 
 
 def _tree(body: bytes | str, charset: str | None = None) -> turbohtml.Document:
-    # Shadow roots as ordinary templates, so that their content is found like any other.
+    # Shadow roots are parsed as ordinary templates, so that their content is found like any other.
     return turbohtml.parse(
         body,
         encoding=charset,
@@ -114,18 +115,20 @@ _XML_ENCODING = re.compile(rb"<\?xml[^>]{0,100}?encoding\s*=\s*[\"']([A-Za-z0-9.
 
 
 def _xml_charset(body: bytes) -> str | None:
-    """What an XML declaration says; it comes after meta (HTML standard 13.2.3.2, "get an XML
-    encoding").
+    """The charset in an XML declaration.
+
+    It ranks after meta (HTML standard 13.2.3.2, "get an XML encoding").
     """
     found = _XML_ENCODING.match(body)
     charset = charset_name(found.group(1).decode("ascii")) if found else None
-    # read as ASCII, so UTF-16 it is not
+    # the declaration was read as ASCII, so the document is not UTF-16
     return "utf-8" if charset and charset.startswith("utf-16") else charset
 
 
 def _visible_text(tree: turbohtml.Document) -> str:
-    """Text as shown: one line for each block, white space folded. Changes the tree, so it comes
-    last.
+    """The visible text: one line for each block, white space folded.
+
+    Changes the tree, so it has to be called last.
     """
     invisible = [element for selector in _INVISIBLE for element in tree.select(selector)]
     laid_out = [element for name in _LAID_OUT for element in tree.select(name)]
@@ -138,11 +141,11 @@ def _visible_text(tree: turbohtml.Document) -> str:
 
 
 def fold_lines(text: str) -> str:
-    """Drops blank lines and folds white space in the others."""
+    """Drop blank lines and fold white space in the other lines."""
     if "\xa0" in text:
         text = text.replace("\xa0", " ")
     folded = "\n".join(filter(None, map(str.strip, text.split("\n"))))
-    if "  " in folded or "\t" in folded or "\r" in folded:  # within lines; indents are gone
+    if "  " in folded or "\t" in folded or "\r" in folded:  # inside lines
         lines = folded.split("\n")
         return "\n".join(
             [

@@ -78,10 +78,6 @@ class Listener(Protocol):
         """The node cannot go on."""
         ...
 
-    def places(self) -> list[str]:
-        """The places that a new worker is started with."""
-        ...
-
 
 class Node:
     """The workers of one run over a crawl folder, on this machine."""
@@ -232,7 +228,6 @@ class Node:
         return msgspec.structs.replace(
             job,
             last_commit=handle.last_commit or job.last_commit,
-            places=self._listener.places(),
             is_careful=act.is_careful,
             process=act.process,
             plugins=self._plugins,

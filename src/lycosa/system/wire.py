@@ -1,5 +1,4 @@
-"""Frames over a connected stream socket: four bytes of big-endian length, then that many bytes of
-payload.
+"""Frames over a connected stream socket: a length of four bytes, big-endian, then the payload.
 
 The promise is that a receiver gets exactly the payloads that were sent, in order, or learns that it
 did not: a socket that ends between two frames gives ``None``, one that ends inside a frame raises
@@ -28,8 +27,9 @@ CHUNK = 256 * 1024
 """Bytes of a payload from which on it is written apart from its length, without a copy of it."""
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""What decoding raises when bytes are not what was expected: msgspec raises Python's own for
-text not in UTF-8 and for deep nesting.
+"""What decoding raises for unexpected bytes.
+
+msgspec raises Python's own errors for text that is not UTF-8 and for deep nesting.
 """
 
 MAX_FRAME_BYTES = 256 * 1024 * 1024
@@ -60,8 +60,9 @@ class FrameReader:
         self._pending = bytearray()
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Adds bytes; gives the payloads that they complete. Raises ``FrameError`` for a length
-        beyond the limit.
+        """Add bytes and yield each payload that they complete.
+
+        Raises ``FrameError`` for a length beyond the limit.
         """
         size = _LENGTH.size
         if (
