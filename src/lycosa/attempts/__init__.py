@@ -8,10 +8,8 @@ from lycosa.attempts.read import (
     Contact,
     Since,
     crashed_attempts,
-    last_boots,
     last_contacts,
     read_attempts,
-    unfinished,
 )
 from lycosa.attempts.settling import Settling, left_settling
 
@@ -30,9 +28,7 @@ __all__ = [
     "boot_id",
     "crashed_attempts",
     "gaps",
-    "last_boots",
     "last_contacts",
     "left_settling",
     "read_attempts",
-    "unfinished",
 ]

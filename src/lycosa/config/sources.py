@@ -62,16 +62,6 @@ class SettingsError(Exception):
         self.problems = tuple(problems)
 
 
-class SettingInfo(msgspec.Struct, frozen=True):
-    """One setting for people, all texts. ``bound`` may be empty."""
-
-    key: str
-    type: str
-    default: str
-    bound: str
-    meaning: str
-
-
 class Settings(msgspec.Struct, frozen=True):
     """The tree, and where each of its values was said."""
 
@@ -205,24 +195,6 @@ def _unusable(values: Mapping[str, Any], place: str = "") -> Iterator[str]:
             field.read(value)
         except ValueError as error:
             yield f"{place}{key}: {error}"
-
-
-def describe() -> list[SettingInfo]:
-    """Every setting with its type, default, bound and meaning, in the order of the tree."""
-    return [
-        SettingInfo(
-            field.key, field.type_text, field.show(field.default), field.bound_text, field.meaning
-        )
-        for field in fields().values()
-    ]
-
-
-def to_dict(config: Config) -> dict[str, Any]:
-    """The tree as plain values that JSON can hold, every setting included; ``from_dict`` is its
-    inverse.
-    """
-    made: dict[str, Any] = msgspec.to_builtins(config)
-    return made
 
 
 def from_dict(data: Mapping[str, Any]) -> Config:

@@ -21,6 +21,7 @@ from lycosa.kv.records import (
     PARKED_BAND,
     UrlRecord,
     decode_url,
+    due_key,
     due_urls,
     parked_key,
     place_of,
@@ -244,7 +245,7 @@ class _HostCheck:
 
     def _is_scheduled(self, due_at: int, url: bytes) -> bool:
         """By its own row, or by one that it shares with others of its second."""
-        start = b"D" + due_at.to_bytes(4, "big")
+        start = due_key(due_at)
         if self._view.get(start + url) is not None:
             return True
         return any(
