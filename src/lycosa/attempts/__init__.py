@@ -1,6 +1,6 @@
 """The log of every request: written around each one, read after a crash and by the audit."""
 
-from lycosa.attempts.crashes import CrashCounts, Suspicion
+from lycosa.attempts.crashes import CrashCounts, Suspicion, suspects
 from lycosa.attempts.files import Attempt, boot_id
 from lycosa.attempts.gaps import AddressUse, Gap, address_use, gaps
 from lycosa.attempts.log import AttemptLog, Keeping
@@ -31,4 +31,5 @@ __all__ = [
     "last_contacts",
     "left_settling",
     "read_attempts",
+    "suspects",
 ]
