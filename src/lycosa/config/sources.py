@@ -107,6 +107,7 @@ def load(
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     if base is not None:
+        # What equals the default needs no source to be named.
         values = {
             key: value
             for key, field in fields().items()
@@ -119,6 +120,8 @@ def load(
         *_from_pairs(pairs, problems),
         *_from_flags(flags or {}),
     ]
+    # In this order, so that a later source overrides an earlier one. All problems are collected:
+    # the operator corrects them at once, not one at each start.
     for each in given:
         field = fields().get(each.key)
         if field is None:
@@ -132,7 +135,7 @@ def load(
     problems += _unusable(
         {key: value for key, value in values.items() if origins[key] == SAVED}, f"{SAVED}: "
     )
-    if not problems:
+    if not problems:  # values are compared with each other only when each is right by itself
         problems += _disorder(values, origins)
     if problems:
         raise SettingsError(problems)

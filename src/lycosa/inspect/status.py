@@ -128,6 +128,7 @@ def crawl_status(
     remarks: dict[int, int] = {}
     refusals: dict[int, int] = {}
     top, top_sites, due = Top[HostLine](hosts, by), Top[SiteLine](sites, by), list[int]()
+    # One pass over all hosts; what is listed is kept in heaps, so memory is that of the lists.
     for view in reader.views():
         _add_counters(status, view.counters(), remarks, refusals)
         found = SiteLines(reader.sites.site_of, view, saved.config) if sites else None

@@ -45,6 +45,7 @@ from lycosa.cluster.worker_messages import (
 )
 from lycosa.config.units import show_mb
 from lycosa.folder.run_cost import cpu_s
+from lycosa.model.parsed import ParserHealth
 from lycosa.processes.session import Session
 from lycosa.processes.worker_handle import WorkerFailed, WorkerHandle, WorkerNotStarted
 from lycosa.system.memory import held_by

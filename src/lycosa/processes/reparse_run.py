@@ -57,6 +57,7 @@ async def reparse(
             before = _discovered(worker)
 
             async def may_go_on() -> bool:
+                # In the place of the worker's loop, which does not run: it commits as that does.
                 worker.committer.raise_failure()
                 worker.committer.start_when_due(ports.clock.monotonic())
                 while worker.committer.is_behind:

@@ -86,6 +86,7 @@ class WorkerProcess:
             ports = msgspec.structs.replace(ports, exchange=ExchangeEnds(exchange, exchange))
         self._ports = ports
 
+        # The link to the coordinator needs the worker, and the worker asks for permits by the link.
         def want_permits() -> None:
             duties.want_permits()
 

@@ -15,15 +15,8 @@ import msgspec
 from lycosa.admit.budgets import over_discovery
 from lycosa.admit.scope import Scope
 from lycosa.admit.traps import Traps
-from lycosa.attempts import (
-    AttemptLog,
-    CrashCounts,
-    Settling,
-    Since,
-    boot_id,
-    last_contacts,
-    suspects,
-)
+from lycosa.attempts import AttemptLog, CrashCounts, Settling, Since, boot_id, last_contacts
+from lycosa.attempts.crashes import suspects
 from lycosa.commit import ShardLease, folder_lease
 from lycosa.config.sections import FetchSection
 from lycosa.config.sections import SeenUrls as SeenChoice

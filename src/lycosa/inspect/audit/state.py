@@ -88,7 +88,9 @@ class StateChecks:
             if host.visit is not None:
                 hosts[host.visit.state] += 1
                 asking += sum(not question.is_late for question in host.visit.questions)
-        self._ask()
+        self._ask()  # the last captures that records name, fewer than a batch
+        # From here on the counters, which the crawl keeps up with each change, against the sums of
+        # the records, which were read one by one.
         counters = view.counters()
         recounted = sum(states.values())
         where = f"partition {view.number}"
@@ -296,6 +298,8 @@ class _HostCheck:
             " records"
         )
         check.expect(visit.retrying == self._retrying, told)
+        # A host with work must stand where the frontier will come upon it again: a front queue, or
+        # the schedule of those that sleep. While it is parked or retired it need not.
         may_wait = visit.state in (HostState.READY, HostState.SNOOZED, HostState.EXHAUSTED)
         if (queued and may_wait) or visit.errands:
             is_asleep = (
