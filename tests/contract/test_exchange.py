@@ -590,15 +590,16 @@ class Ends:
 WORKER = """
 import asyncio, sys
 from pathlib import Path
-from lycosa.commit import CommitLog, Commit, Mark, PartitionBatch, missing
+from lycosa.commit import CommitLog, Commit, Mark, PartitionBatch
 from lycosa.exchange import Inbox, SocketExchange
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.kv.overlay import Overlay
 
 async def main(folder, sockets):
     log, store = CommitLog(folder, 1), MemoryKeyValue()
-    for _, batch in missing(log.records(), lambda partition: Mark(0, 0)):
-        store.write(batch.writes)
+    for record in log.records():
+        for batch in record.batches:
+            store.write(batch.writes)
     table = Overlay(store)
     inbox = Inbox(table, store)
     committed = asyncio.Event()

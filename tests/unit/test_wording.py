@@ -84,7 +84,6 @@ NOT_YET = {
     "simulate/past.py",
     "store/records.py",
     "synthetic/bad_answers.py",
-    "synthetic/hostile.py",
     "synthetic/misbehaviours.py",
     "synthetic/pages.py",
     "synthetic/robots.py",

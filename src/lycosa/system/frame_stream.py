@@ -39,6 +39,7 @@ class FrameStream(asyncio.Protocol):
         self._opening = asyncio.Lock()
         self._is_over = False
         self._error: Exception | None = None
+        self._unsent: list[bytes] = []  # before the stream is open
         self._kept: deque[bytes] = deque()
         self._kept_bytes = 0
         self._is_full = False
@@ -66,23 +67,25 @@ class FrameStream(asyncio.Protocol):
     async def send(self, payload: bytes) -> None:
         """Send one frame, waiting while the peer does not read (the transport's high-water mark).
 
-        No other backpressure is needed. Several tasks may send at once, and each frame stays whole.
-        Raises ``ConnectionError`` when the peer is gone or the stream is closed.
+        No other backpressure is needed. Several tasks may send at once, and each frame stays whole,
+        in the order of the calls. Raises ``ConnectionError`` when the peer is gone or the stream is closed.
         """
-        if self._transport is None or self._is_over:
-            await self.open()
         self.write(payload)
+        if self._transport is None:
+            await self.open()
         await self._has_room.wait()
         if self._is_over:
-            raise ConnectionResetError("the peer is gone")
+            raise ConnectionResetError("the peer is gone, or the stream is closed")
 
     def write(self, payload: bytes) -> None:
-        """Send one frame of an open stream, now or when the peer reads, without waiting.
+        """Send one frame, now or when the peer reads or the stream is open, without waiting.
 
         Does nothing after the connection has ended.
         """
         transport = self._transport
-        if transport is not None and not transport.is_closing():
+        if transport is None:
+            self._unsent += frame_pieces(payload)
+        elif not transport.is_closing():
             for piece in frame_pieces(payload):
                 transport.write(piece)
 
@@ -122,6 +125,9 @@ class FrameStream(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
+        for piece in self._unsent:
+            self._transport.write(piece)
+        self._unsent.clear()
 
     def data_received(self, data: bytes) -> None:
         try:

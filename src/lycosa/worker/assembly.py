@@ -16,6 +16,7 @@ from lycosa.admit.budgets import over_discovery
 from lycosa.admit.scope import Scope
 from lycosa.admit.traps import Traps
 from lycosa.attempts import AttemptLog, CrashCounts, Settling, Since, boot_id, last_contacts
+from lycosa.attempts.crashes import suspects
 from lycosa.commit import ShardLease, folder_lease
 from lycosa.config.sections import FetchSection
 from lycosa.config.sections import SeenUrls as SeenChoice
@@ -67,7 +68,6 @@ from lycosa.worker.robots_reading import RobotsReader
 from lycosa.worker.sender import Sender
 from lycosa.worker.slicing import Slices
 from lycosa.worker.stages import Stages
-from lycosa.worker.suspects import suspects
 from lycosa.worker.worker import Worker
 
 _COMMIT_MARGIN_S = 60.0
