@@ -11,7 +11,7 @@ import pytest
 from lycosa.attempts import AttemptLog, Settling, left_settling
 from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
-from lycosa.worker.suspects import suspects
+from lycosa.worker.owned import suspects
 
 STORED, OPEN = "http://a.test/stored", "http://a.test/open"
 

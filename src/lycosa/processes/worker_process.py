@@ -108,18 +108,8 @@ class WorkerProcess:
             assembled.delivery.stalled,
             meter,
         )
-        listening = asyncio.create_task(self._listen(assembled, duties))
-        reporting = asyncio.create_task(self._report(report, duties))
-        running = asyncio.create_task(assembled.worker.run())
         try:
-            done, _ = await asyncio.wait(
-                {listening, reporting, running}, return_when=asyncio.FIRST_COMPLETED
-            )
-            if running not in done:
-                next(iter(done)).result()
-                raise ConnectionResetError("the supervisor closed")
-            end: End = running.result()
-            reporting.cancel()
+            end = await self._run(assembled, duties, report)
             await ports.parser.close()
             await assembled.sender.close()
             await assembled.delivery.close()
@@ -129,9 +119,25 @@ class WorkerProcess:
             await self._stream.send(encode(Ended(end.value, report.make())))
         finally:
             meter.stop()
-            for task in (listening, reporting, running):
+
+    async def _run(self, assembled: Assembled, duties: Duties, report: ProgressReport) -> End:
+        """Works, listens and reports until the job is over. Raises ``ConnectionError`` when the
+        supervisor is gone."""
+        running = asyncio.create_task(assembled.worker.run())
+        others = {
+            asyncio.create_task(self._listen(assembled, duties)),
+            asyncio.create_task(self._report(report, duties)),
+        }
+        try:
+            done, _ = await asyncio.wait({running, *others}, return_when=asyncio.FIRST_COMPLETED)
+            if running not in done:
+                next(iter(done)).result()
+                raise ConnectionResetError("the supervisor closed")
+            return running.result()
+        finally:
+            for task in (running, *others):
                 task.cancel()
-            await asyncio.gather(listening, reporting, running, return_exceptions=True)
+            await asyncio.gather(running, *others, return_exceptions=True)
 
     async def _report(self, report: ProgressReport, duties: Duties) -> None:
         for number in count(1):

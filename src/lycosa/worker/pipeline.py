@@ -63,7 +63,6 @@ from lycosa.store.records import packed_file
 from lycosa.urls.identity import InvalidUrl
 from lycosa.worker.hosts import set_aside
 from lycosa.worker.intake import MANY_LINKS
-from lycosa.worker.pacing import Pacing
 from lycosa.worker.page_turns import PageTurns
 from lycosa.worker.parsing import Parsing
 from lycosa.worker.permits import Permits
@@ -83,19 +82,18 @@ class Pipeline:
         stages: Stages,
         config: Config,
         clock: CrawlClock,
-        pacing: Pacing,
         permits: Permits,
         suspicion: Callable[[str], Suspicion],
     ) -> None:
         self._stages = stages
         self._rules = VisitRules(config.retry, config.budgets, config.scope.max_hops)
         self._clock = clock
-        self.pacing = pacing
+        self.pacing = stages.pacing
         self._permits = permits
         delay_s = config.politeness.address_delay_s
         self._reaching = Reaching(stages.frontier, stages.sender, stages.store, clock, delay_s)
-        self._pages = PageTurns(stages, pacing, suspicion)
-        self._robots = RobotsTurns(stages, clock, pacing, suspicion, self._note_settled)
+        self._pages = PageTurns(stages, suspicion)
+        self._robots = RobotsTurns(stages, clock, suspicion, self._note_settled)
         self.reparsing = stages.reparsing
         self.parsing = Parsing(stages.parser, config.fetch.open_bytes // 2)
         self.settled: list[str] = []

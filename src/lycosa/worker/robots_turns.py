@@ -22,7 +22,6 @@ from lycosa.reasons import Reason
 from lycosa.schedule.outcome import REDIRECTS, is_connection_failure
 from lycosa.schedule.steps import ErrandFound, RefuseErrand, RobotsAnswered, TurnOver
 from lycosa.worker.intake import LINKS_AT_ONCE
-from lycosa.worker.pacing import Pacing
 from lycosa.worker.robots import Learned, robots_capture, robots_url
 from lycosa.worker.stages import Stages
 from lycosa.worker.visit import Visit
@@ -35,13 +34,11 @@ class RobotsTurns:
         self,
         stages: Stages,
         clock: CrawlClock,
-        pacing: Pacing,
         suspicion: Callable[[str], Suspicion],
         settled: Callable[[str], None],
     ) -> None:
         self._stages = stages
         self._clock = clock
-        self._pacing = pacing
         self._suspicion = suspicion
         self._settled = settled
 
@@ -52,7 +49,7 @@ class RobotsTurns:
         host, secure, robots = visit.host, visit.is_secure, self._stages.robots
         assert visit.slot is not None
         url, learned = robots_url(host.host, secure), None
-        with self._pacing.rest_of(host) as rest:
+        with self._stages.pacing.rest_of(host) as rest:
             fetched = await robots.fetch(url, visit.slot, rest)
             if fetched.reason is Reason.LEASE_EXPIRED:
                 return TurnOver()
@@ -139,7 +136,7 @@ class RobotsTurns:
         """One request for what another host's robots.txt redirects to."""
         errand = visit.errand
         assert errand is not None and visit.slot is not None
-        with self._pacing.rest_of(visit.host) as rest:
+        with self._stages.pacing.rest_of(visit.host) as rest:
             if await self._stages.errands.run(visit.host, errand, visit.slot, rest):
                 self._settled(errand.url)
         return TurnOver()
