@@ -42,11 +42,12 @@ from lycosa.worker.delivery import Delivery
 from lycosa.worker.departures import Departures
 from lycosa.worker.errands import Ends, Errands
 from lycosa.worker.folder_shard import open_folder_shard
-from lycosa.worker.intake import Addressing, Intake
+from lycosa.worker.intake import Intake
 from lycosa.worker.job import Extensions, WorkerJob
 from lycosa.worker.leasing import Leasing
 from lycosa.worker.machine_table import open_machine_table
 from lycosa.worker.owned import Owned, open_owned
+from lycosa.worker.owners import Addressing
 from lycosa.worker.pacing import Pacing
 from lycosa.worker.permits import GrantedPermits, LocalPermits
 from lycosa.worker.pipeline import Pipeline
@@ -124,14 +125,14 @@ def assemble(
     config, extensions = job.config, extensions or Extensions()
     shard = shard or open_folder_shard(job, ports.open_table)
     owned = open_owned(job, CrawlClock(ports.clock, job.time_base), shard)
-    frontier, clock, partitions = owned.frontier, owned.clock, owned.partitions
+    clock = owned.clock
     addresses = (ports.addresses or _addresses)(job)
     sender = _sender(owned, ports, addresses)
 
     def fail(error: BaseException) -> None:
         worker.fail(error)  # the worker is made later
 
-    departures = Departures(partitions, shard.tables, ports.exchange, clock.sleep, fail)
+    departures = Departures(owned.partitions, shard.tables, ports.exchange, clock.sleep, fail)
     settling = Settling(attempts_folder(job.folder), job.number)
     stages = _stages(owned, ports, sender, departures, Slices(clock, settling), extensions)
     permits = _permits(owned, want_permits, lambda: worker.stop(End.LIMIT))
@@ -139,15 +140,11 @@ def assemble(
     books = _books(owned, ports, stages.store)
     if job.plan is not None:
         _bound(job.plan, stages)
-    worker = Worker(config, frontier, pipeline, books, clock, ports.offload, ports.reach)
+    worker = Worker(config, owned.frontier, pipeline, books, clock, ports.offload, ports.reach)
     if job.is_careful:
         worker.start_carefully(max(clock.monotonic(), job.held_until))
-    inbound = ports.exchange.inbound if ports.exchange is not None else None
-    takers = Takers(stages.intake, stages.duplicates, stages.errands)
-    inbox = shard.last.inbox if shard.last else 0
-    arrivals = Arrivals(partitions, shard.tables, takers, worker, inbound, inbox)
-    arrivals.take_own(departures.outboxes)
-    delivery = Delivery(departures, arrivals)
+    delivery = Delivery(departures, _arrivals(owned, ports, stages, worker))
+    delivery.arrivals.take_own(departures.outboxes)
     if want_permits is not None:
         worker.is_alone, worker.committer.mail = False, delivery
 
@@ -156,18 +153,17 @@ def assemble(
         addresses.close()
         shard.close()
 
+    intake, store, robots = stages.intake, stages.store, stages.robots
     return Assembled(
-        worker=worker,
-        intake=stages.intake,
-        pipeline=pipeline,
-        sender=sender,
-        store=stages.store,
-        delivery=delivery,
-        permits=permits,
-        robots=stages.robots,
-        clock=clock,
-        close=close,
+        worker, intake, pipeline, sender, store, delivery, permits, robots, clock, close
     )
+
+
+def _arrivals(owned: Owned, ports: Ports, stages: Stages, worker: Worker) -> Arrivals:
+    shard, takers = owned.shard, Takers(stages.intake, stages.duplicates, stages.errands)
+    inbound = ports.exchange.inbound if ports.exchange is not None else None
+    inbox = shard.last.inbox if shard.last else 0
+    return Arrivals(owned.partitions, shard.tables, takers, worker, inbound, inbox)
 
 
 def _sender(owned: Owned, ports: Ports, addresses: Addresses) -> Sender:
@@ -271,7 +267,8 @@ def _permits(
 def _bound(plan: MemoryPlan, stages: Stages) -> None:
     """What is kept only to save look-ups is bounded by memory, and is no setting."""
     stages.robots.most_rules = min(stages.robots.most_rules, plan.rules)
-    stages.intake.most_owners = min(stages.intake.most_owners, plan.note_hosts)
+    owners = stages.intake.owners
+    owners.most = min(owners.most, plan.note_hosts)
     for partition in stages.frontier.partitions.values():
         partition.bounds.capacity = min(partition.bounds.capacity, plan.note_hosts // plan.owned)
 

@@ -188,7 +188,7 @@ class Capturing:
             host=lease.visit.host,
             site=intake.site_of(lease.visit.host),
             depth=record.depth,
-            via=intake.via_of(lease),
+            via=lease.via,
             link_kind=record.kind,
             payload_digest=_written(known.digest),
             parsed=parsed,
@@ -196,7 +196,7 @@ class Capturing:
             original=known.original,
             not_modified=known.is_not_modified,
             near_duplicate_of=known.near,
-            chain=intake.chain_of(lease),
+            chain=lease.chain,
             fetch_number=lease.number,
             media_type="" if known.is_not_modified else _media_type(fetched, parsed),
         )
@@ -235,12 +235,8 @@ class Capturing:
     ) -> History:
         """What the URL's record remembers of its capture."""
         old, fetched, parsed = lease.record.history or History(), capture.fetched, capture.parsed
-        is_old, original, alike = (
-            known.is_not_modified,
-            known.original,
-            known.original or known.near,
-        )
-        changed = known.differs_from(old)
+        is_old, original = known.is_not_modified, known.original
+        changed, other = known.differs_from(old), _other(original or known.near, lease.url)
         return History(
             fetches=old.fetches + 1,
             fetched_at=int(self._clock.wall()),

@@ -182,12 +182,8 @@ class Errands:
             until = answer.until - ahead_s if answer.until else 0.0
             heard = msgspec.structs.replace(answer, askers=(), robots=b"", until=until)
             if answer.robots:
-                self._robots.adopt(
-                    partition,
-                    visit,
-                    asker.secure,
-                    earlier(answer.robots, ahead_s) if ahead_s else answer.robots,
-                )
+                robots = earlier(answer.robots, ahead_s) if ahead_s else answer.robots
+                self._robots.adopt(partition, visit, asker.secure, robots)
             elif answer.status in REDIRECTS:
                 means = self.follow(visit, asker.secure, answer, question.hops)
                 if means is None:
@@ -265,10 +261,7 @@ class Errands:
         """The sitemaps that a file names are found."""
         url = robots_url(visit.host, secure)
         start = partial(self._intake.sitemap_steps, visit, learned.sitemaps, url)
-        if len(learned.sitemaps) > LINKS_AT_ONCE:
-            await self._slices.run(url, start)
-        else:
-            self._slices.run_at_once(url, start)
+        await self._slices.take(url, start, is_long=len(learned.sitemaps) > LINKS_AT_ONCE)
 
     @staticmethod
     def _is_open(visit: VisitState, question: Question) -> bool:

@@ -235,16 +235,9 @@ class Pipeline:
         """From here on no commit is cut, and nothing awaits but between the links of a page that
         has very many.
         """
-        slices, url, start = (
-            self._stages.slices,
-            visit.lease.url,
-            partial(self._end_page, visit, step),
-        )
-        parsed = visit.body.parsed if visit.body is not None else None
-        if parsed is not None and len(parsed.links) > MANY_LINKS:
-            await slices.run(url, start)
-        else:
-            slices.run_at_once(url, start)
+        start, parsed = partial(self._end_page, visit, step), visit.body and visit.body.parsed
+        is_long = parsed is not None and len(parsed.links) > MANY_LINKS
+        await self._stages.slices.take(visit.lease.url, start, is_long)
         return TurnOver()
 
     def _end_page(self, visit: Visit, step: StoreCapture | RejectAnswer) -> Iterator[None]:

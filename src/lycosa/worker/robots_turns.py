@@ -75,10 +75,8 @@ class RobotsTurns:
     async def _take_in(self, visit: Visit, url: str, learned: Learned, fetched: Fetched) -> None:
         kept = None if fetched.status in REDIRECTS else fetched  # a redirect is stored by now
         start = partial(self._settle, visit, learned, kept)
-        if len(learned.sitemaps) > LINKS_AT_ONCE:
-            await self._stages.slices.run(url, start)
-        else:
-            self._stages.slices.run_at_once(url, start)
+        is_long = len(learned.sitemaps) > LINKS_AT_ONCE
+        await self._stages.slices.take(url, start, is_long)
 
     def _settle(self, visit: Visit, learned: Learned, fetched: Fetched | None) -> Iterator[None]:
         """Stores the response and what it means; gives the steps by which the sitemaps that the
