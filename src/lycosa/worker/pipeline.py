@@ -235,7 +235,8 @@ class Pipeline:
         """From here on no commit is cut, and nothing awaits but between the links of a page that
         has very many.
         """
-        start, parsed = partial(self._end_page, visit, step), visit.body and visit.body.parsed
+        start = partial(self._end_page, visit, step)
+        parsed = visit.body.parsed if visit.body is not None else None
         is_long = parsed is not None and len(parsed.links) > MANY_LINKS
         await self._stages.slices.take(visit.lease.url, start, is_long)
         return TurnOver()
