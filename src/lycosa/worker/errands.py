@@ -281,7 +281,7 @@ class Errands:
         if until:
             snooze(partition, visit, until, (reason, detail), self._clock)
         else:
-            partition.wake(visit)
+            partition.aside.wake(visit)
         partition.visits.touch(visit)
         self._frontier.recall(visit)
 

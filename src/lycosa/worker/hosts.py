@@ -22,9 +22,9 @@ def set_aside(
         case Snooze():
             snooze(partition, host, step.until, (step.reason, step.detail), clock)
         case Park():
-            partition.park(host, step.until, step.reason, step.detail)
+            partition.aside.park(host, step.until, step.reason, step.detail)
         case Retire():
-            partition.retire(host, step.reason, step.detail)
+            partition.aside.retire(host, step.reason, step.detail)
         case Postpone():
             until = clock.monotonic() + step.wait_s
             frontier.workbench.postpone(host.record.address, until)
@@ -40,7 +40,7 @@ def snooze(
     clock: CrawlClock,
 ) -> None:
     """The host's own URLs wait until a crawl time, with the reason and its detail."""
-    partition.snooze(host, until, *why)
+    partition.aside.snooze(host, until, *why)
     time = (
         clock.time()
     )  # first: what is late between the two reads makes the wait longer, not shorter
