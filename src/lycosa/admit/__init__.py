@@ -1,4 +1,4 @@
-"""Which URLs enter the crawl: pure rules that are judged again whenever somebody asks why."""
+"""Which URLs enter the crawl: pure rules, which can be evaluated again to explain a decision."""
 
 from lycosa.admit.budgets import over_budget, over_discovery
 from lycosa.admit.refusal import Refusal

@@ -45,6 +45,7 @@ from lycosa.worker.folder_shard import open_folder_shard
 from lycosa.worker.intake import Intake
 from lycosa.worker.job import Extensions, WorkerJob
 from lycosa.worker.leasing import Leasing
+from lycosa.worker.live import Live
 from lycosa.worker.machine_table import open_machine_table
 from lycosa.worker.owned import Owned, open_owned
 from lycosa.worker.owners import Addressing
@@ -92,6 +93,7 @@ class Assembled(msgspec.Struct, frozen=True):
     permits: LocalPermits | GrantedPermits
     robots: Robots
     clock: CrawlClock
+    live: Live
     close: Callable[[], None]
 
 
@@ -132,7 +134,7 @@ def assemble(
     def fail(error: BaseException) -> None:
         worker.fail(error)  # the worker is made later
 
-    departures = Departures(owned.partitions, shard.tables, ports.exchange, clock.sleep, fail)
+    departures = _departures(owned, ports, fail)
     settling = Settling(attempts_folder(job.folder), job.number)
     stages = _stages(owned, ports, sender, departures, Slices(clock, settling), extensions)
     permits = _permits(owned, want_permits, lambda: worker.stop(End.LIMIT))
@@ -147,6 +149,8 @@ def assemble(
     delivery.arrivals.take_own(departures.outboxes)
     if want_permits is not None:
         worker.is_alone, worker.committer.mail = False, delivery
+    since = shard.last.settings if shard.last else 0
+    live = Live(config, since, worker, owned.frontier, stages.pacing)
 
     def close() -> None:
         settling.close()
@@ -155,8 +159,13 @@ def assemble(
 
     intake, store, robots = stages.intake, stages.store, stages.robots
     return Assembled(
-        worker, intake, pipeline, sender, store, delivery, permits, robots, clock, close
+        worker, intake, pipeline, sender, store, delivery, permits, robots, clock, live, close
     )
+
+
+def _departures(owned: Owned, ports: Ports, fail: Callable[[BaseException], None]) -> Departures:
+    tables, number = owned.shard.tables, owned.job.config.frontier.partitions
+    return Departures(owned.partitions, tables, ports.exchange, owned.clock.sleep, fail, number)
 
 
 def _arrivals(owned: Owned, ports: Ports, stages: Stages, worker: Worker) -> Arrivals:
@@ -280,10 +289,18 @@ def _intake(owned: Owned, departures: Departures, extensions: Extensions) -> Int
     admission = Admission(scope, traps, extensions.rules, config.budgets, config.sitemaps)
     addressing = Addressing(Canonicalizer(config.canonical), sites, config.frontier.partitions)
     recent = RecentHashes(config.seen.recent)
-    intake = Intake(owned.partitions, addressing, admission, recent, clock, departures.post)
+    intake = Intake(
+        owned.partitions,
+        addressing,
+        admission,
+        recent,
+        clock,
+        departures.post,
+        departures.post_place,
+    )
     intake.join(owned.job.places)
     for table in owned.shard.tables.values():
-        intake.rejoin(key[1:].decode() for key, _ in table.scan(b"J", prefix_end(b"J")))
+        intake.join(key[1:].decode() for key, _ in table.scan(b"J", prefix_end(b"J")))
     return intake
 
 

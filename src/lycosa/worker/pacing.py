@@ -102,7 +102,7 @@ class Pacing:
     def __init__(
         self, section: PolitenessSection, clock: CrawlClock, chance: random.Random
     ) -> None:
-        self._section = section
+        self.section = section  # its settings may change while the crawl runs
         self._clock = clock
         self._chance = chance
         self.was_asked = False
@@ -114,7 +114,7 @@ class Pacing:
         """The host's robots.txt became known some time after its last exchange: a Crawl-delay
         counts from now.
         """
-        record, section = visit.record, self._section
+        record, section = visit.record, self.section
         if record.pace.crawl_delay_s > section.delay_s:
             now, time = self._clock.monotonic(), self._clock.time()
             delay = delay_s(record.pace, section, time, self._chance).seconds
@@ -128,7 +128,7 @@ class Pacing:
             )
 
     def rest_of(self, visit: VisitState) -> Rest:
-        return Rest(visit, self._section, self._clock, self._chance, self._note_asked)
+        return Rest(visit, self.section, self._clock, self._chance, self._note_asked)
 
     def _note_asked(self) -> None:
         self.was_asked = True

@@ -77,7 +77,9 @@ class Worker:
         self.lacks_room = False
         self.has_lease = True  # of its partitions; without it nothing new is started
         self.recalled = 0  # waits that ended because their stored time could not be
-        self._most_running = config.fetch.slots
+        # by the settings, and by the memory that there is
+        self._slots = self._slots_by_memory = config.fetch.slots
+        self.lacks_settings = False  # those that the last commit names: nothing new is started
         self._looked_at_disk = -_DISK_S
 
     def __repr__(self) -> str:
@@ -113,8 +115,17 @@ class Worker:
 
     def fetch_at_most(self, visits: int) -> None:
         """So many requests at once from now on; 0 is a pause, as when memory is short."""
-        self._most_running = min(visits, self._config.fetch.slots)
+        self._slots_by_memory = visits
         self._news.set()
+
+    def use_slots(self, slots: int) -> None:
+        """So many requests at once by the settings; never more than at the start."""
+        self._slots = min(slots, self._config.fetch.slots)
+        self._news.set()
+
+    @property
+    def _most_running(self) -> int:
+        return min(self._slots, self._slots_by_memory)
 
     def break_off(self) -> None:
         """Ends what is in flight at once; its URLs stay queued."""
@@ -197,6 +208,7 @@ class Worker:
                 or self._is_paused
                 or self.expects_more
                 or self.lacks_room
+                or self.lacks_settings
             )
         )
         wait = self._config.frontier.finish_wait_s
@@ -226,6 +238,7 @@ class Worker:
             has_slot
             and self.has_lease
             and not (self._solo_waiting or self._is_paused or self.lacks_room)
+            and not self.lacks_settings
             and self._pipeline.may_start
         )
 
