@@ -18,18 +18,17 @@ def set_aside(
 ) -> None:
     """The host waits, or is not visited any more."""
     partition = frontier.partitions[host.partition]
-    match step:
-        case Snooze():
-            snooze(partition, host, step.until, (step.reason, step.detail), clock)
-        case Park():
-            partition.aside.park(host, step.until, step.reason, step.detail)
-        case Retire():
-            partition.aside.retire(host, step.reason, step.detail)
-        case Postpone():
-            until = clock.monotonic() + step.wait_s
-            frontier.workbench.postpone(host.record.address, until)
-            # The host's own time too: a group that it leaves empty forgets the address's.
-            host.postpone(until)
+    if isinstance(step, Snooze):
+        snooze(partition, host, step.until, (step.reason, step.detail), clock)
+    elif isinstance(step, Park):
+        partition.aside.park(host, step.until, step.reason, step.detail)
+    elif isinstance(step, Retire):
+        partition.aside.retire(host, step.reason, step.detail)
+    else:
+        until = clock.monotonic() + step.wait_s
+        frontier.workbench.postpone(host.record.address, until)
+        # The host's own time too: a group that it leaves empty forgets the address's.
+        host.postpone(until)
 
 
 def snooze(

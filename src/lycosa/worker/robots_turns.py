@@ -20,7 +20,14 @@ from lycosa.model.fetched import Fetched
 from lycosa.politeness.robots_cache import RobotsState, robots_state
 from lycosa.reasons import Reason
 from lycosa.schedule.outcome import REDIRECTS, is_connection_failure
-from lycosa.schedule.steps import ErrandFound, RefuseErrand, RobotsAnswered, TurnOver
+from lycosa.schedule.steps import (
+    ErrandFound,
+    FindErrand,
+    HostSetAside,
+    RefuseErrand,
+    RobotsAnswered,
+    TurnOver,
+)
 from lycosa.worker.intake import LINKS_AT_ONCE
 from lycosa.worker.robots import Learned, robots_capture, robots_url
 from lycosa.worker.stages import Stages
@@ -116,7 +123,7 @@ class RobotsTurns:
 
     # -- errands
 
-    async def find_errand(self, visit: Visit) -> ErrandFound | TurnOver:
+    async def find_errand(self, visit: Visit, step: FindErrand) -> ErrandFound | TurnOver:
         """The errand that needs a request, if one does."""
         visit.host.ran_errand = True
         errand = visit.errand = await self._stages.errands.next(visit.host)
@@ -124,11 +131,12 @@ class RobotsTurns:
             return TurnOver()
         return ErrandFound(self._suspicion(errand.url) is Suspicion.HOPELESS)
 
-    def refuse_errand(self, visit: Visit, step: RefuseErrand) -> None:
+    async def refuse_errand(self, visit: Visit, step: RefuseErrand) -> HostSetAside:
         """Answers the errand without a request."""
         assert visit.errand is not None
         answer = Answer((), visit.errand.url, reason=step.reason, detail=step.detail)
         self._stages.errands.answer(visit.host, answer)
+        return HostSetAside(False)
 
     async def run_errand(self, visit: Visit) -> TurnOver:
         """One request for what another host's robots.txt redirects to."""
