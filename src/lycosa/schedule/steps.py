@@ -40,6 +40,9 @@ class Purpose(Enum):
     ERRAND = "what the robots.txt of another host redirects to"
 
 
+_PAGE = Purpose.PAGE
+
+
 class VisitRules(msgspec.Struct, frozen=True):
     """The settings that the decisions use."""
 
@@ -313,7 +316,7 @@ class FindAddress(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def keeps(self) -> Keeps:
-        return _LEASE if self.purpose is Purpose.PAGE else _HOST
+        return _LEASE if self.purpose is _PAGE else _HOST
 
 
 class Postpone(msgspec.Struct, frozen=True, gc=False):
@@ -336,7 +339,7 @@ class SendRequest(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def keeps(self) -> Keeps:
-        return _ALL if self.purpose is Purpose.PAGE else _SLOT
+        return _ALL if self.purpose is _PAGE else _SLOT
 
 
 class TakeIn(msgspec.Struct, frozen=True, gc=False):

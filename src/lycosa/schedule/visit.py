@@ -52,7 +52,8 @@ left behind, whatever a visit does next. Times are crawl time in seconds.
 
 from __future__ import annotations
 
-from typing import assert_never
+from collections.abc import Callable
+from typing import Any
 
 from lycosa.config.sections import BudgetSection
 from lycosa.model.completed import UrlState
@@ -100,53 +101,14 @@ from lycosa.schedule.steps import (
     VisitRules,
 )
 
+_PAGE, _ROBOTS, _ERRAND = Purpose  # an attribute of an Enum costs as much as ten of an object
+_NONE = Reason.NONE
 LONGEST_PARK_S = 86_400.0
 MOST_JUDGED = 500
 """Maximum number of URLs that one visit judges, because robots.txt may disallow very many."""
 
 # URLs judged in one step of the loop, by a file whose judgements cost microseconds
 _JUDGED_AT_ONCE = 50
-
-
-def decide(event: Event, rules: VisitRules, now: float) -> Step:
-    """The step that follows an event at crawl time ``now``."""
-    match event:
-        case TurnBegan():
-            return _begin(event)
-        case UrlLeased(is_hopeless=True):
-            return EndUrl(UrlState.FAILED, Reason.CRASHED_WORKER)
-        case UrlLeased():
-            return JudgeBudgets()
-        case BudgetsJudged():
-            return _obey_budgets(event, rules, now)
-        case RobotsJudged():
-            return _obey_robots(event)
-        case AddressFound():
-            return _use_address(event)
-        case PermitAsked():
-            return SendRequest(Purpose.PAGE) if event.is_granted else GiveBack()
-        case PageAnswered():
-            return _heed_page(event, rules)
-        case BodyExamined():
-            return _settle(event, rules, now)
-        case TurnOver():
-            return GiveBack()
-        case HostSetAside():
-            return TakeIn() if event.has_answer else GiveBack()
-        case UrlPassed():
-            return TakeUrl() if event.judged < MOST_JUDGED else GiveBack()
-        case RobotsUnread():
-            return ReadRobots()
-        case RobotsAnswered():
-            return _heed_robots(event, rules)
-        case ErrandFound(is_hopeless=True):
-            return RefuseErrand(Reason.CRASHED_WORKER)
-        case ErrandFound():
-            return FindAddress(Purpose.ERRAND)
-        case NameFailed():
-            return _wait_for_name(event, rules, now)
-        case _:
-            assert_never(event)
 
 
 def park_s(section: BudgetSection, times: int) -> float:
@@ -165,7 +127,7 @@ def gives_way(is_costly: bool, judged: int) -> bool:
     return is_costly or judged % _JUDGED_AT_ONCE == 0
 
 
-def _begin(event: TurnBegan) -> Step:
+def _begin(event: TurnBegan, rules: VisitRules, now: float) -> Step:
     if event.has_questions:
         return AttendQuestions()
     if event.wait_s > 0:  # because of the Crawl-delay in a file that was just read
@@ -174,12 +136,12 @@ def _begin(event: TurnBegan) -> Step:
 
 
 def _obey_budgets(event: BudgetsJudged, rules: VisitRules, now: float) -> Step:
-    if event.reason is Reason.NONE:
+    if event.reason is _NONE:
         return JudgeRobots()
     return Park(int(now + park_s(rules.budgets, event.parks)), event.reason, event.detail)
 
 
-def _obey_robots(event: RobotsJudged) -> Step:
+def _obey_robots(event: RobotsJudged, rules: VisitRules, now: float) -> Step:
     """Allow the request only if robots.txt is known and allows it."""
     if event.is_needed and event.is_asked_elsewhere:
         return AwaitAnswer()
@@ -188,9 +150,9 @@ def _obey_robots(event: RobotsJudged) -> Step:
     if event.is_needed and event.is_hopeless:
         return Retire(Reason.CRASHED_WORKER, "each time its robots.txt was fetched")
     if event.is_needed:
-        return FindAddress(Purpose.ROBOTS)
+        return FindAddress(_ROBOTS)
     if event.is_allowed:
-        return FindAddress(Purpose.PAGE)
+        return FindAddress(_PAGE)
     is_turn = gives_way(event.is_costly, event.judged)
     return EndUrl(UrlState.REFUSED, Reason.ROBOTS_DISALLOWED, event.detail, is_turn)
 
@@ -202,7 +164,7 @@ def _wait_for_name(event: NameFailed, rules: VisitRules, now: float) -> Step:
     answered, the host only waits.
     """
     retry, reason = rules.retry, event.reason
-    if event.purpose is Purpose.ERRAND:
+    if event.purpose is _ERRAND:
         return RefuseErrand(reason, event.detail)
     if event.is_outage:
         detail = f"{event.detail}; no name is answered at the moment, so the host waits"
@@ -212,13 +174,13 @@ def _wait_for_name(event: NameFailed, rules: VisitRules, now: float) -> Step:
     return Snooze(now + wait_s(event.failures - 1, retry), reason, event.detail)
 
 
-def _use_address(event: AddressFound) -> Step:
+def _use_address(event: AddressFound, rules: VisitRules, now: float) -> Step:
     if event.wait_s > 0:
         return Postpone(event.wait_s)
-    return AskPermit() if event.purpose is Purpose.PAGE else SendRequest(event.purpose)
+    return AskPermit() if event.purpose is _PAGE else SendRequest(event.purpose)
 
 
-def _heed_robots(event: RobotsAnswered, rules: VisitRules) -> Step:
+def _heed_robots(event: RobotsAnswered, rules: VisitRules, now: float) -> Step:
     """Decide about the host after an answer for robots.txt."""
     waits = event.wait_until > 0
     if event.error is Reason.ADDRESS_FORBIDDEN and not event.is_answered:
@@ -233,7 +195,7 @@ def _heed_robots(event: RobotsAnswered, rules: VisitRules) -> Step:
     return GiveBack()
 
 
-def _heed_page(event: PageAnswered, rules: VisitRules) -> Step:
+def _heed_page(event: PageAnswered, rules: VisitRules, now: float) -> Step:
     """Decide about the host after an answer for a page, apart from the URL itself."""
     if is_connection_failure(event.reason) and event.failures >= rules.retry.host_failures:
         detail = f"{event.failures} connections in a row failed"
@@ -265,3 +227,58 @@ def _settle(event: BodyExamined, rules: VisitRules, now: float) -> Step:
         due = int(now + outcome.wait_s) + 1
         return RejectAnswer(UrlState.QUEUED, outcome.reason, detail, due)
     return RejectAnswer(UrlState.FAILED, outcome.reason, detail)
+
+
+def _begin_errand(event: ErrandFound, rules: VisitRules, now: float) -> Step:
+    return RefuseErrand(Reason.CRASHED_WORKER) if event.is_hopeless else FindAddress(_ERRAND)
+
+
+def _begin_url(event: UrlLeased, rules: VisitRules, now: float) -> Step:
+    if event.is_hopeless:
+        return EndUrl(UrlState.FAILED, Reason.CRASHED_WORKER)
+    return JudgeBudgets()
+
+
+def _pass_on(event: UrlPassed, rules: VisitRules, now: float) -> Step:
+    return TakeUrl() if event.judged < MOST_JUDGED else GiveBack()
+
+
+def _use_permit(event: PermitAsked, rules: VisitRules, now: float) -> Step:
+    return SendRequest(_PAGE) if event.is_granted else GiveBack()
+
+
+def _go_on(event: HostSetAside, rules: VisitRules, now: float) -> Step:
+    return TakeIn() if event.has_answer else GiveBack()
+
+
+def _read_robots(event: RobotsUnread, rules: VisitRules, now: float) -> Step:
+    return ReadRobots()
+
+
+def _end(event: TurnOver, rules: VisitRules, now: float) -> Step:
+    return GiveBack()
+
+
+# By type, and not by ``match``: a class pattern of a struct costs as much as a whole decision.
+_DECISIONS: dict[type[Event], Callable[[Any, VisitRules, float], Step]] = {
+    TurnBegan: _begin,
+    ErrandFound: _begin_errand,
+    UrlLeased: _begin_url,
+    BudgetsJudged: _obey_budgets,
+    RobotsUnread: _read_robots,
+    RobotsJudged: _obey_robots,
+    UrlPassed: _pass_on,
+    NameFailed: _wait_for_name,
+    AddressFound: _use_address,
+    PermitAsked: _use_permit,
+    RobotsAnswered: _heed_robots,
+    PageAnswered: _heed_page,
+    HostSetAside: _go_on,
+    BodyExamined: _settle,
+    TurnOver: _end,
+}
+
+
+def decide(event: Event, rules: VisitRules, now: float) -> Step:
+    """The step that follows an event at crawl time ``now``."""
+    return _DECISIONS[type(event)](event, rules, now)

@@ -68,7 +68,8 @@ class FrameStream(asyncio.Protocol):
         """Send one frame, waiting while the peer does not read (the transport's high-water mark).
 
         No other backpressure is needed. Several tasks may send at once, and each frame stays whole,
-        in the order of the calls. Raises ``ConnectionError`` when the peer is gone or the stream is closed.
+        in the order of the calls. Raises ``ConnectionError`` when the peer is gone or the stream is
+        closed.
         """
         self.write(payload)
         if self._transport is None:

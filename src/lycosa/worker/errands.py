@@ -183,12 +183,8 @@ class Errands:
             until = answer.until - ahead_s if answer.until else 0.0
             heard = msgspec.structs.replace(answer, askers=(), robots=b"", until=until)
             if answer.robots:
-                self._robots.adopt(
-                    partition,
-                    visit,
-                    asker.secure,
-                    earlier(answer.robots, ahead_s) if ahead_s else answer.robots,
-                )
+                robots = earlier(answer.robots, ahead_s) if ahead_s else answer.robots
+                self._robots.adopt(partition, visit, asker.secure, robots)
             elif answer.status in REDIRECTS:
                 means = self.follow(visit, asker.secure, answer, question.hops)
                 if means is None:
@@ -266,10 +262,7 @@ class Errands:
         """The sitemaps that a file names are found."""
         url = robots_url(visit.host, secure)
         start = partial(self._intake.sitemap_steps, visit, learned.sitemaps, url)
-        if len(learned.sitemaps) > LINKS_AT_ONCE:
-            await self._slices.run(url, start)
-        else:
-            self._slices.run_at_once(url, start)
+        await self._slices.take(url, start, is_long=len(learned.sitemaps) > LINKS_AT_ONCE)
 
     def _set_wait(
         self, visit: VisitState, until: float, reason: Reason = Reason.NONE, detail: str = ""
@@ -282,7 +275,7 @@ class Errands:
         if until:
             snooze(partition, visit, until, (reason, detail), self._clock)
         else:
-            partition.wake(visit)
+            partition.aside.wake(visit)
         partition.visits.touch(visit)
         self._frontier.recall(visit)
 
