@@ -39,9 +39,13 @@ from lycosa.kv.overlay import Overlay
 from lycosa.kv.port import pairs_of
 from lycosa.model.discovered import Discovered, LinkKind
 from lycosa.synthetic import run_virtual
-from lycosa.system.wire import encode_frame
+from lycosa.system.wire import frame_pieces
 
 Delivering = InProcessExchange | SocketExchange
+
+
+def frame(payload: bytes) -> bytes:
+    return b"".join(frame_pieces(payload))
 
 
 def found(number: int) -> Discovered:
@@ -432,7 +436,7 @@ async def test_sockets_hear_nobody_from_another_run(sockets: Path) -> None:
     await ends[1].open()
     receiver = Partition(1)
     ends[1].register(1, receiver.receive)
-    with pytest.raises(ExchangeError, match=r"is of crawl and run crawl run 1|was lost"):
+    with pytest.raises(ExchangeError, match=r"belongs to crawl and run crawl run 1|was lost"):
         await ends[0].deliver(parcel(1))
     assert receiver.effects == []
     for end in ends:
@@ -443,8 +447,8 @@ async def test_sockets_hear_nobody_from_another_run(sockets: Path) -> None:
     "rubbish",
     [
         b"GET / HTTP/1.1\r\n\r\n",
-        encode_frame(b"\x93\x01"),
-        encode_frame(b"\x92\x00\xa1c") + encode_frame(b"\xc0"),
+        frame(b"\x93\x01"),
+        frame(b"\x92\x00\xa1c") + frame(b"\xc0"),
         b"\xff\xff\xff\xff",
     ],
 )
@@ -586,15 +590,16 @@ class Ends:
 WORKER = """
 import asyncio, sys
 from pathlib import Path
-from lycosa.commit import CommitLog, Commit, Mark, PartitionBatch, missing
+from lycosa.commit import CommitLog, Commit, Mark, PartitionBatch
 from lycosa.exchange import Inbox, SocketExchange
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.kv.overlay import Overlay
 
 async def main(folder, sockets):
     log, store = CommitLog(folder, 1), MemoryKeyValue()
-    for _, batch in missing(log.records(), lambda partition: Mark(0, 0)):
-        store.write(batch.writes)
+    for record in log.records():
+        for batch in record.batches:
+            store.write(batch.writes)
     table = Overlay(store)
     inbox = Inbox(table, store)
     committed = asyncio.Event()

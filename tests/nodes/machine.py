@@ -19,17 +19,17 @@ from typing import TYPE_CHECKING, Any
 
 from judging import new_folder
 from lycosa.cluster import node_plan
-from lycosa.cluster.node_plan import (
+from lycosa.cluster.node_acts import (
     Act,
     Died,
     GiveUp,
-    NodePlan,
     Note,
     Reply,
     StartWorker,
     TellCoordinator,
     TellWorker,
 )
+from lycosa.cluster.node_plan import NodePlan
 from lycosa.cluster.worker_messages import Ended, Failed, Progress, Stop
 from lycosa.commit import Fenced, OutcomeUnknown, RolledBack
 from lycosa.commit.shard_lease import LEASE_S, ShardLease
@@ -46,7 +46,7 @@ from lycosa.synthetic.clock import EPOCH
 from lycosa.synthetic.fetcher import SyntheticFetcher
 from lycosa.worker.assembly import Assembled, Ports, assemble
 from lycosa.worker.duties import Duties
-from lycosa.worker.job import Job
+from lycosa.worker.job import WorkerJob
 from nodes.ports import (
     Dead,
     NodeClock,
@@ -327,7 +327,7 @@ class Process:
 
         ports = self._ports(clock, offload, lease, folder)
         assembled = self.assembled = assemble(job, ports, want, shard)
-        duties = Duties(assembled, shard.term, 0, self._tell)
+        duties = Duties(assembled, shard.term, self._tell)
         world.inquiry_register(self, assembled)
         assembled.delivery.start()
         working = self._spawn(assembled.worker.run())
@@ -384,7 +384,7 @@ class Process:
         claimed: float,
         latest: tuple[float, float],
         last_commit: float,
-    ) -> Job:
+    ) -> WorkerJob:
         world = self.machine.world
         is_clean = shard.was_left_orderly
         here = world.last_machine.get(self.shard) is self.machine
@@ -404,7 +404,7 @@ class Process:
         )
         time = time_after_takeover(clock.wall(), latest[1], latest[0])
         config = world.config
-        return Job(
+        return WorkerJob(
             folder,
             config,
             world.manifest,

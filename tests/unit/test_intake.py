@@ -30,7 +30,8 @@ from lycosa.reasons import Reason
 from lycosa.seen.recent import RecentHashes
 from lycosa.urls.identity import Canonicalizer, InvalidUrl, Sites, hash8, host_of, partition_of
 from lycosa.worker.admission import Admission, Rule
-from lycosa.worker.intake import Addressing, Intake
+from lycosa.worker.intake import Intake
+from lycosa.worker.owners import Addressing
 
 PARTITIONS = 4
 
@@ -58,6 +59,7 @@ class Bench:
         for number in owned:
             self.partitions[number] = open_partition(MemoryKeyValue(), 100, number)
         self.posted: list[tuple[int, int, list[Discovered]]] = []
+        self.spread: list[str] = []
         sites = Sites()
         self.scope = Scope(ScopeSection(**{"rule": ScopeRule.ANY, **scope}), sites.site_of)
         self.intake = Intake(
@@ -69,6 +71,7 @@ class Bench:
             lambda source, destination, found: self.posted.append(
                 (source.number, destination, found)
             ),
+            self.spread.append,
         )
         self.frontier = Frontier(
             self.partitions.values(), Workbench(4), FrontierSection().workbench
@@ -241,6 +244,24 @@ def test_only_what_a_seed_redirects_to_joins_the_scope(
     assert (bench.record(B) is not None) == joins
     witness = bench.partitions[lease.visit.partition]
     assert (witness.table.get(joined_key(B)) is not None) == joins
+    assert bench.spread == ([B] if joins else [])
+
+
+def test_a_worker_remembers_the_places_of_seeds_and_parcels_that_it_did_not_find() -> None:
+    bench = Bench(owned=(1, 2), rule=ScopeRule.HOST)
+    seeds = [f"http://{name}.test/" for name in "abcdefgh"]
+    for seed in seeds:
+        bench.intake.seed(seed)
+    bench.intake.receive_places(bench.partitions[2], ["http://new.test/", seeds[0]])
+    remembered = [
+        key[1:].decode()
+        for partition in bench.partitions.values()
+        for key in partition.freeze()
+        if key[:1] == b"J"
+    ]
+    assert sorted(remembered) == [*seeds, "http://new.test/"]
+    assert bench.partitions[2].table.get(joined_key("http://new.test/")) is not None
+    assert bench.spread == []
 
 
 def test_a_redirect_keeps_the_depth_and_counts_the_hops() -> None:
@@ -263,16 +284,15 @@ def test_the_chain_of_redirects_is_told_first_to_last() -> None:
     bench.intake.seed(A)
     bench.intake.redirect(bench.lease(A), f"{A}1")
     bench.intake.redirect(bench.lease(f"{A}1"), B)
-    assert bench.intake.chain_of(bench.lease(B)) == (A, f"{A}1")
+    assert bench.lease(B).chain == (A, f"{A}1")
 
 
 def test_sitemap_lines_that_are_no_urls_are_passed_over() -> None:
     bench = Bench()
     bench.intake.seed(A)
     visit = bench.lease(A).visit
-    bench.intake.sitemaps(
-        visit, ["http://[", "", "not a url", f"{A}map.xml", "/other.xml"], f"{A}robots.txt"
-    )
+    lines = ["http://[", "", "not a url", f"{A}map.xml", "/other.xml"]
+    assert not list(bench.intake.sitemap_steps(visit, lines, f"{A}robots.txt"))
     record = bench.record(f"{A}map.xml")
     assert record is not None and (record.kind, record.depth, record.via) == (
         LinkKind.SITEMAP_FILE,

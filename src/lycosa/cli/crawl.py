@@ -142,15 +142,12 @@ def command(
 def run(seeds: Seeds, folder: Path, options: dict[str, Any], as_json: bool) -> ExitCode:
     """Runs the crawl; gives the exit code."""
     from lycosa.cli.crawl_display import Display
-    from lycosa.kv.rocks import rocks_opener
-    from lycosa.processes.session import Session, memory_plan
-    from lycosa.system.clock import SystemClock
-    from lycosa.system.memory_plan import RECOVERY_BYTES
+    from lycosa.processes.session import memory_plan, open_session
 
     settings = _settings(folder, options)
     _check_seeds(seeds, folder, settings.config)
     plan = memory_plan(settings.config)
-    session = Session(folder, settings.config, rocks_opener(*RECOVERY_BYTES), SystemClock())
+    session = open_session(folder, settings.config)
     session.on_locked = lambda: seeds.begin(folder)
     with session:
         display = Display(session.folder, session.config, is_new=session.is_new)

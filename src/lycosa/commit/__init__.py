@@ -1,13 +1,11 @@
-"""The commit log: what one worker has decided, in order, on disk before anyone is told."""
+"""The commit log: the decisions of one worker, in order, on disk before they take effect."""
 
 from lycosa.commit.file_log import FileLog, FolderLogs
 from lycosa.commit.files import (
     FORMAT,
     SavedLog,
     is_begun,
-    merged,
     merged_by_worker,
-    missing,
     read_logs,
     saved_logs,
 )
@@ -58,9 +56,7 @@ __all__ = [
     "last_said",
     "maker_of",
     "marked",
-    "merged",
     "merged_by_worker",
-    "missing",
     "read_logs",
     "saved_logs",
 ]

@@ -4,31 +4,64 @@ and one sentence.
 Units are in the names: ``_s`` seconds, ``_bytes`` bytes; in files, flags and the environment these
 also take ``2h``, ``10GB``. Robots obedience is not a setting. Unknown keys and bad values stop the
 start (``config.sources``).
+
+What belongs to a crawl stands in ``scope_sections``, how is requested in ``request_sections``; here
+are the other sections and the whole tree.
 """
 
 from __future__ import annotations
 
 from enum import Enum
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
-from msgspec import Meta
 
+from lycosa.config.request_sections import (
+    AddressTables,
+    Cookies,
+    DnsSection,
+    FetchSection,
+    PolitenessSection,
+    RetrySection,
+    RobotsSection,
+)
+from lycosa.config.scope_sections import (
+    AgentSection,
+    BudgetSection,
+    CanonicalSection,
+    ScopeRule,
+    ScopeSection,
+    SitemapSection,
+    TrapSection,
+)
+from lycosa.config.setting import setting
 
-class ScopeRule(Enum):
-    """Which URLs belong to a crawl, seen from its seeds."""
-
-    HOST = "host"
-    SITE = "site"
-    PREFIX = "prefix"
-    ANY = "any"
-
-
-class Cookies(Enum):
-    """Who gets cookies back."""
-
-    OFF = "off"
-    SITE = "site"
+__all__ = [
+    "AddressTables",
+    "AgentSection",
+    "BudgetSection",
+    "CanonicalSection",
+    "Config",
+    "Cookies",
+    "DnsSection",
+    "FetchSection",
+    "FrontierSection",
+    "LimitSection",
+    "ParseSection",
+    "PolitenessSection",
+    "PrioritySection",
+    "RefetchRule",
+    "RefetchSection",
+    "RetrySection",
+    "RobotsSection",
+    "ScopeRule",
+    "ScopeSection",
+    "SeenSection",
+    "SeenUrls",
+    "SitemapSection",
+    "StoreSection",
+    "TrapSection",
+]
 
 
 class RefetchRule(Enum):
@@ -38,310 +71,32 @@ class RefetchRule(Enum):
     ADAPTIVE = "adaptive"
 
 
-class AddressTables(Enum):
-    """Whose requests count against an address's delay and slots."""
-
-    MACHINE = "machine"
-    CRAWL = "crawl"
-
-
-def _m(text: str, **bounds: Any) -> Meta:
-    return Meta(description=text, **bounds)
-
-
-Seconds = float
-Bytes = int
-
-
-class AgentSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How the crawler names itself."""
-
-    product: Annotated[
-        str,
-        Meta(
-            description=(
-                "Product token: in User-Agent, and what robots.txt groups are matched with."
-            ),
-            pattern="^[A-Za-z_-]+$",
-        ),
-    ] = "lycosa"
-    contact: Annotated[
-        str, _m("URL or e-mail address for site owners, put into User-Agent and From.")
-    ] = ""
-
-
-class CanonicalSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Canonical form beyond RFC 3986 and WHATWG. All change a URL's identity, so they are frozen
-    with the crawl.
-    """
-
-    sort_query: Annotated[bool, _m("Sort query parameters by name.")] = False
-    drop_index_files: Annotated[
-        bool, _m("Drop index.html, index.htm, index.php, default.asp at the end of a path.")
-    ] = False
-    drop_trailing_slash: Annotated[bool, _m("Drop a slash at the end of a path.")] = False
-    drop_session_ids: Annotated[
-        bool, _m("Drop session ids (PHPSESSID, jsessionid, sid, ...) from query and path.")
-    ] = True
-    drop_tracking: Annotated[bool, _m("Drop tracking parameters (utm_*, gclid, fbclid, ...).")] = (
-        True
-    )
-    drop_www: Annotated[bool, _m("Treat www.example.org as example.org.")] = False
-    drop_empty_query: Annotated[bool, _m("Drop a question mark with nothing behind it.")] = True
-
-
-class ScopeSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which URLs belong to the crawl."""
-
-    rule: Annotated[
-        ScopeRule, _m("host, site (registrable domain), prefix (the seed's folder) or any.")
-    ] = ScopeRule.HOST
-    include: Annotated[
-        tuple[str, ...], _m("Regular expressions; when given, a URL must match one.")
-    ] = ()
-    exclude: Annotated[
-        tuple[str, ...], _m("Regular expressions; a URL that matches one is refused.")
-    ] = ()
-    max_depth: Annotated[int, _m("Links away from a seed; -1 is no limit.", ge=-1)] = -1
-    requisites: Annotated[bool, _m("Also fetch images, scripts and style sheets.")] = False
-    follow_nofollow: Annotated[bool, _m("Follow links marked rel=nofollow, ugc or sponsored.")] = (
-        True
-    )
-    max_hops: Annotated[int, _m("Redirects in a row.", ge=0, le=20)] = 5
-
-
-class TrapSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Defences against endless URL spaces."""
-
-    max_url_length: Annotated[int, _m("Characters of a URL.", ge=100, le=65536)] = 2000
-    max_path_depth: Annotated[int, _m("Segments of a path.", ge=1)] = 15
-    max_repeats: Annotated[int, _m("Times a path segment, or a run of them, may repeat.", ge=1)] = 3
-    max_parameters: Annotated[int, _m("Query parameters.", ge=0)] = 40
-    calendar_years: Annotated[int, _m("Years from today that a date in a URL may lie.", ge=0)] = 10
-    refuse_session_ids: Annotated[
-        bool, _m("Refuse URLs that still carry a session id after canonicalisation.")
-    ] = True
-
-
-class BudgetSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What one host or site may take. 0 is no limit. Over budget means parked, not dropped."""
-
-    host_pages: Annotated[int, _m("Pages of one host.", ge=0)] = 0
-    site_pages: Annotated[int, _m("Pages of one site.", ge=0)] = 0
-    host_bytes: Annotated[int, _m("Body bytes of one host.", ge=0)] = 0
-    site_bytes: Annotated[int, _m("Body bytes of one site.", ge=0)] = 0
-    host_time_s: Annotated[float, _m("Time spent fetching from one host.", ge=0)] = 0.0
-    discovery_per_page: Annotated[
-        int,
-        _m(
-            "New URLs of a host for each page fetched from it, beyond the first 10,000; more are"
-            " parked.",
-            ge=0,
-        ),
-    ] = 1000
-    park_s: Annotated[float, _m("First wait of a parked host; doubles each time.", ge=1)] = 600.0
-    pages_per_linking_site: Annotated[
-        int,
-        _m(
-            "Pages of one site beyond site_pages for each distinct other site that links to it; 0"
-            " adds none.",
-            ge=0,
-        ),
-    ] = 0
-    site_pages_max: Annotated[
-        int, _m("Most that linking sites can raise the pages of one site to.", ge=0)
-    ] = 0
-    site_hosts: Annotated[int, _m("Hosts (subdomains) visited of one site.", ge=0)] = 0
-
-
-class PolitenessSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How hosts are spared. One request at a time per host, always."""
-
-    delay_s: Annotated[
-        float, _m("Least time from the end of a request to the start of the next, per host.", ge=0)
-    ] = 1.0
-    max_crawl_delay_s: Annotated[float, _m("Most that a robots Crawl-delay is honoured.", ge=0)] = (
-        30.0
-    )
-    adaptive_factor: Annotated[
-        float, _m("Delay as a multiple of the last fetch's duration (Mercator).", ge=0)
-    ] = 10.0
-    max_adaptive_delay_s: Annotated[
-        float, _m("Most that the last fetch's duration can ask for.", ge=0)
-    ] = 30.0
-    jitter: Annotated[
-        float, _m("Share of the delay added at random; it only adds.", ge=0, le=1)
-    ] = 0.1
-    max_retry_after_s: Annotated[
-        float, _m("Most that Retry-After is honoured; longer is cut to this.", ge=0)
-    ] = 86400.0
-    backoff_s: Annotated[
-        float,
-        _m(
-            "First back-off after 429 or 503 without Retry-After; each further one doubles it, good"
-            " answers shorten it.",
-            ge=0,
-        ),
-    ] = 30.0
-    max_backoff_s: Annotated[float, _m("Longest back-off.", ge=1)] = 86400.0
-    forgive_s: Annotated[
-        float, _m("Time without a refusal after which one good answer ends a back-off.", ge=1)
-    ] = 3600.0
-    address_delay_s: Annotated[
-        float, _m("Least time between request starts to one address.", ge=0)
-    ] = 0.2
-    address_slots: Annotated[int, _m("Requests at a time to one address.", ge=1)] = 4
-    address_table: Annotated[
-        AddressTables,
-        _m(
-            "Whose requests count for them: machine (all crawls of this user on it) or crawl (only"
-            " its own)."
-        ),
-    ] = AddressTables.MACHINE
-
-
-class RobotsSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Limits on robots.txt itself (RFC 9309)."""
-
-    max_age_s: Annotated[
-        float, _m("How long a file is used; RFC 9309 says at most 24 hours.", ge=60, le=86400)
-    ] = 86400.0
-    max_bytes: Annotated[int, _m("Bytes parsed; RFC 9309 says at least 500 KiB.", ge=512000)] = (
-        512000
-    )
-    retry_s: Annotated[
-        float,
-        _m("First wait after a robots.txt could not be fetched; doubles, at most max age.", ge=1),
-    ] = 60.0
-    outage_s: Annotated[
-        float,
-        _m(
-            "Unreachable for longer than this counts as absent when there is no cached copy (RFC"
-            " 9309 2.3.1.4).",
-            ge=86400,
-        ),
-    ] = 2592000.0
-
-
-class SitemapSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which sitemaps are read, and how much of them."""
-
-    follow: Annotated[bool, _m("Fetch the sitemaps that robots.txt names, and what they list.")] = (
-        True
-    )
-    guess: Annotated[bool, _m("Also ask for /sitemap.xml where robots.txt names no sitemap.")] = (
-        False
-    )
-    max_nesting: Annotated[
-        int,
-        _m("Levels of sitemaps below the one that robots.txt names; the protocol has one.", ge=0),
-    ] = 2
-    max_files: Annotated[int, _m("Sitemaps of one host.", ge=1)] = 10_000
-    max_urls: Annotated[
-        int, _m("URLs that the sitemaps of one host may list, all together.", ge=1)
-    ] = 10_000_000
-
-
-class DnsSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Name resolution."""
-
-    servers: Annotated[tuple[str, ...], _m("Name servers; none means the system's.")] = ()
-    pins: Annotated[
-        tuple[str, ...],
-        _m("NAME=ADDRESS, with * wildcards, asked before the name servers (--resolve)."),
-    ] = ()
-    min_ttl_s: Annotated[float, _m("Least time an answer is kept.", ge=0)] = 60.0
-    max_ttl_s: Annotated[float, _m("Most time an answer is kept.", ge=1)] = 86400.0
-    negative_ttl_s: Annotated[
-        float, _m("How long it is remembered that there is no such name.", ge=0)
-    ] = 300.0
-    outage_s: Annotated[
-        float, _m("While no name is answered, for so long no host is given up for it.", ge=0)
-    ] = 86400.0
-    timeout_s: Annotated[float, _m("For one name.", ge=0.1)] = 10.0
-    tries: Annotated[int, _m("Questions per name.", ge=1, le=10)] = 3
-    concurrency: Annotated[int, _m("Names in question at once.", ge=1)] = 64
-    cache_entries: Annotated[int, _m("Names remembered.", ge=10)] = 100_000
-    ipv6: Annotated[bool, _m("Use IPv6 addresses too.")] = True
-
-
-class FetchSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Requests and their limits."""
-
-    slots: Annotated[int, _m("Requests at once, over all hosts.", ge=1, le=20000)] = 256
-    connect_s: Annotated[float, _m("For connecting, TLS included.", gt=0)] = 10.0
-    first_byte_s: Annotated[float, _m("Until the first byte of the answer.", gt=0)] = 30.0
-    total_s: Annotated[float, _m("For the whole exchange.", gt=0)] = 60.0
-    min_bytes_per_s: Annotated[int, _m("Slower than this over the window is given up.", ge=0)] = 50
-    min_speed_window_s: Annotated[float, _m("Window of the minimum speed.", gt=0)] = 20.0
-    header_bytes: Annotated[int, _m("Header bytes.", ge=1024)] = 262144
-    header_count: Annotated[int, _m("Header lines.", ge=10, le=5000)] = 1000
-    body_bytes: Annotated[
-        int, _m("Body bytes as received; a longer body is cut and marked.", ge=1)
-    ] = 10_000_000
-    spool_bytes: Annotated[
-        int, _m("A body beyond this goes to disk while it arrives.", ge=1024)
-    ] = 1_000_000
-    open_bytes: Annotated[int, _m("Bytes of all open transfers together.", ge=1_000_000)] = (
-        256_000_000
-    )
-    http2: Annotated[bool, _m("Use HTTP/2 where spoken.")] = True
-    verify_tls: Annotated[bool, _m("Refuse certificates that are not valid.")] = True
-    ca_file: Annotated[str, _m("Certificates to trust, PEM; empty means the system's.")] = ""
-    allow_addresses: Annotated[
-        tuple[str, ...],
-        _m("Special-purpose ranges (CIDR) that may be connected to (--allow-address)."),
-    ] = ()
-    accept: Annotated[str, _m("Accept header.")] = (
-        "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
-    )
-    accept_language: Annotated[str, _m("Accept-Language header; empty sends none.")] = ""
-    connections: Annotated[int, _m("Idle connections kept.", ge=0)] = 512
-    cookies: Annotated[
-        Cookies, _m("off, or site: a jar for each site, for the time of a run (--cookies).")
-    ] = Cookies.OFF
-    cookie_bytes: Annotated[
-        int,
-        _m(
-            "All jars of a worker together; the site asked longest ago is forgotten first.",
-            ge=65536,
-        ),
-    ] = 32_000_000
-
-
-class RetrySection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What happens after a failed request."""
-
-    tries: Annotated[int, _m("Requests of one URL before it is a dead letter.", ge=1, le=20)] = 4
-    first_s: Annotated[float, _m("Wait before the second request; doubles.", ge=0)] = 10.0
-    max_s: Annotated[float, _m("Longest wait.", ge=1)] = 3600.0
-    dns_tries: Annotated[
-        int, _m("Tries of a name that does not resolve, for all URLs of its host together.", ge=1)
-    ] = 3
-    host_failures: Annotated[
-        int, _m("Failed connections in a row after which a host is retired.", ge=1)
-    ] = 12
-
-
 class ParseSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Limits on parsing, which happens in a child process."""
 
-    max_bytes: Annotated[int, _m("Decoded bytes parsed.", ge=1024)] = 10_000_000
+    max_bytes: Annotated[
+        int, setting("Maximum number of decoded bytes that are parsed.", ge=1024)
+    ] = 10_000_000
     max_ratio: Annotated[
-        int, _m("Decoded bytes per received byte, beyond the first megabyte.", ge=10)
+        int,
+        setting(
+            "Maximum number of decoded bytes per received byte, beyond the first megabyte.", ge=10
+        ),
     ] = 1000
-    deadline_s: Annotated[float, _m("For one document, after which the child is killed.", gt=0)] = (
-        10.0
-    )
-    memory_bytes: Annotated[int, _m("Address space of the child; 0 is no limit.", ge=0)] = (
-        2_000_000_000
-    )
-    recycle_documents: Annotated[int, _m("Documents after which the child is replaced.", ge=1)] = (
-        20_000
-    )
-    max_links: Annotated[int, _m("Outlinks of one document.", ge=1)] = 50_000
-    max_text: Annotated[int, _m("Characters of visible text kept.", ge=0)] = 1_000_000
-    language: Annotated[bool, _m("Identify the language of the text.")] = True
+    deadline_s: Annotated[
+        float, setting("Timeout for one document; after it the parse child is killed.", gt=0)
+    ] = 10.0
+    memory_bytes: Annotated[
+        int, setting("Maximum address space of a parse child; 0 is no limit.", ge=0)
+    ] = 2_000_000_000
+    recycle_documents: Annotated[
+        int, setting("Documents after which a parse child is replaced.", ge=1)
+    ] = 20_000
+    max_links: Annotated[int, setting("Maximum number of outlinks of one document.", ge=1)] = 50_000
+    max_text: Annotated[
+        int, setting("Maximum number of characters of visible text that are kept.", ge=0)
+    ] = 1_000_000
+    language: Annotated[bool, setting("Identify the language of the text.")] = True
 
 
 class SeenUrls(Enum):
@@ -352,101 +107,127 @@ class SeenUrls(Enum):
 
 
 class SeenSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """URL-seen and content-seen."""
+    """Detection of known URLs and content."""
 
-    urls: Annotated[SeenUrls, _m("sorted (exact hash file) or bloom.")] = SeenUrls.SORTED
+    urls: Annotated[SeenUrls, setting("sorted (exact hash file) or bloom.")] = SeenUrls.SORTED
     bloom_urls: Annotated[
-        int, _m("URLs per partition that one Bloom filter is sized for.", ge=1000)
+        int, setting("Number of URLs per partition for which one Bloom filter is sized.", ge=1000)
     ] = 1_000_000
-    bloom_error: Annotated[float, _m("False-positive rate of the Bloom filter.", gt=0, lt=0.5)] = (
-        0.001
-    )
-    bloom_confirm: Annotated[bool, _m("Ask the table when the Bloom filter says yes.")] = True
-    recent: Annotated[int, _m("URL hashes remembered in front of URL-seen.", ge=0)] = 200_000
-    near_duplicates: Annotated[bool, _m("Look for near-duplicates by SimHash.")] = True
-    max_distance: Annotated[int, _m("Bits in which near-duplicates may differ.", ge=0, le=3)] = 3
+    bloom_error: Annotated[
+        float, setting("False-positive rate of the Bloom filter.", gt=0, lt=0.5)
+    ] = 0.001
+    bloom_confirm: Annotated[
+        bool, setting("Check the table when the Bloom filter says that a URL is known.")
+    ] = True
+    recent: Annotated[
+        int,
+        setting(
+            "Number of recent URL hashes that are kept in memory and checked before URL-seen.", ge=0
+        ),
+    ] = 200_000
+    near_duplicates: Annotated[bool, setting("Find near-duplicates by SimHash.")] = True
+    max_distance: Annotated[
+        int, setting("Maximum number of bits in which near-duplicates may differ.", ge=0, le=3)
+    ] = 3
 
 
 class PrioritySection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Weights of the factors of a URL's priority (docs/priority.md). Only their ratios count;
-    the defaults add up to 1.
-    """
+    """Weights of the factors of a URL's priority (docs/priority.md). Only their ratios matter; the
+    defaults add up to 1."""
 
     importance: Annotated[
         float,
-        _m(
-            "Importance of the link that found the URL, or the sitemap's priority if that is"
-            " higher.",
+        setting(
+            "Importance of the link by which the URL was found, or the sitemap's "
+            "priority if that is higher.",
             ge=0,
         ),
     ] = 0.30
     authority: Annotated[
         float,
-        _m(
-            "Importance of its host: the highest of all links found to it; 1 for a seed's host.",
+        setting(
+            "Importance of the host: the highest of all links found to it; 1 for a seed's host.",
             ge=0,
         ),
     ] = 0.25
-    depth: Annotated[float, _m("Nearness to a seed.", ge=0)] = 0.15
+    depth: Annotated[float, setting("Closeness to a seed.", ge=0)] = 0.15
     change: Annotated[
         float,
-        _m(
-            "How often it changes: by its refetch interval once fetched, before that by what a"
-            " sitemap says.",
+        setting(
+            "How often the URL changes: from its refetch interval once it was "
+            "fetched, before that from the sitemap.",
             ge=0,
         ),
     ] = 0.20
     staleness: Annotated[
-        float, _m("Time since it was fetched; a URL never fetched counts as longest.", ge=0)
+        float,
+        setting("Time since the last fetch; a URL that was never fetched gets the maximum.", ge=0),
     ] = 0.10
 
 
 class RefetchSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """When a page is fetched again."""
 
-    rule: Annotated[RefetchRule, _m("off or adaptive.")] = RefetchRule.ADAPTIVE
-    first_s: Annotated[float, _m("First interval.", ge=1)] = 604800.0
-    min_s: Annotated[float, _m("Shortest interval.", ge=1)] = 86400.0
-    max_s: Annotated[float, _m("Longest interval.", ge=1)] = 7776000.0
+    rule: Annotated[RefetchRule, setting("off or adaptive.")] = RefetchRule.ADAPTIVE
+    first_s: Annotated[float, setting("Interval before the first refetch.", ge=1)] = 604800.0
+    min_s: Annotated[float, setting("Minimum interval.", ge=1)] = 86400.0
+    max_s: Annotated[float, setting("Maximum interval.", ge=1)] = 7776000.0
 
 
 class StoreSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Output files."""
 
-    segment_bytes: Annotated[int, _m("Size at which a WARC segment is closed.", ge=100_000)] = (
+    segment_bytes: Annotated[int, setting("Size at which a segment is closed.", ge=100_000)] = (
         1_000_000_000
     )
-    segment_age_s: Annotated[float, _m("Age at which a WARC segment is closed.", ge=1)] = 3600.0
-    commit_s: Annotated[float, _m("Longest time between commits.", ge=0.05)] = 1.0
-    commit_pages: Annotated[int, _m("Finished URLs after which a commit starts.", ge=1)] = 400
-    gzip_level: Annotated[int, _m("0 to 3 (fast), as libisal counts.", ge=0, le=3)] = 2
-    text: Annotated[bool, _m("Write WET text.")] = True
-    links: Annotated[bool, _m("Write the link table.")] = True
-    min_free_bytes: Annotated[int, _m("Stop leasing when the disk has less than this.", ge=0)] = (
-        500_000_000
-    )
+    segment_age_s: Annotated[float, setting("Age at which a segment is closed.", ge=1)] = 3600.0
+    commit_s: Annotated[float, setting("Maximum time between two commits.", ge=0.05)] = 1.0
+    commit_pages: Annotated[
+        int, setting("Number of finished URLs after which a commit starts.", ge=1)
+    ] = 400
+    gzip_level: Annotated[
+        int,
+        setting(
+            "Compression level of WARC files, 0 to 3; 0 is the fastest (levels of libisal).",
+            ge=0,
+            le=3,
+        ),
+    ] = 2
+    text: Annotated[bool, setting("Write WET text.")] = True
+    links: Annotated[bool, setting("Write the link table.")] = True
+    min_free_bytes: Annotated[
+        int, setting("Start no new request while the disk has less free space than this.", ge=0)
+    ] = 500_000_000
 
 
 class FrontierSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Queues."""
+    """Queues of waiting URLs and hosts."""
 
-    partitions: Annotated[int, _m("Units of ownership; frozen with the crawl.", ge=1, le=65536)] = (
-        16
-    )
-    bands: Annotated[int, _m("Priority bands; frozen with the crawl.", ge=1, le=16)] = 8
-    head: Annotated[int, _m("URLs of one host in memory.", ge=1, le=10000)] = 48
-    workbench: Annotated[int, _m("Most hosts on the workbench of one worker.", ge=1)] = 20_000
+    partitions: Annotated[
+        int, setting("Number of partitions; frozen with the crawl.", ge=1, le=65536)
+    ] = 16
+    bands: Annotated[
+        int, setting("Number of priority bands; frozen with the crawl.", ge=1, le=16)
+    ] = 8
+    head: Annotated[
+        int, setting("Maximum number of URLs of one host in memory.", ge=1, le=10000)
+    ] = 48
+    workbench: Annotated[
+        int, setting("Maximum number of hosts on the workbench of one worker.", ge=1)
+    ] = 20_000
     finish_wait_s: Annotated[
-        float, _m("A crawl is finished when nothing is due within this.", ge=0)
+        float, setting("A crawl is finished when nothing is due within this time.", ge=0)
     ] = 600.0
 
 
 class LimitSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """When the crawl stops by itself; 0 is no limit. These may change from run to run."""
+    """When the crawl stops by itself; 0 is no limit. These may differ from run to run."""
 
-    max_pages: Annotated[int, _m("Captures, over the life of the crawl.", ge=0)] = 0
-    max_bytes: Annotated[int, _m("Body bytes received, over the life of the crawl.", ge=0)] = 0
-    max_time_s: Annotated[float, _m("Duration of this run.", ge=0)] = 0.0
+    max_pages: Annotated[int, setting("Maximum number of captures of the whole crawl.", ge=0)] = 0
+    max_bytes: Annotated[
+        int, setting("Maximum number of body bytes received by the whole crawl.", ge=0)
+    ] = 0
+    max_time_s: Annotated[float, setting("Maximum duration of this run.", ge=0)] = 0.0
 
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -472,8 +253,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     limits: LimitSection = LimitSection()
     workers: Annotated[
         int,
-        _m(
-            "Worker processes; auto (0) is one per core that the crawl may use.",
+        setting(
+            "Number of worker processes; auto (0) starts one per core that the crawl may use.",
             ge=0,
             le=1024,
             extra={"words": {"auto": 0}},
@@ -481,11 +262,12 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     ] = 1
     memory_bytes: Annotated[
         int,
-        _m(
-            "Memory of the whole crawl, all its processes together; auto (0) is 1.5 GB a worker, at"
-            " most half of what the machine or the control group has.",
+        setting(
+            "Memory of the whole crawl, all processes together; auto (0) is 1.5 GB "
+            "a worker, at most half of the memory of the machine or its control "
+            "group.",
             ge=0,
             extra={"words": {"auto": 0}},
         ),
     ] = 0
-    seed: Annotated[int, _m("Seed of all that is random.", ge=0)] = 0
+    seed: Annotated[int, setting("Seed of all random numbers.", ge=0)] = 0

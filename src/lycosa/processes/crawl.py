@@ -33,15 +33,15 @@ from lycosa.folder.seed_sources import (
     save_sources,
     unread,
 )
-from lycosa.kv.rocks import opener_within, rocks_opener
+from lycosa.kv.rocks import opener_within
 from lycosa.model.end import End
 from lycosa.model.page import Page
-from lycosa.processes.session import Session, memory_plan
-from lycosa.system.clock import SystemClock
-from lycosa.system.memory_plan import RECOVERY_BYTES, MemoryPlan, fitted
+from lycosa.processes.session import Session, memory_plan, open_session
+from lycosa.system.memory_plan import MemoryPlan
 from lycosa.worker.admission import Rule
 from lycosa.worker.assembly import Assembled, assemble
 from lycosa.worker.capturing import PageSink
+from lycosa.worker.job import Extensions
 from lycosa.worker.progress import ProgressReport
 from lycosa.worker.real_ports import cache_of, real_ports
 from lycosa.worker.worker import Worker
@@ -104,7 +104,7 @@ class Crawl:
         """The same on a running event loop."""
         self._check_seeds()
         plan = memory_plan(msgspec.structs.replace(self._config, workers=1))
-        session = Session(self._folder, self._config, rocks_opener(*RECOVERY_BYTES), SystemClock())
+        session = open_session(self._folder, self._config)
         session.on_locked = lambda: self._note_seeds(0)
         with session:
             if unshared := session.share_addresses():
@@ -197,15 +197,10 @@ class Crawl:
         return refused
 
     async def _run(self, session: Session, plan: MemoryPlan) -> Report:
-        job = session.job(0, tuple(range(self._config.frontier.partitions)))
-        config = fitted(job.config, plan)
-        job = msgspec.structs.replace(
-            job, config=config, plan=plan, rules=self._rules, sinks=self._sinks
-        )
-        ports = real_ports(
-            session.folder, config, session.user_agent, opener_within(cache_of(plan))
-        )
-        assembled = assemble(job, ports)
+        job = session.job(0, tuple(range(self._config.frontier.partitions)), plan)
+        ports = real_ports(job, opener_within(cache_of(plan)))
+        extensions = Extensions(self._rules, self._sinks)
+        assembled = assemble(job, ports, extensions=extensions)
         self._worker = assembled.worker
         try:
             refused = await self._give_seeds(assembled)

@@ -21,18 +21,18 @@ from typing import Any, Protocol
 import msgspec
 
 from lycosa.cluster.messages import ToCoordinator, ToNode
-from lycosa.cluster.node_plan import (
+from lycosa.cluster.node_acts import (
     Act,
     Died,
     GiveUp,
     Machine,
-    NodePlan,
     Note,
     Reply,
     StartWorker,
     TellCoordinator,
     TellWorker,
 )
+from lycosa.cluster.node_plan import NodePlan
 from lycosa.cluster.worker_messages import (
     Ended,
     Failed,
@@ -40,13 +40,12 @@ from lycosa.cluster.worker_messages import (
     Memory,
     ProcessMemory,
     Progress,
-    Start,
     ToWorker,
     total,
 )
 from lycosa.config.units import show_mb
 from lycosa.folder.run_cost import cpu_s
-from lycosa.processes.parser_notes import ParserNotes
+from lycosa.model.parsed import ParserHealth
 from lycosa.processes.session import Session
 from lycosa.processes.worker_handle import WorkerFailed, WorkerHandle, WorkerNotStarted
 from lycosa.system.memory import held_by
@@ -54,8 +53,10 @@ from lycosa.system.memory_plan import MemoryPlan
 from lycosa.system.memory_relief import FAR
 from lycosa.system.plugins import registered
 from lycosa.system.shortage import in_thread, pause_s
+from lycosa.worker.job import WorkerJob
 
 _MEMORY_S = 0.5
+_PARSER_AWAY_S = 1.0  # from then on it is worth a line
 _STALLED_S = 60.0  # between lines about parcels that are not taken
 
 
@@ -76,10 +77,6 @@ class Listener(Protocol):
 
     def failed(self, error: BaseException) -> None:
         """The node cannot go on."""
-        ...
-
-    def places(self) -> list[str]:
-        """The places that a new worker is started with."""
         ...
 
 
@@ -209,7 +206,7 @@ class Node:
             stop = self.plan.greeting(handle.number)
             try:
                 ended = await handle.run(
-                    self._start_of(handle, act), (stop,) if stop is not None else ()
+                    self._job_of(handle, act), (stop,) if stop is not None else ()
                 )
             except WorkerNotStarted as error:
                 if stop is not None:
@@ -225,30 +222,17 @@ class Node:
                 return ended if ended is not None else Died(handle.how_it_died())
         return Died("")
 
-    def _start_of(self, handle: WorkerHandle, act: StartWorker) -> Start:
-        job = self._session.job(handle.number, handle.owned)
-        sockets = (
-            tuple(str(self._sockets / f"w{other.number}") for other in self._handles)
-            if self._sockets
-            else ()
-        )
-        return Start(
-            str(job.folder),
-            job.config,
-            job.manifest,
-            job.number,
-            tuple(job.owned),
-            job.software,
-            job.user_agent,
-            handle.last_commit or job.last_commit,
-            sockets,
-            self._listener.places(),
-            self._memory,
-            self._session.time_base,
-            str(job.machine_table or ""),
-            self._plugins,
-            act.process,
-            act.is_careful,
+    def _job_of(self, handle: WorkerHandle, act: StartWorker) -> WorkerJob:
+        """What the session says of this run, completed by what has happened in it."""
+        job = self._session.job(handle.number, handle.owned, self._memory)
+        names = [f"w{each.number}" for each in self._handles]
+        return msgspec.structs.replace(
+            job,
+            last_commit=handle.last_commit or job.last_commit,
+            is_careful=act.is_careful,
+            process=act.process,
+            plugins=self._plugins,
+            sockets=tuple(self._sockets / name for name in names) if self._sockets else (),
         )
 
     # -- what workers say
@@ -285,3 +269,27 @@ class Node:
         if progress.undelivered and now >= self._next_stalled:
             self._next_stalled = now + _STALLED_S
             self._listener.note(f"waiting for {progress.undelivered}")
+
+
+class ParserNotes:
+    """What the operator is told about parse children that cannot be started: a line when it begins,
+    and one when it is over. ``hear`` takes the reports of all workers in turn.
+    """
+
+    def __init__(self) -> None:
+        # by worker: how long its parser had been away in all when that began
+        self._away: dict[int, float] = {}
+
+    def hear(self, worker: int, health: ParserHealth) -> str:
+        """A line for the operator, or the empty string."""
+        if worker not in self._away and health.away_s >= _PARSER_AWAY_S:
+            self._away[worker] = health.away_total_s - health.away_s
+            waits = "pages wait for it, and nothing new is fetched after some seconds"
+            return f"worker {worker} cannot start its parse child ({health.away_why}): {waits}"
+        if worker in self._away and not health.away_s:
+            seconds = health.away_total_s - self._away.pop(worker)
+            return (
+                f"worker {worker} has a parse child again, after {max(seconds, 0.0):.0f} s; the"
+                " pages that waited are parsed now"
+            )
+        return ""

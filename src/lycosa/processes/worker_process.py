@@ -19,7 +19,6 @@ import sys
 import traceback
 from contextlib import suppress
 from itertools import count
-from pathlib import Path
 
 import msgspec
 import uvloop
@@ -29,30 +28,26 @@ from lycosa.cluster.worker_messages import (
     Failed,
     FromWorker,
     Memory,
-    Start,
     Stop,
     decode_to_worker,
     encode,
 )
-from lycosa.config.sections import Config
 from lycosa.exchange import ExchangeEnds, SocketExchange
 from lycosa.kv.rocks import opener_within
 from lycosa.model.end import End
 from lycosa.model.page import Page
-from lycosa.parse.parent import ChildParser
 from lycosa.system.durable import FULL, DiskFull
 from lycosa.system.frame_stream import FrameStream
 from lycosa.system.loop_meter import LoopMeter
 from lycosa.system.memory import give_back, use_few_arenas
-from lycosa.system.memory_plan import fitted
 from lycosa.system.plugins import loaded
 from lycosa.system.shortage import is_shortage
 from lycosa.system.wire import FrameError
-from lycosa.worker.assembly import Assembled, assemble
+from lycosa.worker.assembly import Assembled, Ports, assemble
 from lycosa.worker.duties import Duties
-from lycosa.worker.job import Job
+from lycosa.worker.job import Extensions, WorkerJob, decode_job
 from lycosa.worker.progress import ProgressReport
-from lycosa.worker.real_ports import cache_of, real_ports
+from lycosa.worker.real_ports import cache_of, child_parser, real_ports
 from lycosa.worker.relieving import Reliever
 
 _PROGRESS_S = 0.5
@@ -73,10 +68,8 @@ class WorkerProcess:
         first = await self._stream.receive()
         if first is None:
             return
-        start = decode_to_worker(first)
-        assert isinstance(start, Start)
         try:
-            await self._work(start)
+            await self._work(decode_job(first))
         except (ConnectionError, FrameError):
             return  # the supervisor is gone; the next start recovers
         except Exception as error:
@@ -84,35 +77,48 @@ class WorkerProcess:
             with suppress(ConnectionError):
                 await self._stream.send(encode(failed))
 
-    async def _work(self, start: Start) -> None:
-        folder, config = Path(start.folder), fitted(start.config, start.plan)
-        cache = cache_of(start.plan)
-        ports = real_ports(folder, config, start.user_agent, opener_within(cache))
-        exchange = _exchange(start)
+    async def _work(self, job: WorkerJob) -> None:
+        assert job.plan is not None, "a worker process is told its part of the memory"
+        cache = cache_of(job.plan)
+        ports = real_ports(job, opener_within(cache))
+        exchange = _exchange(job)
         if exchange is not None:
             ports = msgspec.structs.replace(ports, exchange=ExchangeEnds(exchange, exchange))
         self._ports = ports
 
+        # The link to the coordinator needs the worker, and the worker asks for permits by the link.
         def want_permits() -> None:
             duties.want_permits()
 
-        assembled = assemble(_job(start, config), ports, want_permits if start.sockets else None)
-        duties = Duties(assembled, start.term, len(start.places), self._tell)
+        ask = want_permits if exchange is not None else None
+        assembled = assemble(job, ports, ask, extensions=_extensions(job))
+        duties = Duties(assembled, job.process, self._tell)
         if exchange is not None:
-            await _open_exchange(start, assembled, exchange)
-        parser = ports.parser
-        assert isinstance(parser, ChildParser)
-        meter = LoopMeter()
-        meter.start()
-        self._reliever = Reliever(start.plan, config.fetch.slots, assembled, parser, cache, ports)
+            await _open_exchange(job, assembled, exchange)
+        parser, meter = child_parser(ports), LoopMeter()
+        self._reliever = Reliever(job.plan, job.config.fetch.slots, assembled, parser, cache, ports)
         report = ProgressReport(
             assembled.worker,
-            config,
+            job.config,
             assembled.clock,
             lambda: parser.pid,
             assembled.delivery.stalled,
             meter,
         )
+        meter.start()
+        try:
+            end = await self._run_to_end(assembled, duties, report)
+            await self._end(assembled, ports, exchange)
+            await self._stream.send(encode(Ended(end.value, report.make())))
+        finally:
+            meter.stop()
+
+    async def _run_to_end(
+        self, assembled: Assembled, duties: Duties, report: ProgressReport
+    ) -> End:
+        """The worker runs, is listened to and reported on. Raises ``ConnectionError`` when the
+        supervisor is gone, and what the worker raises.
+        """
         listening = asyncio.create_task(self._listen(assembled, duties))
         reporting = asyncio.create_task(self._report(report, duties))
         running = asyncio.create_task(assembled.worker.run())
@@ -123,20 +129,22 @@ class WorkerProcess:
             if running not in done:
                 next(iter(done)).result()
                 raise ConnectionResetError("the supervisor closed")
-            end: End = running.result()
-            reporting.cancel()
-            await ports.parser.close()
-            await assembled.sender.close()
-            await assembled.delivery.close()
-            if exchange is not None:
-                await exchange.close()
-            assembled.close()
-            await self._stream.send(encode(Ended(end.value, report.make())))
+            return running.result()
         finally:
-            meter.stop()
             for task in (listening, reporting, running):
                 task.cancel()
             await asyncio.gather(listening, reporting, running, return_exceptions=True)
+
+    async def _end(
+        self, assembled: Assembled, ports: Ports, exchange: SocketExchange | None
+    ) -> None:
+        """In the order in which they use each other."""
+        await ports.parser.close()
+        await assembled.sender.close()
+        await assembled.delivery.close()
+        if exchange is not None:
+            await exchange.close()
+        assembled.close()
 
     async def _report(self, report: ProgressReport, duties: Duties) -> None:
         for number in count(1):
@@ -159,7 +167,7 @@ class WorkerProcess:
                     assembled.worker.stop(End(message.end))
             elif isinstance(message, Memory):
                 await self._reliever.hear(message.total_bytes)
-            elif not isinstance(message, Start):
+            else:
                 await duties.hear(message)
             assembled.worker.wake()
 
@@ -175,27 +183,10 @@ class WorkerProcess:
             task.result()
 
 
-def _job(start: Start, config: Config) -> Job:
-    return Job(
-        Path(start.folder),
-        config,
-        start.manifest,
-        start.number,
-        start.owned,
-        start.software,
-        start.user_agent,
-        start.last_commit,
-        start.places,
-        rules=loaded(start.plugins.rules),
-        sinks=(
-            *loaded(start.plugins.sinks),
-            *([_misbehave_at_hook] if os.environ.get(_HOOKS_VARIABLE) == "1" else []),
-        ),
-        plan=start.plan,
-        time_base=start.time_base,
-        machine_table=Path(start.machine_table) if start.machine_table else None,
-        is_careful=start.is_careful,
-    )
+def _extensions(job: WorkerJob) -> Extensions:
+    """What installed packages bring, and what a test asks for."""
+    hooks = (_misbehave_at_hook,) if os.environ.get(_HOOKS_VARIABLE) == "1" else ()
+    return Extensions(loaded(job.plugins.rules), (*loaded(job.plugins.sinks), *hooks))
 
 
 def _failed(error: Exception) -> Failed:
@@ -226,22 +217,19 @@ def _misbehave_at_hook(page: Page) -> None:
         asyncio.get_running_loop().call_later(_HOARD_S, hoard.clear)
 
 
-def _exchange(start: Start) -> SocketExchange | None:
+def _exchange(job: WorkerJob) -> SocketExchange | None:
     """The exchange with the other workers of this run, when there are any."""
-    if not start.sockets:
+    if not job.sockets:
         return None
-
-    def route(partition: int) -> Path:
-        return Path(start.sockets[partition % len(start.sockets)])
-
+    run = f"{job.manifest.crawl}:{job.manifest.runs}"
     return SocketExchange(
-        Path(start.sockets[start.number]), route, f"{start.manifest.crawl}:{start.manifest.runs}"
+        job.sockets[job.number], lambda partition: job.sockets[partition % len(job.sockets)], run
     )
 
 
-async def _open_exchange(start: Start, assembled: Assembled, exchange: SocketExchange) -> None:
+async def _open_exchange(job: WorkerJob, assembled: Assembled, exchange: SocketExchange) -> None:
     arrivals = assembled.delivery.arrivals
-    for partition in start.owned:
+    for partition in job.owned:
         exchange.register(partition, arrivals.receive, arrivals.look_up(partition), arrivals.answer)
     await exchange.open()
     assembled.delivery.start()

@@ -13,8 +13,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-import msgspec
-
 from lycosa.admit.refusal import Refusal
 from lycosa.frontier.counters import count
 from lycosa.frontier.discovery import Origin
@@ -31,15 +29,12 @@ from lycosa.reasons import Reason
 from lycosa.schedule.priority import link_importance
 from lycosa.seen.recent import RecentHashes
 from lycosa.urls.identity import (
-    Canonicalizer,
     InvalidUrl,
-    Sites,
     hash8,
     host_of,
-    partition_of,
-    scheme_of,
 )
 from lycosa.worker.admission import Admission
+from lycosa.worker.owners import Addressing, Owners
 from lycosa.worker.sitemaps import Sitemaps
 from lycosa.worker.standing import Standing
 
@@ -49,17 +44,8 @@ MANY_LINKS = 1000
 LINKS_AT_ONCE = 250
 """10 ms when all of them are new."""
 
-_OWNERS = 100_000
 _FIRST = 0
 _NO_HINT = (0, NO_HINT)
-
-
-class Addressing(msgspec.Struct, frozen=True):
-    """From URL to owner: canonical form, site, partition."""
-
-    canonicalizer: Canonicalizer
-    sites: Sites
-    partitions: int
 
 
 class _Page(NamedTuple):
@@ -74,19 +60,10 @@ class _Page(NamedTuple):
     vouching: tuple[str, ...]
 
 
-class _Owner:
-    """A partition, here or elsewhere, and the links of one page that are on their way to it."""
-
-    __slots__ = ("links", "partition")
-
-    def __init__(self, partition: int) -> None:
-        self.partition = partition
-        self.links: list[Link] = []
-
-
 class Intake:
     """One per worker. ``outbox`` takes what belongs to partitions that are not owned here:
-    (source partition, destination, found).
+    (source partition, destination, found). ``spread`` takes a URL whose place joined the scope
+    here: all other workers have to hear of it.
     """
 
     def __init__(
@@ -97,36 +74,33 @@ class Intake:
         recent: RecentHashes,
         clock: Clock,
         outbox: Callable[[Partition, int, list[Discovered]], None],
+        spread: Callable[[str], None],
     ) -> None:
-        self._partitions = partitions
+        self._partitions, self._first = partitions, next(iter(partitions.values()))
         self._addressing = addressing
         self.admission = admission
         self._recent = recent
         self._clock = clock
-        self._outbox = outbox
+        self._outbox, self._spread = outbox, spread
         self._sitemaps = Sitemaps(admission.sitemaps)
         self._standing = Standing(admission.budgets, addressing.sites.site_of)
-        self._owners: dict[bytes, _Owner] = {}  # by host8
-        self._known_owners: dict[int, _Owner] = {}
-        self.most_owners = _OWNERS
-        self.joined: list[
-            str
-        ] = []  # places that joined the scope here, until the worker passes them on
+        self.owners = Owners(addressing)
 
     def shed(self) -> None:
         """Lets go of what is only kept to save look-ups."""
         self._recent.clear()
-        self._owners.clear()
+        self.owners.shed()
 
     # -- what was found
 
     def seed(self, raw: str) -> Refusal | None:
         """A URL given by the operator. Raises ``InvalidUrl``; gives why it is refused, or ``None``.
-        One that another worker owns widens the scope, and is left to its owner.
+        One that another worker owns widens the scope, and is left to its owner. All workers are
+        given all seeds, so nothing is passed on.
         """
         url = self.canonical(raw)
         owner = self._partitions.get(self.partition_of_host(host_of(url)))
-        self._join(url, owner)
+        self._join(url, owner or self._first)
         if owner is None:
             return None
         found = Discovered(url, hash8(host_of(url)), hash8(url), LinkKind.SEED, 0, importance=1.0)
@@ -136,23 +110,23 @@ class Intake:
         return refusal
 
     def join(self, urls: Iterable[str]) -> None:
-        """Places that belong to the crawl, found in an earlier run or by another worker, which
-        remembers them.
-        """
+        """Places that belong to the crawl, which tables remember."""
         for url in urls:
             self._widen(url)
 
-    def rejoin(self, urls: Iterable[str]) -> None:
-        """Places that this worker's tables remember. One that is news was found by a process that
-        died before others heard of it, so it is passed on.
+    def receive_places(self, partition: Partition, urls: Iterable[str]) -> None:
+        """Places of another worker's parcel: remembered here too, in the commit that takes the
+        parcel, so that the next owner knows them before it judges a link.
         """
-        self.joined += [url for url in urls if self._widen(url)]
+        for url in urls:
+            self._join(url, partition)
 
-    def _join(self, url: str, witness: Partition | None) -> None:
-        """A place belongs to the crawl; ``witness`` is the partition that remembers it."""
-        if self._widen(url) and witness is not None:
+    def _join(self, url: str, witness: Partition) -> bool:
+        """A place belongs to the crawl, and ``witness`` remembers it. Tells whether that is new."""
+        is_new = self._widen(url)
+        if is_new:
             witness.table.put(joined_key(url), b"")
-            self.joined.append(url)
+        return is_new
 
     def _widen(self, url: str) -> bool:
         """Whether the place is new to the scope. Links that were refused a moment ago may be in
@@ -267,16 +241,8 @@ class Intake:
 
     def gather(self, origin: Origin, links: list[Link], source: Partition) -> None:
         """Links of a page, that passed the pure rules, to their owners."""
-        owners = self._owners
-        for link in links:
-            try:
-                owners[link.host8].links.append(link)
-            except KeyError:
-                self._owner(link).links.append(link)
         now = self._clock.wall()
-        for owner in self._known_owners.values():
-            if not owner.links:
-                continue
+        for owner in self.owners.deal(links):
             partition = self._partitions.get(owner.partition)
             if partition is not None:
                 partition.gather(origin, owner.links, now)
@@ -298,20 +264,20 @@ class Intake:
             lease.url,
             record.hops + 1,
             importance=1.0 if record.depth == 0 else lease.visit.record.importance,
-            chain=self.chain_of(lease),
+            chain=lease.chain,
             vouching=self._sitemaps.vouching(self._partitions[lease.visit.partition], lease),
         )
-        if record.depth == 0 and record.kind in (LinkKind.SEED, LinkKind.REDIRECT):
-            self._join(target, self._partitions[lease.visit.partition])
+        if (
+            record.depth == 0
+            and record.kind in (LinkKind.SEED, LinkKind.REDIRECT)
+            and self._join(target, self._partitions[lease.visit.partition])
+        ):
+            self._spread(target)
         refusal = self.admission.judge(found)
         if refusal is not None:
             self._refuse(lease.visit, refusal.reason, 1)
         else:
             self._give([found], self._partitions[lease.visit.partition])
-
-    def sitemaps(self, source: VisitState, lines: Sequence[str], robots_url: str) -> None:
-        """Sitemap lines of a host's robots.txt, all at once."""
-        deque(self.sitemap_steps(source, lines, robots_url), maxlen=0)
 
     def sitemap_steps(
         self, source: VisitState, lines: Sequence[str], robots_url: str
@@ -360,7 +326,7 @@ class Intake:
 
     def partition_of_host(self, host: str) -> int:
         """The partition that owns a host."""
-        return partition_of(self.site_of(host), self._addressing.partitions)
+        return self.owners.partition_of_host(host)
 
     def site_of(self, host: str) -> str:
         return self._addressing.sites.site_of(host)
@@ -368,18 +334,6 @@ class Intake:
     def canonical(self, raw: str, base: str | None = None) -> str:
         """Canonical form. Raises ``InvalidUrl``."""
         return self._addressing.canonicalizer.canonical(raw, base)
-
-    def via_of(self, lease: Lease) -> str:
-        """The URL of the page that a URL was found on."""
-        via = lease.record.via
-        return f"{scheme_of(lease.url)}://{lease.visit.host}{via}" if via.startswith("/") else via
-
-    def chain_of(self, lease: Lease) -> tuple[str, ...]:
-        """The URLs that redirected to this one, the first asked first; empty when it was not a
-        redirect that led here. Of a record from before chains were kept, the last of them alone.
-        """
-        is_redirect = lease.record.kind is LinkKind.REDIRECT and lease.record.hops
-        return (*lease.record.chain, self.via_of(lease)) if is_redirect else ()
 
     def site_usage(self, partition: Partition, host: str) -> Usage:
         """What the host's site has taken."""
@@ -395,22 +349,10 @@ class Intake:
         """Why nothing more may be fetched now from a host whose turn has come, or ``None``."""
         return self._standing.over_budget(partition, visit)
 
-    def _owner(self, found: Discovered | Link) -> _Owner:
-        owner = self._owners.get(found.host8)
-        if owner is None:
-            number = self.partition_of_host(host_of(found.url))
-            owner = self._known_owners.get(number) or self._known_owners.setdefault(
-                number, _Owner(number)
-            )
-            if len(self._owners) >= self.most_owners:
-                self._owners.clear()
-            self._owners[found.host8] = owner
-        return owner
-
     def _give(self, found: list[Discovered], source: Partition) -> None:
         by_owner: dict[int, list[Discovered]] = {}
         for each in found:
-            by_owner.setdefault(self._owner(each).partition, []).append(each)
+            by_owner.setdefault(self.owners.find(each).partition, []).append(each)
         for owner, batch in by_owner.items():
             partition = self._partitions.get(owner)
             if partition is not None:

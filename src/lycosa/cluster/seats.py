@@ -1,0 +1,76 @@
+"""The seats of a crawl's shards: the coordinator's knowledge of each shard's owner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lycosa.cluster.placement import Placement
+from lycosa.cluster.requests import Owner
+from lycosa.cluster.worker_messages import Progress, ToldWorker, WorkerStatus, is_over
+
+
+class Seat:
+    """The state of one shard's owner.
+
+    ``told`` has the last message of each kind that was sent to it, and the time.
+    """
+
+    __slots__ = ("owner", "progress", "status", "told")
+
+    def __init__(self) -> None:
+        self.owner: Owner | None = None
+        self.status: WorkerStatus | None = None
+        self.progress = Progress()
+        self.told: dict[type[ToldWorker], tuple[object, float]] = {}
+
+    def take(self, owner: Owner, status: WorkerStatus) -> None:
+        """Give the seat to another owner; messages to the earlier one no longer count."""
+        self.owner, self.status = owner, status
+        self.told.clear()
+
+
+class Seats:
+    """The seats by shard. ``placement`` decides who owns a shard."""
+
+    def __init__(self, shards: int, placement: Placement) -> None:
+        self._seats = [Seat() for _ in range(shards)]
+        self._placement = placement
+
+    def __getitem__(self, shard: int) -> Seat:
+        return self._seats[shard]
+
+    def __iter__(self) -> Iterator[Seat]:
+        return iter(self._seats)
+
+    def __len__(self) -> int:
+        return len(self._seats)
+
+    def owner(self, shard: int) -> Owner | None:
+        """The shard's current owner, if it is known."""
+        place, seat = self._placement.places[shard], self._seats[shard]
+        is_current = place.node and not place.leaving and not place.is_over
+        return (
+            seat.owner
+            if is_current and seat.owner is not None and seat.owner[0] == place.assignment
+            else None
+        )
+
+    def owners(self) -> dict[int, Owner] | None:
+        """All owners by shard, or ``None`` while a shard has none."""
+        owners = {
+            shard: owner
+            for shard in range(len(self._seats))
+            if (owner := self.owner(shard)) is not None
+        }
+        return owners if len(owners) == len(self._seats) else None
+
+    def captures(self) -> int:
+        """The captures of the whole crawl, as reported by the owners."""
+        return sum(
+            max(seat.progress.captures, seat.status.counted if seat.status else 0)
+            for seat in self._seats
+        )
+
+    def are_idle(self) -> bool:
+        """Whether all owners were idle in their last report."""
+        return is_over([seat.progress for seat in self._seats], self.captures())
