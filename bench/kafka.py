@@ -178,6 +178,9 @@ def main() -> None:
     parser.add_argument("--brokers", default="")
     parser.add_argument("--pid", type=int, action="append", default=[])
     parser.add_argument("--shards", default="16,64,256")
+    parser.add_argument(
+        "--warm-up", type=int, default=3, help="Rounds before the first one that counts."
+    )
     parser.add_argument("--linger", type=int, default=5)
     parser.add_argument("--compression", default="zstd")
     given = parser.parse_args()
@@ -198,6 +201,8 @@ def main() -> None:
             print(" | records a second wanted | broker cores wanted |")
             print("|" + "---|" * 11)
             options = {"linger.ms": given.linger, "compression.type": given.compression}
+            for _ in range(given.warm_up):  # a broker that just started compiles its code first
+                measure(given.brokers, given.pid, 64, next(iter(FORMS)), options)
             for shards in map(int, given.shards.split(",")):
                 for form in FORMS:
                     measure(given.brokers, given.pid, shards, form, options)

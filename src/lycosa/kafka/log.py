@@ -35,7 +35,13 @@ from lycosa.kafka.changelog import (
     frames,
 )
 from lycosa.kafka.client import KafkaClient, Tell
-from lycosa.kafka.reading import PartitionReader, PositionGone, ReadingStalled, RecordBroken
+from lycosa.kafka.reading import (
+    PartitionReader,
+    PositionGone,
+    ReadingEnded,
+    ReadingStalled,
+    RecordBroken,
+)
 from lycosa.kafka.topics import Topics
 from lycosa.kafka.transactions import Outgoing, Transactions
 
@@ -84,12 +90,12 @@ class KafkaLog:
         for found in self._found(fold, self._end):
             first, last = first or found, found
             self._kept.append((found.mark.sequence, found.offset))
-        self.term, self._saved = fold.term, fold.saved
         if fold.assignment > self._assignment:
             raise Fenced(
                 f"shard {self.shard} was given to another node: assignment {fold.assignment} is"
                 f" newer than {self._assignment}"
             )
+        self.term, self._saved = fold.term, fold.saved
         return Claim(
             self.term, [fold.commit(last)] if last else [], first.mark if first else NOTHING
         )
@@ -126,7 +132,15 @@ class KafkaLog:
         if newest <= self._saved:
             return
         saved = encoded(Saved(self._crawl, self.term, newest))
-        (self._end,) = self._transactions.run([self._changelog(saved)])
+        try:
+            (self._end,) = self._transactions.run([self._changelog(saved)])
+        except RolledBack as error:
+            self._tell(str(error))
+            return
+        except (Fenced, OutcomeUnknown) as error:
+            with suppress(RolledBack):  # it looks for a commit that there is not
+                self._regain(-1, error)
+            return
         before, self._saved = self._saved, newest
         dropped = False
         while len(self._kept) > 1 and self._kept[0][0] <= before:
@@ -136,8 +150,9 @@ class KafkaLog:
             self._delete_before(self._kept[0][1])
 
     def close(self) -> None:
+        """Ends what another thread waits for, as well."""
         self._transactions.close()
-        self._reader.close()
+        self._reader.end()
 
     def _append_claim(self) -> None:
         claim = encoded(Claimed(self._crawl, uuid.uuid4().bytes, self._assignment))
@@ -200,7 +215,10 @@ class KafkaLog:
         return Outgoing(self._topics.changelog, self.shard, value)
 
     def _fold(self) -> Fold:
-        first, _ = self._reader.limits()
+        try:
+            first, _ = self._reader.limits()
+        except ReadingEnded as error:
+            raise OutcomeUnknown(f"the log of shard {self.shard} was closed") from error
         return Fold(self._topics.changelog, self.shard, self._crawl, first)
 
     def _found(self, fold: Fold, until: int | None, start: int | None = None) -> Iterator[Found]:
@@ -208,6 +226,8 @@ class KafkaLog:
             yield from folded(fold, self._records(until, start))
         except (PositionGone, RecordBroken) as error:
             raise ChangelogDamaged(self._topics.changelog, self.shard, -1, str(error)) from error
+        except ReadingEnded as error:
+            raise OutcomeUnknown(f"the log of shard {self.shard} was closed") from error
 
     def _records(self, until: int | None, start: int | None) -> Iterator[tuple[int, bytes | None]]:
         """The records from ``start`` to ``until``.
