@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lycosa.commit import Commit, LogDamaged, Mark, PartitionBatch
-from lycosa.kafka.changelog import Claimed, Fold, Saved, encoded, folded, frames
+from lycosa.kafka.changelog import ClaimRecord, Fold, SnapshotRecord, encoded, folded, frames
 from lycosa.kafka.topics import FRAME_BYTES
 
 CRAWL = "2f0cf3d2"
@@ -17,7 +17,7 @@ def commit(term: int, sequence: int, crawl: str = CRAWL, size: int = 3) -> Commi
 
 
 def claim(assignment: int = 0) -> bytes:
-    return encoded(Claimed(CRAWL, b"claim", assignment))
+    return encoded(ClaimRecord(CRAWL, b"claim", assignment))
 
 
 def one(term: int, sequence: int) -> bytes:
@@ -42,7 +42,7 @@ def test_commits_of_an_older_term_behind_a_newer_claim_are_ignored() -> None:
 
 
 def test_the_greatest_assignment_and_the_newest_snapshot_are_known() -> None:
-    saved = encoded(Saved(CRAWL, 1, 1))
+    saved = encoded(SnapshotRecord(CRAWL, 1, 1))
     made, _ = fold([claim(7), one(1, 1), saved, claim(5)])
     assert (made.assignment, made.saved) == (7, 1)
 

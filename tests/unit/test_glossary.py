@@ -28,10 +28,10 @@ SENTENCES = {
 # Words that need no entry: ordinary English, or the usual words of programs and of the web.
 _ORDINARY = """
 acknowledgement address addressing anchor answered arrival ask asker assembled block book
-borrowed bound cache capturing cause change checker clock code column committed completed config
+borrowed bound cache capturing cause change checker client clock code column committed completed config
 connection contact content cookie cost counter crash data decoded departure died disagreement
 discovery document duty element ended entry extension extensions failed feed fetched field file
-filter finder forward gap gathered guesser handle hash header health held hello holder
+filter finder finding forward gap gathered guesser handle hash header health held hello holder
 identifier index info joined judgement keeping key kind known learned leasing limit link list
 listener listing live lock log machine mail manner matcher meaning memory message meter model
 move name next note number obstacle opener option order other outgoing packed pair parsed

@@ -1,11 +1,11 @@
 """What a shard's partition of the changelog holds, and how it is folded to the commits that count.
 
-Records are MessagePack arrays: ``Claimed`` (an owner begins a term), ``Frame`` (a commit, or one
-part of it, all parts in one transaction) and ``Saved`` (a snapshot has all commits up to this one).
-The n-th claim begins term n. Commits of an older term behind a newer claim are ignored, because
-their owner had lost the shard. Everything else that does not fit is damage: a gap between
-sequences, another crawl's UUID, a term that no claim began, a front that was cut elsewhere than
-``trim`` cuts it. Damage is reported and never stepped over.
+Records are MessagePack arrays: ``ClaimRecord`` (an owner begins a term), ``CommitRecord`` (a
+commit, or one part of it, all parts in one transaction) and ``SnapshotRecord`` (a snapshot has all
+commits up to this one). The n-th claim begins term n. Commits of an older term behind a newer claim
+are ignored, because their owner had lost the shard. Everything else that does not fit is damage: a
+gap between sequences, another crawl's UUID, a term that no claim began, a front that was cut
+elsewhere than ``trim`` cuts it. Damage is reported and never stepped over.
 
 The log is trimmed in front of the first frame of a commit. So the first record of a trimmed log
 says in which term it was made, and claims are counted on from there.
@@ -25,7 +25,7 @@ from lycosa.kafka.topics import FRAME_BYTES
 from lycosa.system.wire import UNREADABLE
 
 
-class Claimed(msgspec.Struct, frozen=True, array_like=True, tag="claim"):
+class ClaimRecord(msgspec.Struct, frozen=True, array_like=True, tag="claim"):
     """An owner begins a term. ``claim`` tells the record from every other one; ``assignment`` is
     the coordinator's number by which the owner was chosen.
     """
@@ -35,7 +35,7 @@ class Claimed(msgspec.Struct, frozen=True, array_like=True, tag="claim"):
     assignment: int = 0
 
 
-class Frame(msgspec.Struct, frozen=True, array_like=True, tag="commit"):
+class CommitRecord(msgspec.Struct, frozen=True, array_like=True, tag="commit"):
     """Part ``part`` of the ``parts`` of a commit, counted from 0."""
 
     crawl: str
@@ -46,7 +46,7 @@ class Frame(msgspec.Struct, frozen=True, array_like=True, tag="commit"):
     data: bytes
 
 
-class Saved(msgspec.Struct, frozen=True, array_like=True, tag="saved"):
+class SnapshotRecord(msgspec.Struct, frozen=True, array_like=True, tag="saved"):
     """A snapshot has all commits up to ``sequence``."""
 
     crawl: str
@@ -55,8 +55,8 @@ class Saved(msgspec.Struct, frozen=True, array_like=True, tag="saved"):
 
 
 _ENCODER = msgspec.msgpack.Encoder()
-_RECORDS: msgspec.msgpack.Decoder[Claimed | Frame | Saved] = msgspec.msgpack.Decoder(
-    Claimed | Frame | Saved
+_RECORDS: msgspec.msgpack.Decoder[ClaimRecord | CommitRecord | SnapshotRecord] = (
+    msgspec.msgpack.Decoder(ClaimRecord | CommitRecord | SnapshotRecord)
 )
 _COMMITS = msgspec.msgpack.Decoder(Commit)
 
@@ -73,7 +73,7 @@ class ChangelogDamaged(LogDamaged):
         self.path, self.offset = Path(f"{topic}-{shard}"), offset
 
 
-def encoded(record: Claimed | Saved) -> bytes:
+def encoded(record: ClaimRecord | SnapshotRecord) -> bytes:
     """The bytes of a record that is not a commit."""
     return _ENCODER.encode(record)
 
@@ -85,13 +85,15 @@ def frames(commit: Commit) -> list[bytes]:
     parts = [payload[start : start + most] for start in range(0, len(payload), most)]
     return [
         _ENCODER.encode(
-            Frame(commit.crawl, commit.term, commit.sequence, number, len(parts), bytes(part))
+            CommitRecord(
+                commit.crawl, commit.term, commit.sequence, number, len(parts), bytes(part)
+            )
         )
         for number, part in enumerate(parts)
     ]
 
 
-class Found(msgspec.Struct, frozen=True):
+class FoundCommit(msgspec.Struct, frozen=True):
     """A commit that counts: its mark, the offset of its first frame, and its bytes."""
 
     mark: Mark
@@ -108,7 +110,7 @@ class Fold:
         self._topic, self._shard, self._crawl = topic, shard, crawl
         self._is_front = begins_at > 0
         self._expected = 0
-        self._parts: list[Frame] = []
+        self._parts: list[CommitRecord] = []
         self._first_offset = 0
         self.term = 0
         """How many claims there were."""
@@ -117,25 +119,25 @@ class Fold:
         self.assignment = 0
         """The greatest number of an assignment."""
 
-    def add(self, offset: int, value: bytes | None) -> Found | None:
+    def add(self, offset: int, value: bytes | None) -> FoundCommit | None:
         """The next record; gives the commit that it completes. Raises ``ChangelogDamaged``."""
         record = self._decoded(offset, value)
         if self._is_front:
-            if not isinstance(record, Frame) or record.part:
+            if not isinstance(record, CommitRecord) or record.part:
                 raise self._damage(offset, "the front of the log was cut")
             self._is_front, self.term = False, record.term
-        if isinstance(record, Frame):
+        if isinstance(record, CommitRecord):
             return self._frame(offset, record)
         if self._parts:
             raise self._damage(offset, f"commit {self._parts[0].sequence} has no end")
-        if isinstance(record, Claimed):
+        if isinstance(record, ClaimRecord):
             self.term += 1
             self.assignment = max(self.assignment, record.assignment)
         elif record.term >= self.term:
             self.saved = max(self.saved, record.sequence)
         return None
 
-    def commit(self, found: Found) -> Commit:
+    def commit(self, found: FoundCommit) -> Commit:
         """The commit itself. Raises ``ChangelogDamaged``."""
         try:
             return _COMMITS.decode(found.data)
@@ -144,7 +146,9 @@ class Fold:
                 found.offset, f"commit {found.mark.sequence} is not of this format ({error})"
             ) from error
 
-    def _decoded(self, offset: int, value: bytes | None) -> Claimed | Frame | Saved:
+    def _decoded(
+        self, offset: int, value: bytes | None
+    ) -> ClaimRecord | CommitRecord | SnapshotRecord:
         try:
             record = _RECORDS.decode(value or b"")
         except UNREADABLE as error:
@@ -157,7 +161,7 @@ class Fold:
             )
         return record
 
-    def _frame(self, offset: int, frame: Frame) -> Found | None:
+    def _frame(self, offset: int, frame: CommitRecord) -> FoundCommit | None:
         if frame.term < self.term:
             return None  # its owner had lost the shard
         if frame.term > self.term:
@@ -177,7 +181,7 @@ class Fold:
             return None
         data = b"".join(each.data for each in self._parts)
         self._parts, self._expected = [], frame.sequence + 1
-        return Found(Mark(frame.term, frame.sequence), self._first_offset, data)
+        return FoundCommit(Mark(frame.term, frame.sequence), self._first_offset, data)
 
     def _damage(self, offset: int, what: str) -> ChangelogDamaged:
         return ChangelogDamaged(self._topic, self._shard, offset, what)
@@ -186,7 +190,7 @@ class Fold:
         return f"Fold(shard={self._shard}, term={self.term}, next={self._expected})"
 
 
-def folded(fold: Fold, records: Iterator[tuple[int, bytes | None]]) -> Iterator[Found]:
+def folded(fold: Fold, records: Iterator[tuple[int, bytes | None]]) -> Iterator[FoundCommit]:
     """The commits that count among these records."""
     for offset, value in records:
         if (found := fold.add(offset, value)) is not None:

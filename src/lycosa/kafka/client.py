@@ -238,7 +238,7 @@ class KafkaClient:
         return f"KafkaClient({self._settings!r}, complaint={self.complaint!r})"
 
 
-class Waiting:
+class WaitReport:
     """Says what a call waits for, once for each reason, and that it is over."""
 
     def __init__(self, tell: Tell, client: KafkaClient, what: str) -> None:

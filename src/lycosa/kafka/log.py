@@ -26,10 +26,10 @@ from confluent_kafka import KafkaException, TopicPartition
 from lycosa.commit import NOTHING, Claim, Commit, Fenced, OutcomeUnknown, RolledBack
 from lycosa.kafka.changelog import (
     ChangelogDamaged,
-    Claimed,
+    ClaimRecord,
     Fold,
-    Found,
-    Saved,
+    FoundCommit,
+    SnapshotRecord,
     encoded,
     folded,
     frames,
@@ -131,7 +131,7 @@ class KafkaLog:
         newest = min(sequence, self._kept[-1][0]) if self._kept else 0
         if newest <= self._saved:
             return
-        saved = encoded(Saved(self._crawl, self.term, newest))
+        saved = encoded(SnapshotRecord(self._crawl, self.term, newest))
         try:
             (self._end,) = self._transactions.run([self._changelog(saved)])
         except RolledBack as error:
@@ -155,7 +155,7 @@ class KafkaLog:
         self._reader.end()
 
     def _append_claim(self) -> None:
-        claim = encoded(Claimed(self._crawl, uuid.uuid4().bytes, self._assignment))
+        claim = encoded(ClaimRecord(self._crawl, uuid.uuid4().bytes, self._assignment))
         self._transactions.begin()
         while True:
             try:
@@ -178,7 +178,7 @@ class KafkaLog:
             raise error
         self._own_commits(None, error)  # a newer claim is not disturbed
         self._transactions.begin()
-        record = encoded(Saved(self._crawl, self.term, self._saved))
+        record = encoded(SnapshotRecord(self._crawl, self.term, self._saved))
         (behind,) = self._transactions.run([self._changelog(record)])
         found = self._own_commits(behind, error)
         self._end = behind
@@ -221,7 +221,9 @@ class KafkaLog:
             raise OutcomeUnknown(f"the log of shard {self.shard} was closed") from error
         return Fold(self._topics.changelog, self.shard, self._crawl, first)
 
-    def _found(self, fold: Fold, until: int | None, start: int | None = None) -> Iterator[Found]:
+    def _found(
+        self, fold: Fold, until: int | None, start: int | None = None
+    ) -> Iterator[FoundCommit]:
         try:
             yield from folded(fold, self._records(until, start))
         except (PositionGone, RecordBroken) as error:
@@ -248,7 +250,9 @@ class KafkaLog:
                 if until is None:
                     return
                 with suppress(RolledBack):
-                    self._transactions.run([self._changelog(encoded(Saved(self._crawl, 0, 0)))])
+                    self._transactions.run(
+                        [self._changelog(encoded(SnapshotRecord(self._crawl, 0, 0)))]
+                    )
             else:
                 return
 

@@ -20,7 +20,7 @@ taken and not committed.
 """
 
 
-class Posted(msgspec.Struct, frozen=True, array_like=True, tag="parcels"):
+class PostedParcels(msgspec.Struct, frozen=True, array_like=True, tag="parcels"):
     """``term`` is the one of the owner that posted it."""
 
     crawl: str
@@ -29,7 +29,7 @@ class Posted(msgspec.Struct, frozen=True, array_like=True, tag="parcels"):
 
 
 class _Raw(msgspec.Struct, frozen=True, array_like=True, tag="parcels"):
-    """``Posted`` with parcels that are bytes already."""
+    """``PostedParcels`` with parcels that are bytes already."""
 
     crawl: str
     term: int
@@ -37,7 +37,7 @@ class _Raw(msgspec.Struct, frozen=True, array_like=True, tag="parcels"):
 
 
 _ENCODER = msgspec.msgpack.Encoder()
-_DECODER = msgspec.msgpack.Decoder(Posted)
+_DECODER = msgspec.msgpack.Decoder(PostedParcels)
 
 
 def records(crawl: str, term: int, parcels: Sequence[Parcel]) -> Iterator[tuple[int, bytes]]:

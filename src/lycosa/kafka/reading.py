@@ -20,7 +20,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from lycosa.kafka.client import POLL_S, KafkaClient, Kind, Tell, Waiting, cause_of, kind_of
+from lycosa.kafka.client import POLL_S, KafkaClient, Kind, Tell, WaitReport, cause_of, kind_of
 
 _AT_ONCE = 500
 
@@ -138,7 +138,7 @@ class PartitionReader:
             self._consumer.close()
             self._consumer = None
 
-    def _messages(self, waiting: Waiting, patience_s: float = float("inf")) -> list[Message]:
+    def _messages(self, waiting: WaitReport, patience_s: float = float("inf")) -> list[Message]:
         """Waits for the first, and takes what has come with it: ``consume`` with a time would wait
         until that many are there.
         """
@@ -166,7 +166,7 @@ class PartitionReader:
             self._consumer = self._client.consumer()
         return self._consumer
 
-    def _judge(self, error: KafkaError, waiting: Waiting) -> None:
+    def _judge(self, error: KafkaError, waiting: WaitReport) -> None:
         kind = kind_of(error)
         if kind is Kind.GONE:
             raise PositionGone(error.str())
@@ -176,8 +176,8 @@ class PartitionReader:
             raise KafkaException(error)
         waiting.because(error.str())
 
-    def _waiting(self) -> Waiting:
-        return Waiting(self._tell, self._client, f"reading {self._topic}/{self._partition}")
+    def _waiting(self) -> WaitReport:
+        return WaitReport(self._tell, self._client, f"reading {self._topic}/{self._partition}")
 
     def __repr__(self) -> str:
         return f"PartitionReader({self._topic}/{self._partition}, next={self._next})"

@@ -24,7 +24,7 @@ import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from lycosa.commit import Fenced, OutcomeUnknown, RolledBack
-from lycosa.kafka.client import POLL_S, KafkaClient, Kind, Tell, Waiting, cause_of, kind_of
+from lycosa.kafka.client import POLL_S, KafkaClient, Kind, Tell, WaitReport, cause_of, kind_of
 from lycosa.kafka.topics import TRANSACTION_TIMEOUT_MS
 
 
@@ -80,7 +80,7 @@ class Transactions:
         decided. Raises ``Fenced``.
         """
         producer = self._producer = self._client.transactional(self._name)
-        waiting = Waiting(self._tell, self._client, f"claiming {self._name}")
+        waiting = WaitReport(self._tell, self._client, f"claiming {self._name}")
         self._repeat(lambda: producer.init_transactions(POLL_S * 4), waiting)
 
     def run(self, records: Sequence[Outgoing]) -> list[int]:
@@ -97,7 +97,7 @@ class Transactions:
             self._ended = time.monotonic()
 
     def _run(self, producer: Producer, records: Sequence[Outgoing]) -> list[int]:
-        waiting = Waiting(self._tell, self._client, f"writing a commit of {self._name}")
+        waiting = WaitReport(self._tell, self._client, f"writing a commit of {self._name}")
         sent = _Sent()
         self._is_committing = False
         try:
@@ -139,7 +139,7 @@ class Transactions:
             else:
                 return
 
-    def _repeat(self, call: Callable[[], None], waiting: Waiting) -> None:
+    def _repeat(self, call: Callable[[], None], waiting: WaitReport) -> None:
         """Calls until it succeeds. Raises what an error means that is not worth waiting for."""
         while True:
             self._check_open()
@@ -157,7 +157,7 @@ class Transactions:
                 waiting.over()
                 return
 
-    def _roll_back(self, cause: KafkaError, waiting: Waiting) -> NoReturn:
+    def _roll_back(self, cause: KafkaError, waiting: WaitReport) -> NoReturn:
         """Always raises: ``RolledBack`` when the broker has nothing of the transaction any more."""
         if kind_of(cause) is Kind.FENCED or cause.fatal():
             self._raise(cause)
