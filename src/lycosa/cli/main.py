@@ -56,9 +56,9 @@ _EXPECTED: dict[str, tuple[ExitCode, str]] = {
     "lycosa.folder.manifest.ManifestError": (ExitCode.USAGE, ""),
     "lycosa.folder.lock.CrawlInUse": (ExitCode.USAGE, ""),
     "lycosa.folder.lock.LockUnsupported": (ExitCode.USAGE, ""),
-    "lycosa.kv.port.StoreLocked": (ExitCode.USAGE, "stop that process first"),
-    "lycosa.kv.port.StoreDamaged": (ExitCode.INTERNAL, "restore the crawl folder from a copy"),
-    "lycosa.kv.port.StoreError": (ExitCode.INTERNAL, ""),
+    "lycosa.kv.port.TableLocked": (ExitCode.USAGE, "stop that process first"),
+    "lycosa.kv.port.TableDamaged": (ExitCode.INTERNAL, "restore the crawl folder from a copy"),
+    "lycosa.kv.port.TableError": (ExitCode.INTERNAL, ""),
     "lycosa.commit.record.LogDamaged": (ExitCode.INTERNAL, ""),
     "lycosa.kafka.client.BadClientSettings": (
         ExitCode.USAGE,
@@ -84,7 +84,7 @@ _EXPECTED: dict[str, tuple[ExitCode, str]] = {
     ),
     "lycosa.store.reading.RecordError": (ExitCode.INTERNAL, "restore the WARC file from a copy"),
     "lycosa.system.durable.FileTooShort": (ExitCode.INTERNAL, "restore it from a copy"),
-    "lycosa.inspect.saved.SettingsUnreadable": (ExitCode.USAGE, ""),
+    "lycosa.inspect.saved_settings.SettingsUnreadable": (ExitCode.USAGE, ""),
     "lycosa.inspect.sql.SqlError": (ExitCode.USAGE, ""),
     "lycosa.simulate.parts.PartLostError": (
         ExitCode.INTERNAL,
