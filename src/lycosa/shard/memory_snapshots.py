@@ -55,10 +55,10 @@ class MemorySnapshots:
         self._now, self._unlisted_s = now, unlisted_s
         self._unlisted: dict[str, float] = {}  # files that no snapshot names, and since when
 
-    def partitions(self) -> list[int]:
+    def saved_partitions(self) -> list[int]:
         return [self._shard] if self._keys() else []
 
-    def restore(self, partition: int) -> PartitionData:
+    def restore_partition(self, partition: int) -> PartitionData:
         """The partition from its newest usable snapshot, or empty. Raises ``SnapshotUnusable``."""
         first = last = None
         for last in self._log.read():
@@ -86,7 +86,7 @@ class MemorySnapshots:
             f" {[mark.sequence for mark in saved]} none reaches that commit or can be read"
         )
 
-    def save(self, partition: int, data: PartitionData, mark: Mark) -> None:
+    def save_partition(self, partition: int, data: PartitionData, mark: Mark) -> None:
         if mark == NOTHING:
             return
         files: list[dict[bytes, bytes]] = [{} for _ in range(_FILES)]
