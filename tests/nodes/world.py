@@ -21,9 +21,10 @@ from lycosa.cluster.rules import ClusterRules
 from lycosa.cluster.worker_messages import Seeds
 from lycosa.commit import MemoryChangelog
 from lycosa.config.sections import Config
-from lycosa.exchange import InProcessExchange, MemoryTopics, Parcel, PartitionKey
+from lycosa.exchange import InProcessExchange, MemoryTopics, Parcel
 from lycosa.folder import manifest as manifests
 from lycosa.folder.names import suffix_list
+from lycosa.model.partition_key import PartitionKey
 from lycosa.shard.opening import PartitionData
 from lycosa.synthetic import SyntheticResolver, SyntheticWeb
 from lycosa.synthetic.clock import VIRTUAL_EPOCH, VirtualClock

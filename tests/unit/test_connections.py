@@ -13,8 +13,8 @@ from lycosa.fetch.connections import (
     ORDINARY,
     Connections,
     Manner,
+    connection_origin,
     is_closed_by_peer,
-    origin_of,
 )
 from lycosa.fetch.repeats import Sign, reason_of_repeat, sign_in
 from lycosa.reasons import Reason
@@ -103,7 +103,7 @@ def test_a_connection_that_the_other_side_closed_is_not_used() -> None:
 
 @pytest.mark.parametrize(("url", "origin"), [("https://a.example/x/y?z", A), (f"{B}/", B)])
 def test_an_origin_is_scheme_host_and_port(url: str, origin: str) -> None:
-    assert origin_of(url) == origin
+    assert connection_origin(url) == origin
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from typing import Any
 
 from lycosa.config.sections import FetchSection
 from lycosa.fetch.body import MemoryBudget
-from lycosa.fetch.connections import Connections, origin_of
+from lycosa.fetch.connections import Connections, connection_origin
 from lycosa.fetch.cookies import CookieJars, Lent, empty
 from lycosa.fetch.guard import Guard
 from lycosa.fetch.headers import common_lines, conditional_lines, protocol_of
@@ -128,7 +128,7 @@ class CurlFetcher:
             return _unsent(request, wall, Reason.INTERNAL, "the fetcher is closed")
         transfer = self._idle.pop() if self._idle else self._new_transfer()
         transfer.begin_transfer(request.limits)
-        origin = origin_of(request.url)
+        origin = connection_origin(request.url)
         try:
             transfer.connect_as(
                 self._connections.manner(origin, self._clock.monotonic()), self._http_version

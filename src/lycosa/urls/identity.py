@@ -19,6 +19,7 @@ from lycosa.urls.parts import (
     name_of,
     origin_of,
     partition_of,
+    robots_url,
     scheme_of,
     target_of,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "origin_of",
     "partition_of",
     "resolve",
+    "robots_url",
     "scheme_of",
     "surt",
     "target_of",

@@ -33,7 +33,7 @@ from lycosa.politeness.robots_cache import (
 )
 from lycosa.politeness.robots_rules import Matcher
 from lycosa.reasons import Reason
-from lycosa.urls.identity import host_of
+from lycosa.urls.identity import host_of, robots_url
 from lycosa.worker.pacing import HostRest
 from lycosa.worker.request_sender import RequestSender, Slot
 from lycosa.worker.robots_reader import Ready, RobotsReader, whole_body
@@ -285,11 +285,6 @@ class Robots:
         ):
             _, dropped = self._known.popitem(last=False)
             self._rules -= len(dropped.record.rules.rules)
-
-
-def robots_url(host: str, secure: bool) -> str:
-    """Where an origin's robots.txt stands."""
-    return f"{'https' if secure else 'http'}://{host}/robots.txt"
 
 
 def robots_capture(fetched: Fetched) -> Capture:
