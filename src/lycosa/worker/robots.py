@@ -2,7 +2,7 @@
 
 The decisions are ``politeness``'s; here they meet the partition's table and the wire. The file is
 stored per origin (scheme and host with port, RFC 9309 §2.3) and compiled matchers are kept for the
-origins in use. Long files are read and compiled away from the loop (``robots_reading``), so a
+origins in use. Long files are read and compiled away from the loop (``robots_reader``), so a
 caller asks ``origin_state`` first, and awaits ``load_origin`` when that says that the file is not
 ready. Where a file redirects to is ``errands``' to ask for.
 """
