@@ -71,7 +71,7 @@ def open_owned(job: WorkerJob, clock: CrawlClock, shard: Shard) -> Owned:
     crashes.after_restart(blamed, job.previous_end)
     reopen_allowed(partitions.values(), config.fetch.allow_addresses, clock.time())
     frontier = _frontier(job, partitions, clock, chance)
-    log = AttemptLog(attempts, job.number, clock.wall(), clock.monotonic(), session=shard.term)
+    log = AttemptLog(attempts, job.number, clock.wall(), clock.monotonic(), term=shard.term)
     # After the log is open: a request without an end counts as one that lasted until then.
     frontier.hold_back(_recent_hosts(job, clock))
     return Owned(job, shard, clock, chance, sites, partitions, frontier, crashes, log)
