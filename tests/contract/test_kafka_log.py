@@ -13,7 +13,7 @@ from confluent_kafka import TopicPartition
 from kafka_broker import Broker
 from lycosa.commit import Commit, Fenced, LogDamaged, Mark, PartitionBatch
 from lycosa.kafka import FeedRow, KafkaLog, Topics
-from lycosa.kafka.transactions import Outgoing, Transactions
+from lycosa.kafka.transactions import OutgoingRecord, Transactions
 
 pytestmark = pytest.mark.service
 CRAWL = "2f0cf3d2"
@@ -66,7 +66,7 @@ def test_a_claim_that_another_one_overtook_is_fenced(
     early.begin()
     assert owner().claim().term == 1
     with pytest.raises(Fenced):
-        early.run([Outgoing(topics.changelog, 1, b"never read")])
+        early.run([OutgoingRecord(topics.changelog, 1, b"never read")])
     assert owner().claim().term == 2
 
 

@@ -37,11 +37,17 @@ def errors(broker: Broker, topics: Topics) -> list[tuple[str, str]]:
 
 
 def change(broker: Broker, topic: str, key: str, value: str) -> None:
+    """Returns when the broker has applied it, which is later than its answer."""
     entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
     admin = broker.client.admin()
     for future in admin.incremental_alter_configs([resource]).values():
         future.result(20)
+    asked = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    for _ in range(1000):
+        if admin.describe_configs([asked])[asked].result(20)[key].value == value:
+            return
+    raise AssertionError(f"{key} was not applied")
 
 
 def test_topics_that_were_made_are_as_they_must_be(kafka: Broker) -> None:

@@ -17,7 +17,7 @@ from lycosa.commit import Commit, Fenced, OutcomeUnknown, PartitionBatch, Rolled
 from lycosa.exchange import Handover, Parcel
 from lycosa.kafka import KafkaInbound, KafkaLog, KafkaPost, Topics
 from lycosa.kafka.topics import TRANSACTION_TIMEOUT_MS
-from lycosa.kafka.transactions import Outgoing
+from lycosa.kafka.transactions import OutgoingRecord
 from lycosa.model.discovered import Discovered, LinkKind
 
 pytestmark = [pytest.mark.service]
@@ -83,14 +83,14 @@ def until_safe(log: KafkaLog, made: Commit) -> int:
     raise AssertionError("rolled back for ever")
 
 
-class Interrupting(list[Outgoing]):
+class Interrupting(list[OutgoingRecord]):
     """Records of a transaction; what happens before one of them is written."""
 
-    def __init__(self, records: list[Outgoing], at: int, event: Callable[[], None]) -> None:
+    def __init__(self, records: list[OutgoingRecord], at: int, event: Callable[[], None]) -> None:
         super().__init__(records)
         self._at, self._event = at, event
 
-    def __iter__(self) -> Iterator[Outgoing]:
+    def __iter__(self) -> Iterator[OutgoingRecord]:
         for number, record in enumerate(list.__iter__(self)):
             if number == self._at:
                 self._event()
@@ -111,7 +111,7 @@ def test_a_broker_killed_in_the_middle_of_a_transaction_leaves_all_of_it_or_noth
         producer.flush(10)  # half of the records are in the topic
         broker.kill()
 
-    rows = [Outgoing(topics.named("pages"), SHARD, b"%d" % number) for number in range(10)]
+    rows = [OutgoingRecord(topics.named("pages"), SHARD, b"%d" % number) for number in range(10)]
     running = background.submit(log._transactions.run, Interrupting(rows, 5, kill))
     told.await_wait()
     broker.start()

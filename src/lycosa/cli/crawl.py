@@ -244,6 +244,25 @@ async def _supervise(
                 timer.cancel()
 
 
+_SETTING_OF_FLAG = {
+    "scope": "scope.rule",
+    "include": "scope.include",
+    "exclude": "scope.exclude",
+    "max_pages": "limits.max_pages",
+    "max_depth": "scope.max_depth",
+    "max_time": "limits.max_time_s",
+    "max_bytes": "limits.max_bytes",
+    "delay": "politeness.delay_s",
+    "workers": "workers",
+    "memory": "memory_bytes",
+    "contact": "agent.contact",
+    "resolve": "dns.pins",
+    "allow_address": "fetch.allow_addresses",
+    "requisites": "scope.requisites",
+    "cookies": "fetch.cookies",
+}
+
+
 def _settings(folder: Path, options: dict[str, Any]) -> Settings:
     """Settings of this run: the crawl's own from the last run, then file, environment, --set and
     flags.
@@ -260,27 +279,10 @@ def _settings(folder: Path, options: dict[str, Any]) -> Settings:
     if folder.is_dir() and not has_manifest(folder):
         prepare_folder(folder)  # somebody else's folder is the first thing to know
 
-    names = {
-        "scope": "scope.rule",
-        "include": "scope.include",
-        "exclude": "scope.exclude",
-        "max_pages": "limits.max_pages",
-        "max_depth": "scope.max_depth",
-        "max_time": "limits.max_time_s",
-        "max_bytes": "limits.max_bytes",
-        "delay": "politeness.delay_s",
-        "workers": "workers",
-        "memory": "memory_bytes",
-        "contact": "agent.contact",
-        "resolve": "dns.pins",
-        "allow_address": "fetch.allow_addresses",
-        "requisites": "scope.requisites",
-        "cookies": "fetch.cookies",
-    }
     flags = {
-        names[name]: value
+        _SETTING_OF_FLAG[name]: value
         for name, value in options.items()
-        if name in names and value not in (None, ())
+        if name in _SETTING_OF_FLAG and value not in (None, ())
     }
     saved = saved_settings(folder)
     if saved is not None:

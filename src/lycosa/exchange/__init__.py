@@ -32,7 +32,6 @@ if TYPE_CHECKING:
         Lateness,
         LookUp,
         Parcel,
-        PartitionKey,
         Post,
         Receiver,
     )
@@ -50,7 +49,7 @@ else:
             "local": "InProcessExchange",
             "outbox": "PARCEL_URLS Inbox Outbox urls_in_outboxes",
             "port": (
-                "Answering ExchangeEnds Handover Inbound Inquiry PartitionKey Lateness LookUp"
+                "Answering ExchangeEnds Handover Inbound Inquiry Lateness LookUp"
                 " Parcel Post Receiver"
             ),
             "outbox_sender": "OutboxSender",
@@ -85,7 +84,6 @@ __all__ = [
     "ParcelRefused",
     "ParcelsLost",
     "ParcelsStuck",
-    "PartitionKey",
     "PositionLost",
     "Post",
     "Receiver",

@@ -43,7 +43,7 @@ from lycosa.kafka.reading import (
     RecordBroken,
 )
 from lycosa.kafka.topics import Topics
-from lycosa.kafka.transactions import Outgoing, Transactions
+from lycosa.kafka.transactions import OutgoingRecord, Transactions
 
 _TRIM_S = 30.0
 _PATIENCE_S = 3.0
@@ -112,7 +112,7 @@ class KafkaLog:
         records = [self._changelog(each) for each in frames(commit)]
         parts = len(records)
         records += [
-            Outgoing(self._topics.named(each.kind), self.shard, each.value, each.key)
+            OutgoingRecord(self._topics.named(each.kind), self.shard, each.value, each.key)
             for each in feed
         ]
         try:
@@ -211,8 +211,8 @@ class KafkaLog:
         if not self.term:
             raise Fenced(f"shard {self.shard} was not claimed by this owner")
 
-    def _changelog(self, value: bytes) -> Outgoing:
-        return Outgoing(self._topics.changelog, self.shard, value)
+    def _changelog(self, value: bytes) -> OutgoingRecord:
+        return OutgoingRecord(self._topics.changelog, self.shard, value)
 
     def _fold(self) -> Fold:
         try:

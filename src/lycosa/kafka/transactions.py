@@ -28,7 +28,7 @@ from lycosa.kafka.client import POLL_S, KafkaClient, Kind, Tell, WaitReport, cau
 from lycosa.kafka.topics import TRANSACTION_TIMEOUT_MS
 
 
-class Outgoing(msgspec.Struct, frozen=True):
+class OutgoingRecord(msgspec.Struct, frozen=True):
     """A record that is to be written."""
 
     topic: str
@@ -83,7 +83,7 @@ class Transactions:
         waiting = WaitReport(self._tell, self._client, f"claiming {self._name}")
         self._repeat(lambda: producer.init_transactions(POLL_S * 4), waiting)
 
-    def run(self, records: Sequence[Outgoing]) -> list[int]:
+    def run(self, records: Sequence[OutgoingRecord]) -> list[int]:
         """Writes these records in one transaction; gives their offsets when all are committed.
         Raises ``RolledBack``, ``OutcomeUnknown``, ``Fenced``.
         """
@@ -96,7 +96,7 @@ class Transactions:
         finally:
             self._ended = time.monotonic()
 
-    def _run(self, producer: Producer, records: Sequence[Outgoing]) -> list[int]:
+    def _run(self, producer: Producer, records: Sequence[OutgoingRecord]) -> list[int]:
         waiting = WaitReport(self._tell, self._client, f"writing a commit of {self._name}")
         sent = _Sent()
         self._is_committing = False
@@ -122,7 +122,7 @@ class Transactions:
     @staticmethod
     def _produce(
         producer: Producer,
-        record: Outgoing,
+        record: OutgoingRecord,
         reported: Callable[[KafkaError | None, Message], None],
     ) -> None:
         while True:
