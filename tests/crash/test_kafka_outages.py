@@ -293,24 +293,24 @@ async def test_a_post_says_that_kafka_is_away_and_writes_nothing_twice(
         KafkaInbound(client, topics, CRAWL, SHARD),
     )
     async with asyncio.timeout(60):
-        while await post.post(parcels(1, 2)) != Handover(2):
+        while await post.post_parcels(parcels(1, 2)) != Handover(2):
             pass  # a broker that just started takes longer than the deadline
     broker.kill()
     for _ in range(3):
-        handed = await post.post(parcels(3, 4))
+        handed = await post.post_parcels(parcels(3, 4))
         assert handed.count == 0 and "no acknowledgement within 1.0 s" in str(handed.failure)
-    reading = asyncio.create_task(inbound.read(1))  # waits as long
+    reading = asyncio.create_task(inbound.read_parcels(1))  # waits as long
     await asyncio.to_thread(broker.start)
     async with asyncio.timeout(60):
-        while (handed := await post.post(parcels(3, 5))).failure is not None:
+        while (handed := await post.post_parcels(parcels(3, 5))).failure is not None:
             assert handed.count == 0 or handed.count == 2
             if handed.count:
                 break
         assert [each.sequence for _, each in await reading][:2] == [3, 4]
     at, taken = 0, list[int]()
     async with asyncio.timeout(30):
-        while at < await inbound.end():
-            for position, parcel in await inbound.read(at):
+        while at < await inbound.last_position():
+            for position, parcel in await inbound.read_parcels(at):
                 at = position
                 taken.append(parcel.sequence)
     assert taken == [1, 2, 3, 4, 5]

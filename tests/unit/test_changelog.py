@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from lycosa.commit import Commit, LogDamaged, Mark, PartitionBatch
-from lycosa.kafka.changelog import ClaimRecord, Fold, SnapshotRecord, encoded, folded, frames
+from lycosa.kafka.changelog import (
+    ClaimRecord,
+    Fold,
+    SnapshotRecord,
+    encoded,
+    folded_commits,
+    frames,
+)
 from lycosa.kafka.topics import FRAME_BYTES
 
 CRAWL = "2f0cf3d2"
@@ -27,7 +34,7 @@ def one(term: int, sequence: int) -> bytes:
 
 def fold(records: list[bytes], begins_at: int = 0) -> tuple[Fold, list[Mark]]:
     made = Fold("c.changelog", 1, CRAWL, begins_at)
-    found = list(folded(made, iter(list(enumerate(records, begins_at)))))
+    found = list(folded_commits(made, iter(list(enumerate(records, begins_at)))))
     return made, [each.mark for each in found]
 
 
@@ -52,7 +59,7 @@ def test_a_large_commit_is_split_below_the_bound_and_joined_again() -> None:
     records = frames(large)
     assert len(records) == 3 and all(len(each) < FRAME_BYTES for each in records)
     made = Fold("c.changelog", 1, CRAWL, 0)
-    found = list(folded(made, iter(list(enumerate([claim(), *records])))))
+    found = list(folded_commits(made, iter(list(enumerate([claim(), *records])))))
     assert [made.commit(each) for each in found] == [large]
     assert found[0].offset == 1
 

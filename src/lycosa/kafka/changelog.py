@@ -190,7 +190,9 @@ class Fold:
         return f"Fold(shard={self._shard}, term={self.term}, next={self._expected})"
 
 
-def folded(fold: Fold, records: Iterator[tuple[int, bytes | None]]) -> Iterator[FoundCommit]:
+def folded_commits(
+    fold: Fold, records: Iterator[tuple[int, bytes | None]]
+) -> Iterator[FoundCommit]:
     """The commits that count among these records."""
     for offset, value in records:
         if (found := fold.add(offset, value)) is not None:

@@ -56,7 +56,7 @@ def is_security_setting(key: str) -> bool:
     return key.startswith(_MINE)
 
 
-class Kind(Enum):
+class ErrorKind(Enum):
     """What an error means for the call that sees it."""
 
     AWAY = "Kafka, or a part of it, does not answer; the call waits"
@@ -65,7 +65,7 @@ class Kind(Enum):
     ROLL_BACK = "the transaction has to be rolled back, and may be tried again"
     GONE = "the position does not exist any more"
     BROKEN = "a record cannot be read: its checksum or its compression is wrong"
-    FATAL = "the client cannot go on"
+    FATAL = "the client cannot continue"
 
 
 _FENCED = {
@@ -107,22 +107,22 @@ _BROKEN = {
 }
 
 
-def kind_of(error: KafkaError) -> Kind:
+def kind_of(error: KafkaError) -> ErrorKind:
     """What an error means. A fence comes first: it is fatal as well."""
     code = error.code()
     if code in _FENCED:
-        return Kind.FENCED
+        return ErrorKind.FENCED
     if error.txn_requires_abort():
-        return Kind.ROLL_BACK
+        return ErrorKind.ROLL_BACK
     if code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-        return Kind.GONE
+        return ErrorKind.GONE
     if code in _BROKEN:
-        return Kind.BROKEN
+        return ErrorKind.BROKEN
     if error.fatal():
-        return Kind.FATAL
+        return ErrorKind.FATAL
     if code in _DENIED:
-        return Kind.DENIED
-    return Kind.AWAY if error.retriable() or code in _AWAY else Kind.FATAL
+        return ErrorKind.DENIED
+    return ErrorKind.AWAY if error.retriable() or code in _AWAY else ErrorKind.FATAL
 
 
 def cause_of(error: BaseException) -> KafkaError:

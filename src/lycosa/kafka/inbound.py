@@ -38,7 +38,7 @@ class KafkaInbound:
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="lycosa-inbox")
         self._asking = ThreadPoolExecutor(1, thread_name_prefix="lycosa-inbox-end")
 
-    async def read(self, after: int) -> list[tuple[int, Parcel]]:
+    async def read_parcels(self, after: int) -> list[tuple[int, Parcel]]:
         """See ``Inbound``."""
         loop = asyncio.get_running_loop()
         try:
@@ -47,7 +47,7 @@ class KafkaInbound:
             self._reader.interrupt()  # the next read waits for the thread
             raise
 
-    async def end(self) -> int:
+    async def last_position(self) -> int:
         """See ``Inbound``."""
         loop = asyncio.get_running_loop()
         _, behind = await loop.run_in_executor(self._asking, self._asker.limits)

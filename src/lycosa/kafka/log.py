@@ -31,7 +31,7 @@ from lycosa.kafka.changelog import (
     FoundCommit,
     SnapshotRecord,
     encoded,
-    folded,
+    folded_commits,
     frames,
 )
 from lycosa.kafka.client import KafkaClient, Tell
@@ -225,7 +225,7 @@ class KafkaLog:
         self, fold: Fold, until: int | None, start: int | None = None
     ) -> Iterator[FoundCommit]:
         try:
-            yield from folded(fold, self._records(until, start))
+            yield from folded_commits(fold, self._records(until, start))
         except (PositionGone, RecordBroken) as error:
             raise ChangelogDamaged(self._topics.changelog, self.shard, -1, str(error)) from error
         except ReadingEnded as error:

@@ -6,7 +6,7 @@ acknowledged, without a limit of time. A record that the brokers refuse for good
 producer then posts again from the first parcel that does not count, those behind it included
 whatever became of them. Receivers step over what they have and over what is not the next one.
 
-``post`` returns after ``deadline_s`` in any case, so that its caller can say what it waits for.
+``post_parcels`` returns after ``deadline_s`` in any case, so that its caller can say what it waits for.
 What is under way by then stays so: the next call for the same parcels waits for the same records
 and writes nothing twice.
 
@@ -58,7 +58,7 @@ class KafkaPost:
         self._is_closed = False
         self._idle = threading.Event()
 
-    async def post(self, parcels: Sequence[Parcel]) -> Handover:
+    async def post_parcels(self, parcels: Sequence[Parcel]) -> Handover:
         """See ``Post``."""
         destination = parcels[0].destination
         under_way = self._under_way.setdefault(destination, [])

@@ -20,7 +20,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from lycosa.kafka.client import POLL_S, KafkaClient, Kind, Tell, WaitReport, cause_of, kind_of
+from lycosa.kafka.client import POLL_S, ErrorKind, KafkaClient, Tell, WaitReport, cause_of, kind_of
 
 _AT_ONCE = 500
 
@@ -168,11 +168,11 @@ class PartitionReader:
 
     def _judge(self, error: KafkaError, waiting: WaitReport) -> None:
         kind = kind_of(error)
-        if kind is Kind.GONE:
+        if kind is ErrorKind.GONE:
             raise PositionGone(error.str())
-        if kind is Kind.BROKEN:
+        if kind is ErrorKind.BROKEN:
             raise RecordBroken(error.str())
-        if kind in (Kind.FATAL, Kind.FENCED):
+        if kind in (ErrorKind.FATAL, ErrorKind.FENCED):
             raise KafkaException(error)
         waiting.because(error.str())
 

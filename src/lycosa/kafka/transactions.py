@@ -24,7 +24,7 @@ import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from lycosa.commit import Fenced, OutcomeUnknown, RolledBack
-from lycosa.kafka.client import POLL_S, KafkaClient, Kind, Tell, WaitReport, cause_of, kind_of
+from lycosa.kafka.client import POLL_S, ErrorKind, KafkaClient, Tell, WaitReport, cause_of, kind_of
 from lycosa.kafka.topics import TRANSACTION_TIMEOUT_MS
 
 
@@ -147,9 +147,9 @@ class Transactions:
                 call()
             except (KafkaException, SystemError) as error:
                 cause = cause_of(error)
-                if kind_of(cause) is Kind.ROLL_BACK:
+                if kind_of(cause) is ErrorKind.ROLL_BACK:
                     self._roll_back(cause, waiting)
-                if kind_of(cause) not in (Kind.AWAY, Kind.DENIED):
+                if kind_of(cause) not in (ErrorKind.AWAY, ErrorKind.DENIED):
                     self._raise(cause)
                 waiting.because("" if cause.code() == KafkaError._TIMED_OUT else cause.str())
                 self._closed.wait(POLL_S)  # an error that comes at once must not come in a loop
@@ -159,7 +159,7 @@ class Transactions:
 
     def _roll_back(self, cause: KafkaError, waiting: WaitReport) -> NoReturn:
         """Always raises: ``RolledBack`` when the broker has nothing of the transaction any more."""
-        if kind_of(cause) is Kind.FENCED or cause.fatal():
+        if kind_of(cause) is ErrorKind.FENCED or cause.fatal():
             self._raise(cause)
         producer = self._producer
         assert producer is not None
@@ -170,7 +170,7 @@ class Transactions:
                 producer.abort_transaction(POLL_S * 4)
             except (KafkaException, SystemError) as error:
                 again = cause_of(error)
-                if kind_of(again) not in (Kind.AWAY, Kind.DENIED, Kind.ROLL_BACK):
+                if kind_of(again) not in (ErrorKind.AWAY, ErrorKind.DENIED, ErrorKind.ROLL_BACK):
                     self._raise(again)
                 waiting.because("" if again.code() == KafkaError._TIMED_OUT else again.str())
                 self._closed.wait(POLL_S)
@@ -179,12 +179,12 @@ class Transactions:
                 raise RolledBack(f"{self._name}: {cause.str()}")
 
     def _raise(self, cause: KafkaError) -> NoReturn:
-        if kind_of(cause) is Kind.FENCED:
+        if kind_of(cause) is ErrorKind.FENCED:
             raise Fenced(
                 f"{self._name} has a later owner, or its transaction was open for too long:"
                 f" {cause.str()}"
             )
-        raise OutcomeUnknown(f"{self._name}: the Kafka client cannot go on: {cause.str()}")
+        raise OutcomeUnknown(f"{self._name}: the Kafka client cannot continue: {cause.str()}")
 
     def _check_open(self) -> None:
         if self._closed.is_set():

@@ -113,7 +113,7 @@ def _brokers(
         # This setting came with 3.7. A broker does not tell its version to a client.
         if "log.dir.failure.timeout.ms" not in settings:
             yield Finding(
-                f"broker {number} is older than 3.7: a transaction may stay open for ever, and"
+                f"broker {number} is older than 3.7: a transaction may stay open permanently, and"
                 " readers behind it wait",
                 "use Kafka 3.7 or newer",
                 is_warning=True,
@@ -121,7 +121,7 @@ def _brokers(
         elif settings.get("transaction.partition.verification.enable") == "false":
             yield Finding(
                 f"broker {number}: transaction.partition.verification.enable is false: a"
-                " transaction may stay open for ever, and readers behind it wait",
+                " transaction may stay open permanently, and readers behind it wait",
                 _fix(
                     client, "brokers", number, "transaction.partition.verification.enable", "true"
                 ),
