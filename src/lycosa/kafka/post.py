@@ -6,9 +6,9 @@ acknowledged, without a limit of time. A record that the brokers refuse for good
 producer then posts again from the first parcel that does not count, those behind it included
 whatever became of them. Receivers step over what they have and over what is not the next one.
 
-``post_parcels`` returns after ``deadline_s`` in any case, so that its caller can say what it waits for.
-What is under way by then stays so: the next call for the same parcels waits for the same records
-and writes nothing twice.
+``post_parcels`` returns after ``deadline_s`` in any case, so that its caller can say what it waits
+for. What is under way by then stays so: the next call for the same parcels waits for the same
+records and writes nothing twice.
 
 The library reports on a thread of its own, which hands reports to the loop in batches.
 """
