@@ -17,6 +17,7 @@ import msgspec
 
 from lycosa.store import journal, layout
 from lycosa.store.cdxj import CdxjBuilder
+from lycosa.store.removed import removed_files
 from lycosa.store.rows import Row, SegmentHeader
 from lycosa.store.wet import WetBuilder
 from lycosa.system.durable import FULL, named, sync_data, sync_folder
@@ -62,9 +63,16 @@ def wanted_kinds(header: SegmentHeader) -> list[str]:
 
 
 def missing_files(folder: Path, header: SegmentHeader) -> dict[str, Path]:
-    """The derived files that a closed segment should have and has not, by kind."""
+    """The derived files that a closed segment should have and has not, by kind; those that were
+    removed after their upload are not missing.
+    """
     paths = {kind: folder / layout.file_name(kind, header.segment) for kind in wanted_kinds(header)}
-    return {kind: path for kind, path in paths.items() if not path.exists()}
+    removed = removed_files(folder)
+    return {
+        kind: path
+        for kind, path in paths.items()
+        if not path.exists() and f"{kind}/{path.name}" not in removed
+    }
 
 
 class LackingFile(msgspec.Struct, frozen=True):

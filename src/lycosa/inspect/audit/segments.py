@@ -71,8 +71,8 @@ def committed_lengths(found: list[Segment]) -> dict[str, int]:
 
 def _segment(folder: Path, name: str, lengths: Mapping[str, int], check: Check) -> Segment | None:
     paths, known = {}, {}
-    is_closed = (folder / layout.file_name(layout.WARC, name)).exists()
-    is_closing = (folder / layout.file_name(layout.JOURNAL, name)).exists()
+    is_closed = layout.is_closed(folder, layout.WARC, name)
+    is_closing = layout.is_closed(folder, layout.JOURNAL, name)
     for kind in (layout.WARC, layout.JOURNAL):
         path = folder / layout.file_name(kind, name)
         committed = lengths.get(layout.file_name(kind, name) + layout.OPEN)
