@@ -60,8 +60,8 @@ async def hold(folder: Path, urls: int, hosts: int) -> None:
     restart), and prints what it holds.
     """
     with Session(folder, _CONFIG, rocks_opener(), SystemClock()) as session:
-        ports = real_ports(session.folder, session.config, session.user_agent)
-        assembled = assemble(session.job(0, tuple(range(_CONFIG.frontier.partitions))), ports)
+        job = session.job(0, tuple(range(_CONFIG.frontier.partitions)))
+        assembled = assemble(job, ports := real_ports(job))
         try:
             if urls:
                 await discover(assembled, urls, hosts)

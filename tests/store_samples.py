@@ -14,7 +14,7 @@ from lycosa.model.discovered import LinkKind
 from lycosa.model.fetched import Fetched, FetchKind
 from lycosa.model.parsed import Link, Parsed
 from lycosa.reasons import Reason
-from lycosa.store import ClosedSegment, CrawlInfo, SegmentFiles, SegmentStore
+from lycosa.store import ClosedSegment, CrawlInfo, SegmentFiles, SegmentHeader, SegmentStore
 from lycosa.urls.surt import surt
 
 SITE = "https://www.example.org"
@@ -24,6 +24,16 @@ INFO = CrawlInfo(
     software="lycosa/0",
     user_agent="lycosa/0 (+https://operator.example/)",
     operator="https://operator.example/",
+)
+HEADER = SegmentHeader(
+    format=1,
+    segment="s",
+    crawl="crawl",
+    created_us=0,
+    warcinfo_id="urn:uuid:1",
+    warcinfo_length=1,
+    info="",
+    options={"links": True, "text": True},
 )
 SECTION = StoreSection(segment_bytes=100_000_000)
 

@@ -22,16 +22,20 @@ from damaging import files_of_folder, record_ends
 from histories import judge_end
 from judging import new_folder, quick_config
 from lycosa.commit import MARK_KEY, Mark, saved_logs
-from lycosa.config.sections import FrontierSection, SeenUrls, StoreSection
+from lycosa.config.sections import FrontierSection, LimitSection, SeenUrls, StoreSection
 from lycosa.exchange import ParcelsLost
 from lycosa.folder import manifest as manifests
 from lycosa.folder.names import log_folder, table_folder
 from lycosa.folder.start_check import CommittedDataMissing, check_crawl
+from lycosa.frontier.back_queue import QueueDamaged
+from lycosa.frontier.visit_state import decode_visit
+from lycosa.kv.memory import MemoryStores
 from lycosa.kv.port import StoreLocked
 from lycosa.kv.read_only import table_reader
+from lycosa.kv.records import encode, prefix_end
 from lycosa.kv.rocks import RocksKeyValue
 from lycosa.synthetic import Crash, Faults, SyntheticServer, SyntheticWeb, WebPlan
-from lycosa.synthetic.crawl import VirtualCrawl
+from lycosa.synthetic.crawl import VirtualCrawl, in_memory
 from lycosa.worker.assembly import Assembled
 from proofs import damage
 from proofs.crawls import FAST, RunningCrawl, Whom, crawl
@@ -247,6 +251,31 @@ def test_a_table_that_is_missing_is_named(tmp_path: Path) -> None:
     with scene.without("state/p00002"):
         scene.is_refused("state/p00002 is missing: its table held commit")
     scene.ends_well()
+
+
+def test_a_host_that_counts_urls_which_its_queue_lacks_ends_the_crawl(tmp_path: Path) -> None:
+    """Its visits would follow each other without end: none of them finds a URL."""
+    web = SyntheticWeb(WebPlan(seed=5, hosts=4, pages=12, page_bytes=300, links=6))
+    folder = new_folder(tmp_path / "crawl")
+    crawl = VirtualCrawl(
+        folder, web, quick_config(limits=LimitSection(max_pages=8)), in_memory(MemoryStores())
+    )
+    crawl.run([web.seed_url(0)])
+    damaged = 0
+    for partition in range(crawl.config.frontier.partitions):
+        table = crawl.open_table(table_folder(folder, partition))
+        for key, value in list(table.scan(b"H", prefix_end(b"H"))):
+            record = decode_visit(value)
+            if record.waiting:
+                record.waiting += 1
+                table.write({key: encode(record)})
+                damaged += 1
+        table.flush()
+        table.close()
+    assert damaged
+    crawl.config = quick_config()
+    with pytest.raises(QueueDamaged, match="1 URLs wait by its visit state"):
+        crawl.run(faults=Faults(random.Random(0), crash_at=100_000, crash_point="turn"))
 
 
 def test_a_first_file_of_the_log_that_a_table_still_needs_is_missed(tmp_path: Path) -> None:

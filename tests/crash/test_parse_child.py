@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
+import select
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
 
 import pytest
+import uvloop
 
 from lycosa.config.sections import CanonicalSection, ParseSection
 from lycosa.model.parsed import Document
@@ -22,13 +25,20 @@ def document(name: str, body: bytes = b"<a href=x>y</a>") -> Document:
     return Document(f"http://example.org/{name}", 200, [("content-type", "text/html")], body)
 
 
-@pytest.fixture
-async def parser(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ChildParser]:
-    monkeypatch.setenv("LYCOSA_TEST_HOOKS", "1")  # the environment of the child, not our code
+def made_parser(deadline_s: float = 60.0) -> ChildParser:
     section = ParseSection(
-        language=False, deadline_s=1.0, memory_bytes=1_000_000_000, recycle_documents=1000
+        language=False, deadline_s=deadline_s, memory_bytes=1_000_000_000, recycle_documents=1000
     )
-    made = ChildParser(ParserConfig(section, CanonicalSection(), "lycosa"), SystemClock())
+    return ChildParser(ParserConfig(section, CanonicalSection(), "lycosa"), SystemClock())
+
+
+@pytest.fixture
+async def parser(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> AsyncIterator[ChildParser]:
+    monkeypatch.setenv("LYCOSA_TEST_HOOKS", "1")  # the environment of the child, not our code
+    # Short only where it is waited for: on a busy machine any document may take a second.
+    made = made_parser(deadline_s=1.0 if "hook-hang" in request.node.name else 60.0)
     yield made
     await made.close()
 
@@ -52,6 +62,40 @@ async def test_one_bad_document_costs_only_itself(
     assert all(len(answer.links) == 1 for answer in answers if not answer.reason)
     assert parser.snapshot().children == 3  # the bad one was tried twice
     assert parser.health().tried_again == 1
+
+
+async def _send_to_a_dead_child() -> ChildParser:
+    """The loop stands still while a child answers two documents and dies of a third, and then
+    sends it more.
+    """
+    parser = made_parser()
+    await parser.parse(document("first"))
+    child = parser._child
+    assert child is not None
+    sent = [
+        asyncio.ensure_future(parser.parse(document(name)))
+        for name in ("before/0", "before/1", "hook-segfault")
+    ]
+    await asyncio.sleep(0.0)
+    child.process.wait()
+    sent += [asyncio.ensure_future(parser.parse(document(f"after/{n}"))) for n in range(3)]
+    answers = await asyncio.gather(*sent)
+    assert [answer.reason for answer in answers] == [
+        Reason.NONE,
+        Reason.NONE,
+        Reason.PARSE_KILLED,
+    ] + 3 * [Reason.NONE]
+    await parser.close()
+    return parser
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_what_a_child_answered_before_it_died_is_read_although_more_was_sent_to_it(
+    run: Callable[[Coroutine[Any, Any, ChildParser]], ChildParser], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LYCOSA_TEST_HOOKS", "1")
+    parser = run(_send_to_a_dead_child())
+    assert (parser.snapshot().children, parser.health().tried_again) == (3, 1)
 
 
 async def test_bad_documents_in_a_row_each_get_their_reason(parser: ChildParser) -> None:
@@ -90,6 +134,19 @@ async def test_recycling_loses_no_document() -> None:
     ]
     assert parser.snapshot().children == 4
     await parser.close()
+
+
+async def test_a_document_that_comes_while_an_idle_child_is_replaced_is_not_suspected(
+    parser: ChildParser,
+) -> None:
+    await parser.parse(document("one"))
+    parser.recycle()
+    assert (await parser.parse(document("two"))).reason is Reason.NONE
+    assert (parser.snapshot().children, parser.health().tried_again, parser.health().deaths) == (
+        2,
+        0,
+        0,
+    )
 
 
 async def test_closing_cancels_what_is_unanswered_and_ends_the_child(parser: ChildParser) -> None:
@@ -151,8 +208,9 @@ async def test_documents_wait_as_long_as_children_end_before_they_are_ready(
 ) -> None:
     class Mended(_Shortage):
         def begin(self) -> None:
-            # the child's interpreter does not find its library
-            monkeypatch.setenv("PYTHONHOME", "/nowhere")
+            monkeypatch.setenv(
+                "PYTHONHOME", "/nowhere"
+            )  # the child's interpreter does not find its library
 
         def end(self) -> None:
             monkeypatch.delenv("PYTHONHOME", raising=False)
@@ -203,3 +261,55 @@ async def test_a_document_is_not_blamed_for_a_kill_from_outside(parser: ChildPar
     os.kill(child.process.pid, signal.SIGKILL)
     answers = await asyncio.gather(*waiting)
     assert [answer.reason for answer in answers] == [Reason.NONE] * 5
+
+
+class _Deadline(SystemClock):
+    """A clock on which pauses end when ``pass_now`` is called; then a day is over."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ahead_s = 0.0
+        self._passed = asyncio.Event()
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self._ahead_s
+
+    async def sleep(self, delay_s: float) -> None:
+        if delay_s < 0.1:
+            await asyncio.sleep(delay_s)
+        else:
+            await self._passed.wait()
+            self._passed.clear()
+
+    @property
+    def has_passed(self) -> bool:
+        return self._passed.is_set()
+
+    def pass_now(self, seconds: float) -> None:
+        self._ahead_s += seconds
+        self._passed.set()
+
+
+async def test_the_document_behind_one_that_was_answered_at_its_deadline_is_not_suspected() -> None:
+    clock = _Deadline()
+    section = ParseSection(language=False, deadline_s=30.0, recycle_documents=1000)
+    parser = ChildParser(ParserConfig(section, CanonicalSection(), "lycosa"), clock)
+    await parser.parse(document("first"))
+    child = parser._child
+    assert child is not None
+    clock.pass_now(0.0)
+    while clock.has_passed:  # noqa: ASYNC110 - the pause that began before the child was ready
+        await asyncio.sleep(0)
+    waiting = [
+        asyncio.ensure_future(parser.parse(each))
+        for each in (document("late"), document("long", b"<p>word " * 200_000))
+    ]
+    await asyncio.sleep(0)
+    select.select([child.sock], [], [])  # it has answered the first, and the loop has not read that
+    clock.pass_now(section.deadline_s)
+    assert [answer.reason for answer in await asyncio.gather(*waiting)] == [
+        Reason.NONE,
+        Reason.NONE,
+    ]
+    assert parser.health().tried_again == 0
+    await parser.close()

@@ -20,13 +20,13 @@ from lycosa.ports import Fetcher
 from lycosa.reasons import Reason
 from lycosa.urls.identity import hash8, host_of
 from lycosa.worker.assembly import Assembled
-from lycosa.worker.job import Job
+from lycosa.worker.job import WorkerJob
 from scripted import page, scripted_crawl
 
 MINUTE_S = 60.0
 
 
-def told(**changes: object) -> Callable[[Job], Job]:
+def told(**changes: object) -> Callable[[WorkerJob], WorkerJob]:
     return lambda job: msgspec.structs.replace(job, **changes)
 
 

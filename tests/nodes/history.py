@@ -153,7 +153,13 @@ class NodesHistory:
             return run_virtual(self._main(), seed=self.seed, on_turn=self._turn)
 
     def _turn(self) -> None:
-        """A bug may make a worker do nothing again and again while time stands still."""
+        """Bounds what a worker may do while time stands still.
+
+        Each visit of a correct worker ends a URL, makes its host wait, or ends the run, so it
+        cannot follow itself at one instant. Of the planted bugs only a table that is older than its
+        commits did that: a host counted URLs that its queue did not have (now ``QueueDamaged``).
+        Whatever else reaches the bound is a breach.
+        """
         self._turns += 1
         if self._turns > MOST_TURNS * self._shards:
             raise Crash("a place where it goes on for ever")

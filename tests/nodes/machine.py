@@ -46,7 +46,7 @@ from lycosa.synthetic.clock import EPOCH
 from lycosa.synthetic.fetcher import SyntheticFetcher
 from lycosa.worker.assembly import Assembled, Ports, assemble
 from lycosa.worker.duties import Duties
-from lycosa.worker.job import Job
+from lycosa.worker.job import WorkerJob
 from nodes.ports import (
     Dead,
     NodeClock,
@@ -384,7 +384,7 @@ class Process:
         claimed: float,
         latest: tuple[float, float],
         last_commit: float,
-    ) -> Job:
+    ) -> WorkerJob:
         world = self.machine.world
         is_clean = shard.was_left_orderly
         here = world.last_machine.get(self.shard) is self.machine
@@ -404,7 +404,7 @@ class Process:
         )
         time = time_after_takeover(clock.wall(), latest[1], latest[0])
         config = world.config
-        return Job(
+        return WorkerJob(
             folder,
             config,
             world.manifest,

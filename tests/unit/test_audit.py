@@ -393,7 +393,7 @@ def only(folder: Path, pattern: str) -> Path:
 def rewrite_journal(folder: Path, change: Callable[[Row], Row]) -> None:
     path = only(folder, "journal/*.jsonl.zst")
     lines = [
-        journal.encode_line(read_header(path)),
+        journal.encode_header(read_header(path)),
         *(journal.encode_line(change(row)) for row in read_rows(path)),
     ]
     path.write_bytes(journal.encode_frame(lines))

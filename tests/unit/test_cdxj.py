@@ -11,6 +11,7 @@ from lycosa.model.capture import Original
 from lycosa.store import Row
 from lycosa.store.cdxj import CdxjBuilder, line, timestamp
 from lycosa.store.languages import three_letter
+from store_samples import HEADER
 
 
 def row(**changes: object) -> Row:
@@ -59,7 +60,7 @@ def test_a_revisit_is_told_by_its_type() -> None:
 
 
 def test_what_the_server_confirmed_has_no_line_of_its_own(tmp_path: Path) -> None:
-    builder = CdxjBuilder(tmp_path / "x.cdxj")
+    builder = CdxjBuilder(tmp_path / "x.cdxj", HEADER)
     for revisit in ("", "server-not-modified", "identical-payload-digest"):
         builder.add(row(revisit=revisit))
     builder.close()
@@ -75,7 +76,7 @@ def test_what_is_unknown_is_left_out() -> None:
 
 
 def test_lines_are_sorted_by_their_bytes(tmp_path: Path) -> None:
-    builder = CdxjBuilder(tmp_path / "x")
+    builder = CdxjBuilder(tmp_path / "x", HEADER)
     for surt in (
         "org,example)/z",
         "com,a)/",
@@ -94,7 +95,7 @@ def test_lines_are_sorted_by_their_bytes(tmp_path: Path) -> None:
 def test_lines_that_are_sorted_in_runs_make_the_same_file(tmp_path: Path) -> None:
     rows = [row(surt=f"com,a)/{7919 * n % 1000:03d}", date_us=n) for n in range(25)]
     for name, run in (("whole", 1000), ("runs", 4)):
-        builder = CdxjBuilder(tmp_path / name, run)
+        builder = CdxjBuilder(tmp_path / name, HEADER, run)
         for each in rows:
             builder.add(each)
         builder.close()

@@ -33,7 +33,11 @@ def test_every_setting_is_shown_with_origin_and_meaning(capsys: pytest.CaptureFi
     lines = out(capsys, "--set", "fetch.slots=7").splitlines()
     assert len(lines) == len(fields()) + 1
     (line,) = [line for line in lines if line.startswith("fetch.slots ")]
-    assert line.split(maxsplit=3)[1:] == ["7", "--set", "Requests at once, over all hosts."]
+    assert line.split(maxsplit=3)[1:] == [
+        "7",
+        "--set",
+        "Maximum number of simultaneous requests, over all hosts.",
+    ]
 
 
 def test_a_section_or_some_settings_may_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:

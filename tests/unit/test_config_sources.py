@@ -345,7 +345,7 @@ def test_a_value_out_of_bounds_is_told_with_bound_and_meaning() -> None:
     (found,) = problems(None, {}, ["robots.max_age_s=2d"])
     assert found.startswith(
         "--set robots.max_age_s=2d: robots.max_age_s: 2d is out of bounds, it takes 1m to 1d: How"
-        " long a file is used"
+        " long a robots.txt is used"
     )
 
 

@@ -37,8 +37,7 @@ HEADER = SegmentHeader(
     warcinfo_id="urn:uuid:1",
     warcinfo_length=1,
     info="i",
-    text=True,
-    links=True,
+    options={"links": True, "text": True},
 )
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 ROWS = st.builds(
@@ -63,7 +62,7 @@ ROWS = st.builds(
 
 def write(path: Path, *frames: list[Row], header: SegmentHeader = HEADER) -> list[int]:
     """A journal of some frames; gives the length after each."""
-    path.write_bytes(journal.encode_frame([journal.encode_line(header)]))
+    path.write_bytes(journal.encode_frame([journal.encode_header(header)]))
     ends = []
     for rows in frames:
         with path.open("ab") as file:
@@ -128,8 +127,7 @@ def test_a_journal_of_a_newer_format_is_refused(tmp_path: Path) -> None:
         warcinfo_id="",
         warcinfo_length=0,
         info="",
-        text=False,
-        links=False,
+        options={},
     )
     write(path, header=newer)
     with pytest.raises(JournalError, match="reads up to"):

@@ -19,7 +19,7 @@ from lycosa.politeness.robots_cache import RobotsRecord
 from lycosa.shard.memory_snapshots import MemorySnapshots
 from lycosa.shard.opening import Ground, Shard
 from lycosa.store.memory_segments import MemorySegments
-from lycosa.worker.job import Job
+from lycosa.worker.job import WorkerJob
 from lycosa.worker.robots_reading import earlier
 from scripted import page, scripted_crawl
 
@@ -63,7 +63,7 @@ def test_a_last_commit_is_not_final_while_hosts_are_held_for_the_owner_before(
 ) -> None:
     crawl, _ = scripted_crawl(tmp_path / "crawl", {URL: page()})
 
-    def held(job: Job) -> Job:
+    def held(job: WorkerJob) -> WorkerJob:
         return msgspec.structs.replace(job, held_until=held_s)
 
     crawl.told = held

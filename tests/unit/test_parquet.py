@@ -11,12 +11,14 @@ import pytest
 
 from lycosa.model.discovered import LinkKind
 from lycosa.store import Row, SegmentHeader
+from lycosa.store.derived import OPTIONS
 from lycosa.store.links import SCHEMA as LINKS_SCHEMA
 from lycosa.store.links import LinksBuilder
 from lycosa.store.pages import COLUMNS, PagesBuilder, View, is_address, values
 from lycosa.store.parquet import GROUP_ROWS, TableWriter
 from lycosa.store.rows import Links
 from lycosa.urls.identity import Sites
+from store_samples import HEADER
 
 NAMES = [column[0] for column in COLUMNS]
 
@@ -104,11 +106,11 @@ def test_the_documentation_names_every_column_and_field() -> None:
     text = (Path(__file__).parents[2] / "docs" / "formats.md").read_text("utf-8")
     words = set(re.findall(r"`([a-z_0-9]+)\??`", text))
     fields = {*NAMES, *LINKS_SCHEMA.names, *Row.__struct_fields__, *SegmentHeader.__struct_fields__}
-    assert fields - words == set()
+    assert (fields | set(OPTIONS)) - {"options"} - words == set()
 
 
 def test_pages_beyond_one_batch_are_all_there_in_order(tmp_path: Path) -> None:
-    builder = PagesBuilder(tmp_path / "p", "crawl")
+    builder = PagesBuilder(tmp_path / "p", HEADER)
     for number in range(2500):
         builder.add(row(f"https://www.example.co.uk/{number}", date_us=number))
     builder.close()
@@ -119,14 +121,14 @@ def test_pages_beyond_one_batch_are_all_there_in_order(tmp_path: Path) -> None:
 
 
 def test_a_table_without_rows_has_its_columns(tmp_path: Path) -> None:
-    PagesBuilder(tmp_path / "p", "crawl").close()
-    LinksBuilder(tmp_path / "l", "s").close()
+    PagesBuilder(tmp_path / "p", HEADER).close()
+    LinksBuilder(tmp_path / "l", HEADER).close()
     assert pq.read_table(tmp_path / "p").column_names == NAMES
     assert pq.read_table(tmp_path / "l").column_names == LINKS_SCHEMA.names
 
 
 def test_links_of_many_pages_keep_their_source_and_position(tmp_path: Path) -> None:
-    builder = LinksBuilder(tmp_path / "l", "s")
+    builder = LinksBuilder(tmp_path / "l", HEADER)
     expected = []
     for number in range(700):
         count = number % 4

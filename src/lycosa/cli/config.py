@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,11 +30,14 @@ Durations are written as 90, 500ms, 1.5s, 10m, 2h, 1d, sizes as 512KiB, 100MB, 1
 _PAGE = """
 # Settings
 
-This page is printed by `lycosa config --markdown`. Sources, later ones win: defaults, what was saved with the crawl, the file given with
-`--config` (TOML), the environment (`LYCOSA_POLITENESS__DELAY_S=2s`), `--set politeness.delay_s=2s`, options such as `--delay 2s`.
+`lycosa config --markdown` prints this page. Settings come from these sources; a later one replaces
+an earlier one: defaults, the settings saved with the crawl, the file given with `--config` (TOML),
+the environment (`LYCOSA_POLITENESS__DELAY_S=2s`), `--set politeness.delay_s=2s`, and options such
+as `--delay 2s`.
 
-Durations are written as `90`, `500ms`, `1.5s`, `10m`, `2h`, `1d`; sizes as bytes or `512KiB`, `100MB`, `10GB`; lists as TOML arrays
-or with commas. Unknown keys and bad values stop the start. Obedience to robots.txt is not a setting.
+Write durations as `90`, `500ms`, `1.5s`, `10m`, `2h`, `1d`; sizes as bytes or `512KiB`, `100MB`,
+`10GB`; lists as TOML arrays or with commas. An unknown key or a bad value stops the start.
+Obedience to robots.txt is not a setting.
 """
 
 
@@ -215,7 +219,7 @@ def markdown() -> str:
     for section in ("", *sections()):
         keys = [key for key in fields() if key.rpartition(".")[0] == section]
         lines += ["", f"## {section or 'Top level'}", ""]
-        lines += [sections()[section], ""] if section else []
+        lines += [*textwrap.wrap(sections()[section], 100), ""] if section else []
         lines += ["| setting | type | default | bound | meaning |", "|---|---|---|---|---|"]
         for field in (fields()[key] for key in keys):
             default = f"`{field.show(field.default)}`" if field.show(field.default) else ""

@@ -21,6 +21,7 @@ from lycosa.processes.supervisor import Outcome
 from lycosa.reasons import Reason
 from lycosa.store import layout
 from lycosa.store.closing import LackingFile, lacking_files
+from lycosa.store.derived import KINDS
 
 _ENDS = {"finished": "finished", "limit": "stopped by a limit", "stopped": "interrupted"}
 _MOST = 8
@@ -39,7 +40,7 @@ class FilesThere(NamedTuple):
 
 def files_there(folder: Path) -> FilesThere:
     """Looks into a crawl's folder."""
-    kinds = [kind for kind in (layout.WARC, *layout.DERIVED) if any((folder / kind).glob("[!.]*"))]
+    kinds = [kind for kind in (layout.WARC, *KINDS) if any((folder / kind).glob("[!.]*"))]
     return FilesThere(kinds, lacking_files(folder), load_sources(folder))
 
 

@@ -61,6 +61,10 @@ _EXPECTED: dict[str, tuple[ExitCode, str]] = {
     "lycosa.commit.record.LogDamaged": (ExitCode.INTERNAL, ""),
     "lycosa.exchange.errors.ParcelsLost": (ExitCode.INTERNAL, ""),
     "lycosa.exchange.errors.ParcelsStuck": (ExitCode.INTERNAL, ""),
+    "lycosa.frontier.back_queue.QueueDamaged": (
+        ExitCode.INTERNAL,
+        "restore the crawl folder from a copy",
+    ),
     "lycosa.folder.start_check.CommittedDataMissing": (ExitCode.INTERNAL, ""),
     "lycosa.store.damage.StoreDamaged": (ExitCode.INTERNAL, ""),
     "lycosa.store.journal.JournalError": (

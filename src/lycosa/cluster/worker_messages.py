@@ -1,11 +1,12 @@
 """What a worker and those who direct it say to each other: MessagePack in frames over a socket
 pair.
 
-The node starts a worker (``Start``), passes on what the coordinator tells it, and hears it. Between
-coordinator and worker a message may be lost, repeated, late or overtaken, so none of them is needed
-twice and each is repaired by a later one: a worker tells its ``WorkerStatus`` about twice a second,
-and what it lacks by that is told again. Requests (``Request``) are named by whoever asks
-(``call``); a worker answers a repeated one with the first answer.
+A node gives a worker process its ``WorkerJob`` first, then passes on what the coordinator tells it,
+and hears it. Between coordinator and worker a message may be lost, repeated, late or overtaken, so
+none of them is needed twice and each is repaired by a later one: a worker tells its
+``WorkerStatus`` about twice a second, and what it lacks by that is told again. Requests
+(``Request``) are named by whoever asks (``call``); a worker answers a repeated one with the first
+answer.
 """
 
 from __future__ import annotations
@@ -15,37 +16,7 @@ from typing import Any
 
 import msgspec
 
-from lycosa.config.sections import Config
-from lycosa.folder.manifest import Manifest
 from lycosa.model.parsed import ParserHealth
-from lycosa.system.memory_plan import MemoryPlan
-from lycosa.system.plugins import Plugins
-
-
-class Start(msgspec.Struct, frozen=True, tag=True):
-    """First message to a worker: its job. ``sockets`` are the exchange's, by worker; ``places`` the
-    URLs whose places are in scope, ``plan`` its part of the memory, ``time_base`` crawl time minus
-    monotonic time, ``machine_table`` the machine's address table, empty where the crawl uses its
-    own, ``term`` the number of the process among those of this worker in this run, ``is_careful``
-    as in ``Job``.
-    """
-
-    folder: str
-    config: Config
-    manifest: Manifest
-    number: int
-    owned: tuple[int, ...]
-    software: str
-    user_agent: str
-    last_commit: float
-    sockets: tuple[str, ...]
-    places: list[str]
-    plan: MemoryPlan
-    time_base: float
-    machine_table: str
-    plugins: Plugins
-    term: int
-    is_careful: bool = False
 
 
 class Seeds(msgspec.Struct, frozen=True, tag=True):
@@ -279,7 +250,7 @@ ToldWorker = Seeds | NoMoreCalls | JoinScope | JoinedTaken | Permit | LiveSettin
 """What a coordinator tells a worker."""
 ToldCoordinator = WorkerStatus | SeedsTaken | Joined | ProbeAnswer | Progress
 """What a worker tells its coordinator."""
-ToWorker = Start | Stop | Memory | ToldWorker
+ToWorker = Stop | Memory | ToldWorker
 FromWorker = ToldCoordinator | Ended | Failed
 
 encode = msgspec.msgpack.Encoder().encode

@@ -16,6 +16,8 @@ import os
 import tempfile
 from pathlib import Path
 
+from lycosa.system.durable import write_all
+
 SPOOL_PREFIX = "body-"
 FREE_CHUNKS = 50_000  # 0.1 s of processor time
 MEAN_CHUNK = (
@@ -81,7 +83,7 @@ class Body:
             self._move_to_disk()
         self.size += size
         if self._file >= 0:
-            _write_all(self._file, chunk)
+            write_all(self._file, chunk)
             return
         if size >= _SMALL:
             self._chunks.append(chunk)
@@ -114,7 +116,7 @@ class Body:
         self._file, self.path = tempfile.mkstemp(prefix=SPOOL_PREFIX, dir=self._folder)
         self._budget.spooled += 1
         for chunk in self._chunks:
-            _write_all(self._file, chunk)
+            write_all(self._file, chunk)
         self._drop_memory()
 
     def _drop_memory(self) -> None:
@@ -128,9 +130,3 @@ class Body:
             os.close(self._file)
             self._file = -1
             self._budget.spooled -= 1
-
-
-def _write_all(file: int, data: bytes | bytearray) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(file, view) :]

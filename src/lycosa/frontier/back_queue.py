@@ -30,6 +30,16 @@ _ROWS_READ = 8  # rows of a refill that are asked for together
 _WORTH_A_THREAD = 4  # rows: 64 URLs, over which the hop to a thread and back (0.1 ms) is spread
 
 
+class QueueDamaged(Exception):
+    """A host's visit state counts URLs that its back queue does not hold."""
+
+    def __init__(self, host: str, count: int) -> None:
+        super().__init__(
+            f"{host}: {count} URLs wait by its visit state, but its back queue is empty: the table"
+            " is not the one that was committed (`lycosa audit` shows what else is wrong)"
+        )
+
+
 class Lane(msgspec.Struct, array_like=True):
     """One band's persisted range of rows."""
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lycosa.config.sections import FrontierSection
+from lycosa.frontier.back_queue import QueueDamaged
 from lycosa.frontier.counters import COUNTERS_KEY, count, counters_of
 from lycosa.frontier.discovery import Bounds, Discovery, Origin, record_of
 from lycosa.frontier.due import DueQueue
@@ -199,7 +200,7 @@ class Partition:
     # -- leases
 
     def lease(self, visit: VisitState) -> Lease | None:
-        """The host's next URL, or ``None`` when nothing waits."""
+        """The host's next URL, or ``None`` when nothing waits. Raises ``QueueDamaged``."""
         while (entry := visit.queue.pop(self.table, self._bands)) is not None:
             record = self.find(visit.host8, entry.url8)
             if record is not None and record.state is UrlState.QUEUED:
@@ -209,6 +210,10 @@ class Partition:
             visit.queue.finish(entry)
             visit.record.waiting -= 1
             self.visits.touch(visit)
+        # Without this check the host would be ready again at once, without end: nothing that the
+        # visit did changed its time or its count.
+        if visit.record.waiting > visit.queue.open_leases:
+            raise QueueDamaged(visit.host, visit.record.waiting - visit.queue.open_leases)
         return None
 
     def restore(self, lease: Lease) -> None:

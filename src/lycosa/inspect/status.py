@@ -32,6 +32,7 @@ from lycosa.model.completed import UrlState
 from lycosa.reasons import Reason
 from lycosa.store import layout
 from lycosa.store.closing import LackingFile, lacking_files
+from lycosa.store.derived import KINDS
 from lycosa.store.port import StoredSegment
 
 DEFAULT_HOSTS = 10
@@ -229,7 +230,7 @@ def _reasons(table: dict[int, int]) -> list[ReasonLine]:
 
 def _outputs(folder: Path) -> list[Output]:
     found = []
-    for kind in (layout.WARC, layout.JOURNAL, *layout.DERIVED):
+    for kind in (layout.WARC, layout.JOURNAL, *KINDS):
         sizes = [
             (path.name.endswith(layout.OPEN), _size(path)) for path in (folder / kind).glob("[!.]*")
         ]

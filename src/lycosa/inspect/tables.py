@@ -23,20 +23,32 @@ from pathlib import Path
 from types import TracebackType
 
 import duckdb
+import msgspec
 
 from lycosa.inspect.reader import CrawlReader
 from lycosa.inspect.state_rows import write_state
 from lycosa.store import layout
-from lycosa.store.links import LinksBuilder
-from lycosa.store.pages import COMMON_CRAWL, PagesBuilder
-from lycosa.store.rows import Row
+from lycosa.store.derived import KINDS, LINKS, PAGES
+from lycosa.store.pages import COMMON_CRAWL
+from lycosa.store.rows import FORMAT, Row, SegmentHeader
 
 MEMORY_MB = 512
-CAPTURES = (layout.PAGES, layout.LINKS)
+CAPTURES = (PAGES, LINKS)
 FETCHES = "fetches"
 STATE = ("urls", "hosts")
 TABLES = (*CAPTURES, *STATE, FETCHES, "ccindex")
-_OF_FETCHES = {layout.PAGES, FETCHES, "ccindex"}
+# What the builders of a temporary table take from a header is filled in for each segment.
+_HEADER = SegmentHeader(
+    format=FORMAT,
+    segment="",
+    crawl="",
+    created_us=0,
+    warcinfo_id="",
+    warcinfo_length=0,
+    info="",
+    options={},
+)
+_OF_FETCHES = {PAGES, FETCHES, "ccindex"}
 
 
 class CrawlTables:
@@ -58,12 +70,12 @@ class CrawlTables:
             )
             self.connection = self._connect(memory_mb)
             self._stack.callback(self.connection.close)
-            filled = {*wanted, layout.PAGES} if _OF_FETCHES & set(wanted) else set(wanted)
+            filled = {*wanted, PAGES} if _OF_FETCHES & set(wanted) else set(wanted)
             self._add_captures([kind for kind in CAPTURES if kind in filled])
             names = ", ".join(column[0] for column in COMMON_CRAWL)
             self.connection.execute(f"CREATE VIEW ccindex AS SELECT {names} FROM {FETCHES}")
             self.connection.execute(
-                f"CREATE VIEW {layout.PAGES} AS SELECT * FROM {FETCHES} WHERE kind = 'page'"
+                f"CREATE VIEW {PAGES} AS SELECT * FROM {FETCHES} WHERE kind = 'page'"
             )
             for kind in STATE:
                 path = self._folder / f"{kind}.parquet"
@@ -132,25 +144,26 @@ class CrawlTables:
             for kind in CAPTURES
         }
         ready = {kind: {layout.stem_of(path) for path in paths} for kind, paths in files.items()}
-        for (
-            kind
-        ) in CAPTURES:  # an empty file, so that a table has its columns before there is a capture
+        for kind in CAPTURES:
+            # An empty file, so that a table has its columns before there is a capture.
             files[kind].append(self._build(kind, "", ()))
-        for segment in [
-            segment for segment in source.segments() if segment.journal_length is not None
-        ]:
+        for segment in source.segments():
+            if segment.journal_length is None:
+                continue
             for kind in [kind for kind in kinds if segment.name not in ready[kind]]:
                 files[kind].append(self._build(kind, segment.name, source.rows(segment)))
         for kind, paths in files.items():
-            self._view(FETCHES if kind == layout.PAGES else kind, paths)
+            self._view(FETCHES if kind == PAGES else kind, paths)
 
     def _build(self, kind: str, segment: str, rows: Iterable[Row]) -> Path:
         """A temporary Parquet file of one segment's rows."""
         folder = self._folder / kind
         folder.mkdir(exist_ok=True)
         path = folder / f"{segment}.parquet"
-        crawl = self._reader.manifest.crawl[:8]  # as in the files of closed segments
-        builder = PagesBuilder(path, crawl) if kind == layout.PAGES else LinksBuilder(path, segment)
+        header = msgspec.structs.replace(
+            _HEADER, segment=segment, crawl=self._reader.manifest.crawl[:8]
+        )  # as in the files of closed segments
+        builder = KINDS[kind].begin(path, header)
         try:
             for row in rows:
                 builder.add(row)

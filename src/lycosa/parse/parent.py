@@ -125,7 +125,7 @@ class ChildParser:
         if child is not None and child.sent:
             child.documents = max(child.documents, self._config.section.recycle_documents)
         elif child is not None and child.is_ready:
-            child.kill()
+            child.end()  # takes no more documents, so none is blamed for its end
 
     def snapshot(self) -> ParserSnapshot:
         """How it stands."""
@@ -242,8 +242,7 @@ class ChildParser:
         most = self._config.section.recycle_documents
         while (
             self._waiting
-            and child.is_ready
-            and not child.is_over
+            and child.takes_documents
             and len(child.sent) < WINDOW
             and child.documents < most
         ):
@@ -316,21 +315,26 @@ class ChildParser:
                 )
             elif (child.sent or not child.is_ready) and now - child.head_since >= limit:
                 child.is_late = True
+                child.late = child.sent[0] if child.sent else None
                 child.kill()
                 return
 
     def _take_back(self, child: RunningChild) -> None:
         """After a child's end: suspects the first of its documents, or answers it when it was a
-        suspect already, and queues the others again in their order.
+        suspect already, and queues the others again in their order. All that the child said is read
+        by now.
         """
         if child.sent and not self._is_closing:
             if not child.is_dismissed:
                 self._counts["timeouts" if child.is_late else "deaths"] += 1
             job = child.sent[0]
-            if job.is_suspect:
+            # A late document may have been answered after all, just before the kill. Then the child
+            # had no time for the one behind it, and none is to blame.
+            is_blamed = not child.is_late or job is child.late
+            if is_blamed and job.is_suspect:
                 reason = Reason.PARSE_TIMEOUT if child.is_late else Reason.PARSE_KILLED
                 self._answer(child.sent.popleft(), Parsed(reason=reason, detail=reason.meaning))
-            else:
+            elif is_blamed:
                 job.is_suspect = True
                 self._counts["tried_again"] += 1
         self._waiting.extendleft(reversed(child.sent))

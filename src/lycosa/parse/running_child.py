@@ -41,6 +41,8 @@ class RunningChild:
         self.head_since = now
         self.is_ready = False
         self.is_late = False
+        # the document that was over its deadline when the child was killed
+        self.late: Job | None = None
         # it gave an answer that a fresh child may better: none of what it still holds is to blame
         self.is_dismissed = False
         self._ended = asyncio.Event()
@@ -57,6 +59,13 @@ class RunningChild:
     @property
     def is_over(self) -> bool:
         return self._ended.is_set()
+
+    @property
+    def takes_documents(self) -> bool:
+        """Whether a document that is sent now can reach it."""
+        return (
+            self.is_ready and not self.is_over and self.frames is not None and self.frames.is_open
+        )
 
     async def ended(self) -> None:
         await self._ended.wait()

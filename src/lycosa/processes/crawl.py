@@ -38,10 +38,11 @@ from lycosa.model.end import End
 from lycosa.model.page import Page
 from lycosa.processes.session import Session, memory_plan
 from lycosa.system.clock import SystemClock
-from lycosa.system.memory_plan import RECOVERY_BYTES, MemoryPlan, fitted
+from lycosa.system.memory_plan import RECOVERY_BYTES, MemoryPlan
 from lycosa.worker.admission import Rule
 from lycosa.worker.assembly import Assembled, assemble
 from lycosa.worker.capturing import PageSink
+from lycosa.worker.job import Extensions
 from lycosa.worker.progress import ProgressReport
 from lycosa.worker.real_ports import cache_of, real_ports
 from lycosa.worker.worker import Worker
@@ -197,15 +198,10 @@ class Crawl:
         return refused
 
     async def _run(self, session: Session, plan: MemoryPlan) -> Report:
-        job = session.job(0, tuple(range(self._config.frontier.partitions)))
-        config = fitted(job.config, plan)
-        job = msgspec.structs.replace(
-            job, config=config, plan=plan, rules=self._rules, sinks=self._sinks
-        )
-        ports = real_ports(
-            session.folder, config, session.user_agent, opener_within(cache_of(plan))
-        )
-        assembled = assemble(job, ports)
+        job = session.job(0, tuple(range(self._config.frontier.partitions)), plan)
+        ports = real_ports(job, opener_within(cache_of(plan)))
+        extensions = Extensions(self._rules, self._sinks)
+        assembled = assemble(job, ports, extensions=extensions)
         self._worker = assembled.worker
         try:
             refused = await self._give_seeds(assembled)

@@ -40,7 +40,6 @@ from lycosa.cluster.worker_messages import (
     Memory,
     ProcessMemory,
     Progress,
-    Start,
     ToWorker,
     total,
 )
@@ -54,6 +53,7 @@ from lycosa.system.memory_plan import MemoryPlan
 from lycosa.system.memory_relief import FAR
 from lycosa.system.plugins import registered
 from lycosa.system.shortage import in_thread, pause_s
+from lycosa.worker.job import WorkerJob
 
 _MEMORY_S = 0.5
 _STALLED_S = 60.0  # between lines about parcels that are not taken
@@ -209,7 +209,7 @@ class Node:
             stop = self.plan.greeting(handle.number)
             try:
                 ended = await handle.run(
-                    self._start_of(handle, act), (stop,) if stop is not None else ()
+                    self._job_of(handle, act), (stop,) if stop is not None else ()
                 )
             except WorkerNotStarted as error:
                 if stop is not None:
@@ -225,30 +225,18 @@ class Node:
                 return ended if ended is not None else Died(handle.how_it_died())
         return Died("")
 
-    def _start_of(self, handle: WorkerHandle, act: StartWorker) -> Start:
-        job = self._session.job(handle.number, handle.owned)
-        sockets = (
-            tuple(str(self._sockets / f"w{other.number}") for other in self._handles)
-            if self._sockets
-            else ()
-        )
-        return Start(
-            str(job.folder),
-            job.config,
-            job.manifest,
-            job.number,
-            tuple(job.owned),
-            job.software,
-            job.user_agent,
-            handle.last_commit or job.last_commit,
-            sockets,
-            self._listener.places(),
-            self._memory,
-            self._session.time_base,
-            str(job.machine_table or ""),
-            self._plugins,
-            act.process,
-            act.is_careful,
+    def _job_of(self, handle: WorkerHandle, act: StartWorker) -> WorkerJob:
+        """What the session says of this run, completed by what has happened in it."""
+        job = self._session.job(handle.number, handle.owned, self._memory)
+        names = [f"w{each.number}" for each in self._handles]
+        return msgspec.structs.replace(
+            job,
+            last_commit=handle.last_commit or job.last_commit,
+            places=self._listener.places(),
+            is_careful=act.is_careful,
+            process=act.process,
+            plugins=self._plugins,
+            sockets=tuple(self._sockets / name for name in names) if self._sockets else (),
         )
 
     # -- what workers say

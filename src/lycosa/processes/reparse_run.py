@@ -14,7 +14,7 @@ from lycosa.frontier.unparsed import OURS, THEIRS
 from lycosa.kv.rocks import opener_within, rocks_opener
 from lycosa.processes.session import Session, memory_plan, saved_settings
 from lycosa.system.clock import SystemClock
-from lycosa.system.memory_plan import RECOVERY_BYTES, fitted
+from lycosa.system.memory_plan import RECOVERY_BYTES
 from lycosa.worker.assembly import assemble
 from lycosa.worker.real_ports import cache_of, real_ports
 from lycosa.worker.reparsing import Reparsed
@@ -50,9 +50,8 @@ async def reparse(
         )
     plan = memory_plan(msgspec.structs.replace(config, workers=1))
     with Session(folder, config, rocks_opener(*RECOVERY_BYTES), SystemClock()) as session:
-        job = session.job(0, tuple(range(config.frontier.partitions)))
-        job = msgspec.structs.replace(job, config=fitted(config, plan), plan=plan)
-        ports = real_ports(folder, job.config, session.user_agent, opener_within(cache_of(plan)))
+        job = session.job(0, tuple(range(config.frontier.partitions)), plan)
+        ports = real_ports(job, opener_within(cache_of(plan)))
         assembled = assemble(job, ports)
         try:
             worker, reparsing = assembled.worker, assembled.worker.reparsing

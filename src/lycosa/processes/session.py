@@ -42,10 +42,10 @@ from lycosa.model.recovered import Recovered
 from lycosa.ports import Clock
 from lycosa.system import machine
 from lycosa.system.durable import replace_file
-from lycosa.system.memory_plan import MemoryPlan, TooLittleMemory, plan_memory
+from lycosa.system.memory_plan import MemoryPlan, TooLittleMemory, fitted, plan_memory
 from lycosa.system.wire import UNREADABLE
 from lycosa.urls.identity import BUNDLED_LIST
-from lycosa.worker.job import Job
+from lycosa.worker.job import WorkerJob
 from lycosa.worker.machine_table import NoMachineTable, machine_table
 
 SOFTWARE = f"lycosa/{version('lycosa')}"
@@ -156,11 +156,11 @@ class Session:
         """The lock's descriptors, for workers to inherit."""
         return self._lock.filenos()
 
-    def job(self, number: int, owned: tuple[int, ...]) -> Job:
-        """The work of one worker in this run."""
-        return Job(
+    def job(self, number: int, owned: tuple[int, ...], plan: MemoryPlan | None = None) -> WorkerJob:
+        """The work of one worker in this run, within its part of the memory when it is bounded."""
+        return WorkerJob(
             self.folder,
-            self.config,
+            self.config if plan is None else fitted(self.config, plan),
             self.manifest,
             number,
             owned,
@@ -168,6 +168,7 @@ class Session:
             self.user_agent,
             last_commit=self.recovered.last_commit,
             places=self.recovered.places,
+            plan=plan,
             time_base=self.time_base,
             machine_table=self.machine_table,
         )

@@ -19,7 +19,6 @@ from lycosa.cluster.worker_messages import (
     Failed,
     FromWorker,
     Progress,
-    Start,
     ToWorker,
     decode_from_worker,
     encode,
@@ -27,6 +26,7 @@ from lycosa.cluster.worker_messages import (
 from lycosa.system.frame_stream import FrameStream
 from lycosa.system.shortage import is_shortage
 from lycosa.system.wire import FrameError
+from lycosa.worker.job import WorkerJob, encode_job
 
 _LOOK_S = 1.0
 _SILENT_LOOKS = 60  # in a row; it reports twice a second as long as its loop turns
@@ -103,7 +103,9 @@ class WorkerHandle:
     def __repr__(self) -> str:
         return f"<WorkerHandle {self.number} pid={self._process.pid if self._process else None}>"
 
-    async def run(self, start: Start, greeting: tuple[ToWorker, ...] = ()) -> Ended | Failed | None:
+    async def run(
+        self, job: WorkerJob, greeting: tuple[ToWorker, ...] = ()
+    ) -> Ended | Failed | None:
         """One process from start to end: the last that it said, or ``None`` when it died. Raises
         ``WorkerNotStarted``.
         """
@@ -112,7 +114,8 @@ class WorkerHandle:
         self._silence = Silence()
         watch = asyncio.create_task(self._watch(process))
         try:
-            for message in (start, *greeting):
+            await self._send(encode_job(job))
+            for message in greeting:
                 await self.say(message)
             return await self._listen()
         except (ConnectionError, FrameError):
@@ -151,9 +154,12 @@ class WorkerHandle:
 
     async def say(self, message: ToWorker) -> None:
         """Sends a message; to one that is dead, nothing: whoever listens finds out."""
+        await self._send(encode(message))
+
+    async def _send(self, frame: bytes) -> None:
         if self._stream is not None:
             with suppress(ConnectionError):
-                await self._stream.send(encode(message))
+                await self._stream.send(frame)
 
     def kill(self) -> None:
         if self._process is not None:

@@ -19,7 +19,6 @@ import sys
 import traceback
 from contextlib import suppress
 from itertools import count
-from pathlib import Path
 
 import msgspec
 import uvloop
@@ -29,12 +28,10 @@ from lycosa.cluster.worker_messages import (
     Failed,
     FromWorker,
     Memory,
-    Start,
     Stop,
     decode_to_worker,
     encode,
 )
-from lycosa.config.sections import Config
 from lycosa.exchange import ExchangeEnds, SocketExchange
 from lycosa.kv.rocks import opener_within
 from lycosa.model.end import End
@@ -44,13 +41,12 @@ from lycosa.system.durable import FULL, DiskFull
 from lycosa.system.frame_stream import FrameStream
 from lycosa.system.loop_meter import LoopMeter
 from lycosa.system.memory import give_back, use_few_arenas
-from lycosa.system.memory_plan import fitted
 from lycosa.system.plugins import loaded
 from lycosa.system.shortage import is_shortage
 from lycosa.system.wire import FrameError
 from lycosa.worker.assembly import Assembled, assemble
 from lycosa.worker.duties import Duties
-from lycosa.worker.job import Job
+from lycosa.worker.job import Extensions, WorkerJob, decode_job
 from lycosa.worker.progress import ProgressReport
 from lycosa.worker.real_ports import cache_of, real_ports
 from lycosa.worker.relieving import Reliever
@@ -73,10 +69,8 @@ class WorkerProcess:
         first = await self._stream.receive()
         if first is None:
             return
-        start = decode_to_worker(first)
-        assert isinstance(start, Start)
         try:
-            await self._work(start)
+            await self._work(decode_job(first))
         except (ConnectionError, FrameError):
             return  # the supervisor is gone; the next start recovers
         except Exception as error:
@@ -84,11 +78,11 @@ class WorkerProcess:
             with suppress(ConnectionError):
                 await self._stream.send(encode(failed))
 
-    async def _work(self, start: Start) -> None:
-        folder, config = Path(start.folder), fitted(start.config, start.plan)
-        cache = cache_of(start.plan)
-        ports = real_ports(folder, config, start.user_agent, opener_within(cache))
-        exchange = _exchange(start)
+    async def _work(self, job: WorkerJob) -> None:
+        assert job.plan is not None, "a worker process is told its part of the memory"
+        cache = cache_of(job.plan)
+        ports = real_ports(job, opener_within(cache))
+        exchange = _exchange(job)
         if exchange is not None:
             ports = msgspec.structs.replace(ports, exchange=ExchangeEnds(exchange, exchange))
         self._ports = ports
@@ -96,18 +90,19 @@ class WorkerProcess:
         def want_permits() -> None:
             duties.want_permits()
 
-        assembled = assemble(_job(start, config), ports, want_permits if start.sockets else None)
-        duties = Duties(assembled, start.term, len(start.places), self._tell)
+        ask = want_permits if exchange is not None else None
+        assembled = assemble(job, ports, ask, extensions=_extensions(job))
+        duties = Duties(assembled, job.process, len(job.places), self._tell)
         if exchange is not None:
-            await _open_exchange(start, assembled, exchange)
+            await _open_exchange(job, assembled, exchange)
         parser = ports.parser
         assert isinstance(parser, ChildParser)
         meter = LoopMeter()
         meter.start()
-        self._reliever = Reliever(start.plan, config.fetch.slots, assembled, parser, cache, ports)
+        self._reliever = Reliever(job.plan, job.config.fetch.slots, assembled, parser, cache, ports)
         report = ProgressReport(
             assembled.worker,
-            config,
+            job.config,
             assembled.clock,
             lambda: parser.pid,
             assembled.delivery.stalled,
@@ -159,7 +154,7 @@ class WorkerProcess:
                     assembled.worker.stop(End(message.end))
             elif isinstance(message, Memory):
                 await self._reliever.hear(message.total_bytes)
-            elif not isinstance(message, Start):
+            else:
                 await duties.hear(message)
             assembled.worker.wake()
 
@@ -175,27 +170,10 @@ class WorkerProcess:
             task.result()
 
 
-def _job(start: Start, config: Config) -> Job:
-    return Job(
-        Path(start.folder),
-        config,
-        start.manifest,
-        start.number,
-        start.owned,
-        start.software,
-        start.user_agent,
-        start.last_commit,
-        start.places,
-        rules=loaded(start.plugins.rules),
-        sinks=(
-            *loaded(start.plugins.sinks),
-            *([_misbehave_at_hook] if os.environ.get(_HOOKS_VARIABLE) == "1" else []),
-        ),
-        plan=start.plan,
-        time_base=start.time_base,
-        machine_table=Path(start.machine_table) if start.machine_table else None,
-        is_careful=start.is_careful,
-    )
+def _extensions(job: WorkerJob) -> Extensions:
+    """What installed packages bring, and what a test asks for."""
+    hooks = (_misbehave_at_hook,) if os.environ.get(_HOOKS_VARIABLE) == "1" else ()
+    return Extensions(loaded(job.plugins.rules), (*loaded(job.plugins.sinks), *hooks))
 
 
 def _failed(error: Exception) -> Failed:
@@ -226,22 +204,19 @@ def _misbehave_at_hook(page: Page) -> None:
         asyncio.get_running_loop().call_later(_HOARD_S, hoard.clear)
 
 
-def _exchange(start: Start) -> SocketExchange | None:
+def _exchange(job: WorkerJob) -> SocketExchange | None:
     """The exchange with the other workers of this run, when there are any."""
-    if not start.sockets:
+    if not job.sockets:
         return None
-
-    def route(partition: int) -> Path:
-        return Path(start.sockets[partition % len(start.sockets)])
-
+    run = f"{job.manifest.crawl}:{job.manifest.runs}"
     return SocketExchange(
-        Path(start.sockets[start.number]), route, f"{start.manifest.crawl}:{start.manifest.runs}"
+        job.sockets[job.number], lambda partition: job.sockets[partition % len(job.sockets)], run
     )
 
 
-async def _open_exchange(start: Start, assembled: Assembled, exchange: SocketExchange) -> None:
+async def _open_exchange(job: WorkerJob, assembled: Assembled, exchange: SocketExchange) -> None:
     arrivals = assembled.delivery.arrivals
-    for partition in start.owned:
+    for partition in job.owned:
         exchange.register(partition, arrivals.receive, arrivals.look_up(partition), arrivals.answer)
     await exchange.open()
     assembled.delivery.start()

@@ -11,7 +11,6 @@ included, is one error: damaged.
 
 from __future__ import annotations
 
-import os
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -20,6 +19,8 @@ from pathlib import Path
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
+
+from lycosa.system.durable import publish, sync_data
 
 HEADER_BYTES = 64
 _LAYOUT = struct.Struct("<8sIIqQQQQ")
@@ -78,11 +79,8 @@ class HashFileWriter:
     def commit(self, header: Header) -> None:
         self._file.seek(0)
         self._file.write(replace(header, digest=self._checksum.intdigest()).pack())
-        self._file.flush()
-        os.fsync(self._file.fileno())
         self._file.close()
-        self._temporary.replace(self._path)
-        _sync_folder(self._path.parent)
+        publish(self._temporary, self._path)
 
     def abandon(self) -> None:
         """Closes and removes the temporary file; harmless after ``commit``."""
@@ -140,7 +138,7 @@ def restamp(path: Path, stamp: int) -> None:
         file.seek(0)
         file.write(replace(header, stamp=stamp).pack())
         file.flush()
-        os.fsync(file.fileno())
+        sync_data(file.fileno())
 
 
 def _unpack(path: Path, packed: bytes) -> Header:
@@ -156,11 +154,3 @@ def _digest(payload: NDArray[np.uint8]) -> int:
     for start in range(0, len(payload), _STEP):
         checksum.update(payload[start : start + _STEP].data)
     return checksum.intdigest()
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -22,7 +22,7 @@ import msgspec
 
 from lycosa.store import languages
 from lycosa.store.layout import WARC, file_name
-from lycosa.store.rows import UNCHANGED, Row
+from lycosa.store.rows import UNCHANGED, Row, SegmentHeader
 
 _RUN = 50_000  # lines
 
@@ -70,13 +70,10 @@ def entry(row: Row) -> Entry:
     )
 
 
-def has_line(row: Row) -> bool:
-    """Whether a capture is one that can be shown."""
-    return row.revisit != UNCHANGED
-
-
-def line(row: Row) -> bytes:
-    """One line, with its end."""
+def line(row: Row) -> bytes | None:
+    """One line, with its end; ``None`` for a capture that cannot be shown."""
+    if row.revisit == UNCHANGED:
+        return None
     return f"{row.surt} {timestamp(row.date_us)} ".encode() + _encoder.encode(entry(row)) + b"\n"
 
 
@@ -86,15 +83,15 @@ class CdxjBuilder:
     lines.
     """
 
-    def __init__(self, path: Path, run: int = _RUN) -> None:
+    def __init__(self, path: Path, header: SegmentHeader, run: int = _RUN) -> None:
         self._path, self._run, self._lines = path, run, list[bytes]()
         self._runs: list[IO[bytes]] = []
 
     def add(self, row: Row) -> None:
         """One more capture."""
-        if not has_line(row):
+        if (found := line(row)) is None:
             return
-        self._lines.append(line(row))
+        self._lines.append(found)
         if len(self._lines) >= self._run:
             self._lines.sort()
             # Beside the file that is made: room there was asked for, and a kill leaves nothing

@@ -11,31 +11,22 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
 from lycosa.store import journal, layout
-from lycosa.store.cdxj import CdxjBuilder
+from lycosa.store.derived import KINDS, wanted_kinds
 from lycosa.store.removed import removed_files
-from lycosa.store.rows import Row, SegmentHeader
-from lycosa.store.wet import WetBuilder
-from lycosa.system.durable import FULL, named, sync_data, sync_folder
+from lycosa.store.rows import SegmentHeader
+from lycosa.system.durable import FULL, named, publish, sync_folder
 
-_CERTAIN = (layout.CDXJ, layout.PAGES)  # whatever the settings were
+_CERTAIN = wanted_kinds({})  # whatever the settings were
 
 
 class ClosedSegment(msgspec.Struct, frozen=True):
     """A segment that is to be closed: everything in it is committed."""
 
     name: str
-
-
-class Builder(Protocol):
-    """Makes one derived file: rows in the order of the journal, then ``close``."""
-
-    def add(self, row: Row) -> None: ...
-    def close(self) -> None: ...
 
 
 def give_final_names(folder: Path, name: str) -> bool:
@@ -56,17 +47,14 @@ def give_final_names(folder: Path, name: str) -> bool:
     return renamed
 
 
-def wanted_kinds(header: SegmentHeader) -> list[str]:
-    """The kinds of derived files that a segment has when it is closed."""
-    unwanted = {layout.LINKS: not header.links, layout.TEXT: not header.text}
-    return [kind for kind in layout.DERIVED if not unwanted.get(kind, False)]
-
-
 def missing_files(folder: Path, header: SegmentHeader) -> dict[str, Path]:
     """The derived files that a closed segment should have and has not, by kind; those that were
     removed after their upload are not missing.
     """
-    paths = {kind: folder / layout.file_name(kind, header.segment) for kind in wanted_kinds(header)}
+    paths = {
+        kind: folder / layout.file_name(kind, header.segment)
+        for kind in wanted_kinds(header.options)
+    }
     removed = removed_files(folder)
     return {
         kind: path
@@ -89,7 +77,7 @@ def lacking_files(folder: Path) -> list[LackingFile]:
     segment was to have, those are told that every segment has. Lists each folder once; reads the
     first line of the journals concerned.
     """
-    there = {kind: layout.segment_names(folder, kind) for kind in layout.DERIVED}
+    there = {kind: layout.segment_names(folder, kind) for kind in KINDS}
     found = []
     for name in layout.closed_segments(folder):
         if all(name in names for names in there.values()):
@@ -109,11 +97,11 @@ def wanted_or_certain(folder: Path, name: str) -> tuple[list[str], str]:
     """
     path = folder / layout.file_name(layout.JOURNAL, name)
     try:
-        return wanted_kinds(journal.read_header(path)), ""
+        return wanted_kinds(journal.read_header(path).options), ""
     except FileNotFoundError:
-        return list(_CERTAIN), f"{path.relative_to(folder)} is gone, from which it would be built"
+        return _CERTAIN, f"{path.relative_to(folder)} is gone, from which it would be built"
     except journal.JournalError as error:
-        return list(_CERTAIN), str(error)
+        return _CERTAIN, str(error)
 
 
 def build_derived(folder: Path, name: str) -> list[str]:
@@ -130,7 +118,7 @@ def build_derived(folder: Path, name: str) -> list[str]:
         return []
     for path in missing.values():
         path.parent.mkdir(exist_ok=True)
-    builders = [_builder(kind, layout.temporary(path), header) for kind, path in missing.items()]
+    builders = [KINDS[kind].begin(layout.temporary(path), header) for kind, path in missing.items()]
     try:
         try:
             for row in journal.read_rows(source):
@@ -141,7 +129,7 @@ def build_derived(folder: Path, name: str) -> list[str]:
                 builder.close()
             _release_memory()
         for path in missing.values():
-            _publish(path)
+            publish(layout.temporary(path), path)
     except BaseException as error:
         for path in missing.values():
             layout.temporary(path).unlink(missing_ok=True)
@@ -151,39 +139,8 @@ def build_derived(folder: Path, name: str) -> list[str]:
     return [f"{path.parent.name}/{path.name}" for path in missing.values()]
 
 
-def _builder(kind: str, path: Path, header: SegmentHeader) -> Builder:
-    # Arrow is imported when a table is written: whoever only asks which files are missing should
-    # not pay for it.
-    if kind == layout.CDXJ:
-        return CdxjBuilder(path)
-    if kind == layout.PAGES:
-        from lycosa.store.pages import PagesBuilder
-
-        return PagesBuilder(path, header.crawl)
-    if kind == layout.LINKS:
-        from lycosa.store.links import LinksBuilder
-
-        return LinksBuilder(path, header.segment)
-    return WetBuilder(path, header)
-
-
 def _release_memory() -> None:
     """Arrow keeps what row groups took, 80 MB of it, until the next segment is closed."""
     import pyarrow as pa
 
     pa.default_memory_pool().release_unused()
-
-
-def _publish(path: Path) -> None:
-    """The temporary file gets its name, durably."""
-    temporary = layout.temporary(path)
-    try:
-        fd = os.open(temporary, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            sync_data(fd)
-        finally:
-            os.close(fd)
-        temporary.replace(path)
-        sync_folder(path.parent)
-    except OSError as error:
-        raise named(error, path) from error

@@ -11,11 +11,12 @@ import io
 import sys
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import msgspec
 
 from lycosa.store import layout
+from lycosa.store.derived import OPTIONS
 from lycosa.store.rows import FORMAT, Row, SegmentHeader
 from lycosa.system.wire import UNREADABLE
 
@@ -27,16 +28,23 @@ else:
 _LEVEL = 3  # level 1 saves 0.03 ms a page and costs a fifth more bytes
 _encoder = msgspec.json.Encoder()
 _rows = msgspec.json.Decoder(Row)
-_header = msgspec.json.Decoder(SegmentHeader)
+_header = msgspec.json.Decoder(dict[str, Any])
 
 
 class JournalError(Exception):
     """A journal cannot be read: of a newer format, or damaged."""
 
 
-def encode_line(value: Row | SegmentHeader) -> bytes:
+def encode_line(row: Row) -> bytes:
     """One line, with its end."""
-    return _encoder.encode(value) + b"\n"
+    return _encoder.encode(row) + b"\n"
+
+
+def encode_header(header: SegmentHeader) -> bytes:
+    """The first line, with its end: each option is a key beside the other fields."""
+    fields = msgspec.structs.asdict(header)
+    options = fields.pop("options")
+    return _encoder.encode(fields | options) + b"\n"
 
 
 def encode_frame(lines: Sequence[bytes]) -> bytes:
@@ -106,7 +114,9 @@ def _rows_of(path: Path, lines: Generator[bytes, None, None], having: bytes) -> 
 
 def _check(path: Path, line: bytes) -> SegmentHeader:
     try:
-        header = _header.decode(line)
+        fields = _header.decode(line)
+        fields["options"] = {name: fields[name] for name in OPTIONS if name in fields}
+        header = msgspec.convert(fields, SegmentHeader)
     except UNREADABLE as error:
         raise JournalError(f"{path}: no header: {error}") from error
     if header.format > FORMAT:

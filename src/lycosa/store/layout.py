@@ -1,4 +1,5 @@
-"""Names of the files of a segment: the only place that knows them.
+"""Names of the files of a segment: the only place that knows them. Folder and suffix of each kind
+of derived file stand in ``derived``.
 
 A segment is one WARC file, its row journal and what is derived from them, all with the same stem
 ``{crawl}-w{worker}-{number}-{time}``, or ``{crawl}-w{shard}-t{term}-{number}-{time}`` where each
@@ -17,20 +18,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
+from lycosa.store.derived import DERIVED
 from lycosa.store.removed import open_removed, removed_files
 
 OPEN = ".open"
-WARC, JOURNAL, CDXJ, PAGES, LINKS, TEXT = "warc", "journal", "cdxj", "pages", "links", "text"
-DERIVED = (CDXJ, PAGES, LINKS, TEXT)
+WARC, JOURNAL = "warc", "journal"
 
-_SUFFIX = {
-    WARC: ".warc.gz",
-    JOURNAL: ".jsonl.zst",
-    CDXJ: ".cdxj",
-    PAGES: ".parquet",
-    LINKS: ".parquet",
-    TEXT: ".warc.wet.gz",
-}
+_SUFFIX = {WARC: ".warc.gz", JOURNAL: ".jsonl.zst"} | {each.name: each.suffix for each in DERIVED}
 _STEM = re.compile(
     r"^.+-w(?P<worker>\d{3,})(?:-t(?P<term>\d{4,}))?-(?P<number>\d{6,})-(?P<time>\d{14})$"
 )
@@ -75,7 +69,7 @@ def stem_of(path: Path | str) -> str:
     text = Path(path).name.removesuffix(".tmp").removesuffix(OPEN)
     if text.startswith("."):
         text = text[1:]
-    for suffix in (".warc.wet.gz", ".warc.gz", ".jsonl.zst", ".cdxj", ".parquet"):
+    for suffix in _SUFFIX.values():
         if text.endswith(suffix):
             return text.removesuffix(suffix)
     return text

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lycosa.model.discovered import LinkKind
 from lycosa.store.parquet import TableWriter
-from lycosa.store.rows import Row
+from lycosa.store.rows import Row, SegmentHeader
 
 _WORD = pa.dictionary(pa.int32(), pa.string())
 _TIME = pa.timestamp("us")
@@ -40,9 +40,9 @@ class LinksBuilder:
     the page was parsed again.
     """
 
-    def __init__(self, path: Path, segment: str) -> None:
+    def __init__(self, path: Path, header: SegmentHeader) -> None:
         self._writer = TableWriter(path, SCHEMA)
-        self._segment = segment
+        self._segment = header.segment
         self._rows: list[Row] = []
         self._links = 0
 

@@ -20,7 +20,7 @@ from lycosa.model.fetched import FetchKind
 from lycosa.store import languages
 from lycosa.store.layout import WARC, file_name
 from lycosa.store.parquet import TableWriter
-from lycosa.store.rows import Row
+from lycosa.store.rows import Row, SegmentHeader
 
 _ROWS = 1000
 _TEXT, _INT, _LONG, _SHORT, _REAL, _FLAG, _TIME = (
@@ -200,9 +200,9 @@ SCHEMA = pa.schema([pa.field(name, kind, nullable=nullable) for name, kind, null
 class PagesBuilder:
     """Builds the pages file of one segment."""
 
-    def __init__(self, path: Path, crawl: str) -> None:
+    def __init__(self, path: Path, header: SegmentHeader) -> None:
         self._writer = TableWriter(path, SCHEMA)
-        self._crawl = crawl
+        self._crawl = header.crawl
         self._rows: list[tuple[Any, ...]] = []
 
     def add(self, row: Row) -> None:

@@ -33,6 +33,7 @@ import msgspec
 from lycosa.store import journal, layout
 from lycosa.store.closing import build_derived, give_final_names, wanted_or_certain
 from lycosa.store.damage import StoreDamaged
+from lycosa.store.derived import KINDS
 from lycosa.store.ledger import check_closed, complete
 from lycosa.store.removed import removed_files
 from lycosa.system.durable import cut_back, sync_folder
@@ -173,7 +174,7 @@ def _finish_closings(folder: Path, workers: int | None, report: Recovery, only: 
 
 
 def _remove_temporary(folder: Path, report: Recovery, only: int | None) -> None:
-    for kind in layout.DERIVED:
+    for kind in KINDS:
         for path in sorted((folder / kind).glob(".*.tmp")):
             if not _is_meant(layout.stem_of(path), only):
                 continue

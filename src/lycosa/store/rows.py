@@ -33,8 +33,8 @@ class SegmentHeader(msgspec.Struct, frozen=True, kw_only=True):
     """First line of a journal.
 
     ``warcinfo_id`` and ``warcinfo_length`` describe the first WARC record; ``info`` is a digest of
-    its fields, by which a later run sees whether it may continue the segment. ``text`` and
-    ``links`` say which optional derived files the segment has.
+    its fields, by which a later run sees whether it may continue the segment. ``options`` say
+    which optional derived files the segment has; in the file each of them is a key of its own.
     """
 
     format: int
@@ -44,8 +44,7 @@ class SegmentHeader(msgspec.Struct, frozen=True, kw_only=True):
     warcinfo_id: str
     warcinfo_length: int
     info: str
-    text: bool
-    links: bool
+    options: dict[str, bool]
 
 
 class Links(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -22,6 +22,7 @@ from lycosa.config.sections import StoreSection
 from lycosa.model.capture import Capture, Location
 from lycosa.store import journal, layout, records
 from lycosa.store.closing import ClosedSegment
+from lycosa.store.derived import options_of, wanted_kinds
 from lycosa.store.pending import Part, PendingWrite
 from lycosa.store.port import FoundSegments
 from lycosa.store.records import CrawlInfo, Draft, Member, Packed
@@ -280,11 +281,10 @@ class SegmentStore:
             warcinfo_id=warcinfo_id,
             warcinfo_length=len(data),
             info=self._info.digest(),
-            text=self._section.text,
-            links=self._section.links,
+            options=options_of(self._section),
         )
         segment = _Open(header, 0, 0)
-        segment.add(Member((data,), len(data), 0, len(data), 0), journal.encode_line(header))
+        segment.add(Member((data,), len(data), 0, len(data), 0), journal.encode_header(header))
         segment.has_news = False
         return segment
 
@@ -311,6 +311,6 @@ class SegmentStore:
         same = header.info == self._info.digest() and header.format == FORMAT
         return (
             same
-            and (header.text, header.links) == (section.text, section.links)
+            and wanted_kinds(header.options) == wanted_kinds(options_of(section))
             and segment.length < self._max_bytes
         )

@@ -36,7 +36,7 @@ from lycosa.synthetic.resolver import SyntheticResolver
 from lycosa.synthetic.web import Responder, SyntheticWeb
 from lycosa.worker.assembly import Assembled, Ports, assemble
 from lycosa.worker.capturing import PageSink
-from lycosa.worker.job import Job
+from lycosa.worker.job import Extensions, WorkerJob
 
 Meanwhile = Callable[[Assembled], None]
 
@@ -81,7 +81,7 @@ class VirtualCrawl:
         self.wrap: Callable[[Fetcher], Fetcher] = lambda fetcher: fetcher
         self.sinks: tuple[PageSink, ...] = ()
         self.lease: Callable[[], ShardLease] = folder_lease
-        self.told: Callable[[Job], Job] = lambda job: job
+        self.told: Callable[[WorkerJob], WorkerJob] = lambda job: job
         self.open_table: Opener = open_table or in_memory(MemoryStores())
         self.longest_s = 366 * 86400.0
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -135,9 +135,8 @@ class VirtualCrawl:
         began = self.clock.monotonic()
         with self.session() as session:
             job = self.told(session.job(0, tuple(range(self.config.frontier.partitions))))
-            assembled = assemble(
-                msgspec.structs.replace(job, sinks=self.sinks), self._ports(faults)
-            )
+            extensions = Extensions(sinks=self.sinks)
+            assembled = assemble(job, self._ports(faults), extensions=extensions)
             try:
                 if meanwhile is not None:
                     meanwhile(assembled)

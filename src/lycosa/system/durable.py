@@ -45,7 +45,7 @@ def named(error: OSError, path: Path) -> OSError:
     return error if error.filename else OSError(error.errno, error.strerror, str(path))
 
 
-def write_all(fd: int, data: bytes) -> None:
+def write_all(fd: int, data: bytes | bytearray) -> None:
     """Writes all of it: the kernel may take less than asked. Raises ``OSError``, maybe after a
     part was written.
     """
@@ -74,6 +74,25 @@ def sync_folder(folder: Path) -> None:
         os.close(fd)
 
 
+def publish(temporary: Path, path: Path) -> None:
+    """A file that was written whole gets its name, after its bytes are on disk. What had the name
+    before is gone only then.
+
+    Raises ``DiskFull`` or ``OSError``; the temporary file then goes, and the old one stays.
+    """
+    try:
+        fd = os.open(temporary, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            sync_data(fd)
+        finally:
+            os.close(fd)
+        temporary.replace(path)
+        sync_folder(path.parent)
+    except OSError as error:
+        _discard(temporary)
+        raise named(error, path) from error
+
+
 def replace_file(path: Path, data: bytes) -> None:
     """The file holds ``data`` after this; a crash at any instant leaves the old content or the new
     one, whole.
@@ -85,16 +104,19 @@ def replace_file(path: Path, data: bytes) -> None:
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:
             write_all(fd, data)
-            sync_data(fd)
         finally:
             os.close(fd)
-        temporary.replace(path)
-        sync_folder(path.parent)
     except OSError as error:
-        # the first error is the one to tell; a leftover is overwritten next time
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+        _discard(temporary)
         raise named(error, path) from error
+    publish(temporary, path)
+
+
+def _discard(temporary: Path) -> None:
+    with suppress(
+        OSError
+    ):  # the first error is the one to tell; a leftover is overwritten next time
+        temporary.unlink(missing_ok=True)
 
 
 def cut_back(path: Path, committed: int) -> int:

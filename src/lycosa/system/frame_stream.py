@@ -8,8 +8,10 @@ instead: no task has to be woken for a frame.
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from typing import cast
 
 from lycosa.system.wire import (
@@ -118,7 +120,14 @@ class FrameProtocol(asyncio.Protocol):
             self._end(error)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if exc is not None and self._transport is not None:
+            self._read_rest(self._transport)
         self._end(exc)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether frames can be sent."""
+        return self._transport is not None and not self._transport.is_closing()
 
     def send(self, payload: bytes) -> None:
         """Sends one frame, now or when the peer reads; when the connection has ended, nothing."""
@@ -133,6 +142,15 @@ class FrameProtocol(asyncio.Protocol):
     def close(self) -> None:
         """Ends the connection. Harmless when repeated."""
         self._end(None)
+
+    def _read_rest(self, transport: asyncio.Transport) -> None:
+        """Reads what the peer sent before it died. A write that fails makes the event loop stop
+        reading at once, although answers of the peer may still be in the socket.
+        """
+        socket_number = transport.get_extra_info("socket").fileno()
+        with suppress(OSError):  # nothing more is there
+            while self._transport is not None and (data := os.read(socket_number, CHUNK)):
+                self.data_received(data)
 
     def _end(self, error: Exception | None) -> None:
         transport, self._transport = self._transport, None

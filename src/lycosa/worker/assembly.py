@@ -53,7 +53,7 @@ from lycosa.worker.departures import Departures
 from lycosa.worker.errands import Ends, Errands
 from lycosa.worker.folder_shard import open_folder_shard
 from lycosa.worker.intake import Addressing, Intake
-from lycosa.worker.job import Job
+from lycosa.worker.job import Extensions, WorkerJob
 from lycosa.worker.leasing import Leasing
 from lycosa.worker.machine_table import open_machine_table
 from lycosa.worker.pacing import Pacing
@@ -84,7 +84,7 @@ class Ports(msgspec.Struct, frozen=True):
     reach: Reach
     free_bytes: Callable[[], int] = lambda: sys.maxsize
     lease: ShardLease = msgspec.field(default_factory=folder_lease)
-    addresses: Callable[[Job], Addresses] | None = None
+    addresses: Callable[[WorkerJob], Addresses] | None = None
     """The slots of addresses that the worker shares with others; by default those of the
     machine's table, or of the crawl's own.
     """
@@ -123,16 +123,18 @@ def limits_of(section: FetchSection) -> Limits:
 
 
 def assemble(
-    job: Job,
+    job: WorkerJob,
     ports: Ports,
     want_permits: Callable[[], None] | None = None,
     shard: Shard | None = None,
+    extensions: Extensions | None = None,
 ) -> Assembled:
     """Connects the stages over a shard that is open, or opens the one of a crawl folder that has
     been through ``recover_crawl``. Blocks.
 
     One worker of several is given ``want_permits``, by which it asks its coordinator for permits.
     """
+    extensions = extensions or Extensions()
     config, folder, clock = job.config, job.folder, CrawlClock(ports.clock, job.time_base)
     shard = shard or open_folder_shard(job, ports.open_table)
     chance = random.Random(f"{config.seed}:{job.number}:{shard.term}")
@@ -177,7 +179,7 @@ def assemble(
         worker.fail(error)  # the worker is made later
 
     departures = Departures(partitions, tables, ports.exchange, clock.sleep, fail)
-    intake = _intake(job, partitions, addressing, tables, clock, departures)
+    intake = _intake(job, extensions, partitions, addressing, tables, clock, departures)
     # Ids must differ between crawls, runs and restarts, and be the same when the same history is
     # replayed.
     ids = random.Random(
@@ -213,7 +215,9 @@ def assemble(
         ),
         sender=sender,
         parser=ports.parser,
-        capturing=Capturing(config, clock, duplicates, store, intake, ports.offload, job.sinks),
+        capturing=Capturing(
+            config, clock, duplicates, store, intake, ports.offload, extensions.sinks
+        ),
         store=store,
         intake=intake,
         reparsing=Reparsing(segments, partitions, intake, ports.parser, ports.offload, clock),
@@ -262,7 +266,7 @@ def assemble(
     )
 
 
-def _partition(job: Job, number: int, data: PartitionData, clock: CrawlClock) -> Partition:
+def _partition(job: WorkerJob, number: int, data: PartitionData, clock: CrawlClock) -> Partition:
     config = job.config
     return Partition(
         number,
@@ -279,7 +283,7 @@ def _partition(job: Job, number: int, data: PartitionData, clock: CrawlClock) ->
 
 
 def _frontier(
-    job: Job, partitions: Mapping[int, Partition], clock: CrawlClock, chance: random.Random
+    job: WorkerJob, partitions: Mapping[int, Partition], clock: CrawlClock, chance: random.Random
 ) -> Frontier:
     config = job.config
     workbench = Workbench(config.politeness.address_slots)
@@ -302,7 +306,7 @@ def _frontier(
 
 
 def _permits(
-    job: Job,
+    job: WorkerJob,
     partitions: Mapping[int, Partition],
     want: Callable[[], None] | None,
     on_limit: Callable[[], None],
@@ -323,7 +327,8 @@ def _bound(plan: MemoryPlan, frontier: Frontier, intake: Intake, robots: Robots)
 
 
 def _intake(
-    job: Job,
+    job: WorkerJob,
+    extensions: Extensions,
     partitions: Mapping[int, Partition],
     addressing: Addressing,
     tables: Mapping[int, KeyValue],
@@ -333,7 +338,11 @@ def _intake(
     scope = Scope(job.config.scope, addressing.sites.site_of)
     year = 1970 + int(clock.wall() // 31_556_952)
     admission = Admission(
-        scope, Traps(job.config.traps, year), job.rules, job.config.budgets, job.config.sitemaps
+        scope,
+        Traps(job.config.traps, year),
+        extensions.rules,
+        job.config.budgets,
+        job.config.sitemaps,
     )
     intake = Intake(
         partitions,
@@ -349,14 +358,14 @@ def _intake(
     return intake
 
 
-def _addresses(job: Job) -> Addresses:
+def _addresses(job: WorkerJob) -> Addresses:
     section = job.config.politeness
     if job.machine_table is not None:
         return MachineAddresses(open_machine_table(job.machine_table, section))
     return MachineAddresses(AddressTable(addresses_path(job.folder), section))
 
 
-def _recent_hosts(job: Job, clock: Clock) -> dict[str, float]:
+def _recent_hosts(job: WorkerJob, clock: Clock) -> dict[str, float]:
     """Hosts contacted since shortly before the last commit, with the monotonic time from which they
     may be fetched again.
 
@@ -377,7 +386,7 @@ def _recent_hosts(job: Job, clock: Clock) -> dict[str, float]:
     return held
 
 
-def _crawl_info(job: Job) -> CrawlInfo:
+def _crawl_info(job: WorkerJob) -> CrawlInfo:
     return CrawlInfo(
         crawl=job.manifest.crawl[:8],
         software=job.software,

@@ -10,10 +10,10 @@ from lycosa.kv.port import Opener
 from lycosa.shard.folder_snapshots import DEFAULT_DELTA, FolderSnapshots
 from lycosa.shard.opening import Ground, Shard
 from lycosa.store import SegmentFiles
-from lycosa.worker.job import Job
+from lycosa.worker.job import WorkerJob
 
 
-def open_folder_shard(job: Job, open_table: Opener) -> Shard:
+def open_folder_shard(job: WorkerJob, open_table: Opener) -> Shard:
     """The shard of one worker of a run. Blocks. Raises ``LogDamaged``, ``StoreDamaged``,
     ``StoreLocked`` or ``OSError``.
     """

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from lycosa.commit import ShardLease, folder_lease
-from lycosa.config.sections import Config, Cookies, FetchSection
+from lycosa.config.sections import Cookies, FetchSection
 from lycosa.fetch import AiodnsQuery, CachingResolver, CookieJars, CurlFetcher, Guard
 from lycosa.folder.names import spool_folder, suffix_list
 from lycosa.kv.port import Opener
@@ -18,6 +18,7 @@ from lycosa.system.memory_plan import MemoryPlan
 from lycosa.urls.identity import Sites
 from lycosa.worker.assembly import Ports
 from lycosa.worker.committing import Reach
+from lycosa.worker.job import WorkerJob
 
 
 def cache_of(plan: MemoryPlan) -> SharedCache:
@@ -26,9 +27,7 @@ def cache_of(plan: MemoryPlan) -> SharedCache:
 
 
 def real_ports(
-    folder: Path,
-    config: Config,
-    user_agent: str,
+    job: WorkerJob,
     open_table: Opener | None = None,
     reach: Reach = lambda _: None,
     lease: ShardLease | None = None,
@@ -36,10 +35,17 @@ def real_ports(
     """``lease`` is that of the worker's shard; a crawl of one machine has none. Raises
     ``ValueError`` when a setting of the fetcher or the resolver is not usable.
     """
+    folder, config = job.folder, job.config
     clock, lease = SystemClock(), lease or folder_lease()
     guard, cookies = Guard(config.fetch.allow_addresses), _cookies(folder, config.fetch)
     fetcher = CurlFetcher(
-        config.fetch, user_agent, config.agent.contact, guard, clock, spool_folder(folder), cookies
+        config.fetch,
+        job.user_agent,
+        config.agent.contact,
+        guard,
+        clock,
+        spool_folder(folder),
+        cookies,
     )
     fetcher.may_send = lambda: lease.holds(clock.monotonic())
     return Ports(

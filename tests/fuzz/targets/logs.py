@@ -199,8 +199,7 @@ _HEADER = SegmentHeader(
     warcinfo_id="urn:uuid:1",
     warcinfo_length=9,
     info="i",
-    text=True,
-    links=True,
+    options={"links": True, "text": True},
 )
 _ROWS = [
     Row(
@@ -217,7 +216,7 @@ _ROWS = [
     )
     for number in range(40)
 ]
-_FRAMES = [journal.encode_frame([journal.encode_line(_HEADER)])]
+_FRAMES = [journal.encode_frame([journal.encode_header(_HEADER)])]
 _FRAMES += [
     journal.encode_frame([journal.encode_line(row) for row in _ROWS[at : at + 10]])
     for at in range(0, 40, 10)

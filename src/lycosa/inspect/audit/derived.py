@@ -2,109 +2,78 @@
 built from, row by row.
 
 What each should hold is computed again from the rows and compared in the order of the file; nothing
-is taken from the file that could make a missing row look right. CDXJ lines of one segment are held
-for sorting, as when they were built; the other files stream.
+is taken from the file that could make a missing row look right. A kind of the table in
+``store.derived`` that has no check of its own here is built again into a temporary folder and
+compared line by line.
 """
 
 from __future__ import annotations
 
+import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from lycosa.inspect.audit.report import Check
 from lycosa.inspect.audit.segments import Segment, members
 from lycosa.inspect.audit.tables import BATCH_ROWS, TableCheck
-from lycosa.store import cdxj, layout, links, pages, wet
-from lycosa.store.closing import missing_files, wanted_kinds
-from lycosa.store.rows import Row
+from lycosa.store import layout, links, pages, wet
+from lycosa.store.closing import missing_files
+from lycosa.store.derived import DERIVED, KINDS, LINKS, PAGES, TEXT, wanted_kinds
+from lycosa.store.rows import Row, SegmentHeader
 
 _ROWS = 500
 _PAGES_NEEDED = len(pages.COMMON_CRAWL) + 1
 _LINKS_NEEDED = 3
 
 
+class _FileCheck(Protocol):
+    """Compares one file: ``row`` for all rows of its segment, then ``end``."""
+
+    def row(self, row: Row) -> None: ...
+    def end(self) -> None: ...
+
+
 class DerivedChecks:
-    """Checks the derived files of one closed segment after the other. ``begin``, ``row`` for all
-    of its rows, ``end``.
+    """Checks the derived files of one closed segment after the other. ``begin``, ``row`` for all of
+    its rows, ``end``.
     """
 
     def __init__(self) -> None:
-        self.cdxj = Check("cdxj", "CDXJ lines against the journal, both ways")
-        self.pages = Check("pages", "rows of pages/ against the journal, every column")
-        self.links = Check("links", "rows of links/ against the journal, every column")
-        self.text = Check("text", "text records against the journal")
-        self._segment: Segment | None = None
-        self._pages: TableCheck | None = None
-        self._links: TableCheck | None = None
-        self._text: Iterator[bytes] | None = None
+        self._checks = {each.name: Check(each.name, _what(each.name)) for each in DERIVED}
+        self._files: list[_FileCheck] = []
 
     def all(self) -> list[Check]:
-        return [self.cdxj, self.pages, self.links, self.text]
+        return list(self._checks.values())
 
     def begin(self, folder: Path, segment: Segment) -> None:
         """Takes a segment; an open one has no derived files."""
-        self._segment = segment if segment.is_closed else None
-        if self._segment is None:
+        self._files = []
+        if not segment.is_closed:
             return
         missing = missing_files(folder, segment.header)
-        for path in missing.values():
-            self._check_of(path.parent.name).note(
-                f"{path.parent.name}/{path.name} is not built yet; the next start builds it"
-            )
-        self._lines: list[bytes] | None = None if layout.CDXJ in missing else []
-        self._cdxj_path = folder / layout.file_name(layout.CDXJ, segment.name)
-        self._pages = self._links = self._text = None
-        wanted = set(wanted_kinds(segment.header)) - set(missing)
-        paths = {kind: folder / layout.file_name(kind, segment.name) for kind in wanted}
-        if layout.PAGES in wanted:
-            self._pages = TableCheck(self.pages, paths[layout.PAGES], _PAGES_NEEDED)
-        if layout.LINKS in wanted:
-            self._links = TableCheck(self.links, paths[layout.LINKS], _LINKS_NEEDED)
-        if layout.TEXT in wanted:
-            self._text = members(paths[layout.TEXT])
-        if self._text is not None:
-            self._next_text(self._text)  # the warcinfo record
-        self._rows: list[Row] = []
-        self._values: list[tuple[Any, ...]] = []
-        self._link_count = 0
+        for kind in wanted_kinds(segment.header.options):
+            check = self._checks[kind]
+            path = folder / layout.file_name(kind, segment.name)
+            if kind in missing:
+                check.note(f"{kind}/{path.name} is not built yet; the next start builds it")
+            else:
+                begin = _CHECKS[kind][1] if kind in _CHECKS else _LinesCheck
+                self._files.append(begin(check, path, segment.header))
 
     def row(self, row: Row) -> None:
         """One more capture of the segment."""
-        if self._segment is None:
-            return
-        if self._lines is not None and cdxj.has_line(row):
-            self._lines.append(cdxj.line(row))
-        if self._pages is not None:
-            self._values.append(pages.values(row, self._segment.header.crawl))
-            if len(self._values) >= _ROWS:
-                self._compare_pages(self._pages)
-        if self._links is not None and row.links.urls:
-            self._rows.append(row)
-            self._link_count += len(row.links.urls)
-            if self._link_count >= BATCH_ROWS:
-                self._compare_links(self._links)
-        if self._text is not None and wet.has_text(row):
-            self._compare_text(self._text, row)
+        for file in self._files:
+            file.row(row)
 
     def end(self) -> None:
         """All rows were given: what the files still hold is too much."""
-        if self._segment is None:
-            return
-        if self._lines is not None:
-            self._compare_lines(sorted(self._lines))
-        if self._pages is not None:
-            self._compare_pages(self._pages)
-            self._pages.end()
-        if self._links is not None:
-            self._compare_links(self._links)
-            self._links.end()
-        if self._text is not None:
-            left = self._next_text(self._text)
-            self.text.expect(left is None, f"{self._segment.name}: text records that no row has")
+        for file in self._files:
+            file.end()
 
     def strangers(self, folder: Path, found: list[Segment]) -> None:
         """Files that belong to no segment, or to one that has no such file: readers of the folder
@@ -114,77 +83,154 @@ class DerivedChecks:
         names, so a running crawl has none that is missing there.
         """
         headers = {segment.name: segment.header for segment in found}
-        for kind in layout.DERIVED:
+        for kind, check in self._checks.items():
             paths = sorted((folder / kind).glob("[!.]*"))
             known = layout.segment_names(folder, layout.WARC, layout.JOURNAL)
             for path in paths:
-                name, check = layout.stem_of(path), self._check_of(kind)
+                name = layout.stem_of(path)
                 header = headers.get(name)
                 if path != folder / layout.file_name(kind, name) or name not in known:
                     check.breach(
                         f"{kind}/{path.name} belongs to no segment of this crawl; move it elsewhere"
                     )
-                elif header is not None and kind not in wanted_kinds(header):
+                elif header is not None and kind not in wanted_kinds(header.options):
                     check.breach(
                         f"{kind}/{path.name}: its segment was stored without {kind}/, so this crawl"
                         " did not make it; move it elsewhere"
                     )
 
-    def _check_of(self, kind: str) -> Check:
-        return {
-            layout.CDXJ: self.cdxj,
-            layout.PAGES: self.pages,
-            layout.LINKS: self.links,
-            layout.TEXT: self.text,
-        }[kind]
 
-    def _compare_lines(self, wanted: list[bytes]) -> None:
-        self.cdxj.checked += len(wanted)
-        at = 0
-        with self._cdxj_path.open("rb") as file:
-            for found in file:
-                if at >= len(wanted) or found != wanted[at]:
-                    what = (
-                        wanted[at][:200].decode(errors="replace").rstrip()
-                        if at < len(wanted)
-                        else "its end"
-                    )
-                    return self.cdxj.breach(
-                        f"{self._cdxj_path.name}, line {at + 1}: should be {what}"
-                    )
-                at += 1
-        if at < len(wanted):
-            self.cdxj.breach(f"{self._cdxj_path.name} ends after {at} lines of {len(wanted)}")
-        return None
+class _LinesCheck:
+    """A file of lines against the one that the same rows make now."""
 
-    def _compare_pages(self, table: TableCheck) -> None:
+    def __init__(self, check: Check, path: Path, header: SegmentHeader) -> None:
+        self._check, self._path = check, path
+        self._folder = tempfile.TemporaryDirectory(prefix="lycosa-audit-")
+        self._made = Path(self._folder.name) / path.name
+        self._builder = KINDS[path.parent.name].begin(self._made, header)
+
+    def row(self, row: Row) -> None:
+        self._builder.add(row)
+
+    def end(self) -> None:
+        self._builder.close()
+        with self._folder, self._made.open("rb") as wanted, self._path.open("rb") as found:
+            self._compare(wanted, found)
+
+    def _compare(self, wanted: Iterator[bytes], found: Iterator[bytes]) -> None:
+        """The first difference is told: all that follows it would differ too."""
+        lines, first, ends_after = 0, "", -1
+        for number, (line, other) in enumerate(zip_longest(wanted, found), 1):
+            lines += line is not None
+            if line == other or first or ends_after >= 0:
+                continue
+            if other is None:
+                ends_after = number - 1
+            else:
+                should = line[:200].decode(errors="replace").rstrip() if line else "its end"
+                first = f", line {number}: should be {should}"
+        self._check.checked += lines
+        if ends_after >= 0:  # told with the number of lines, which is known by now
+            first = f" ends after {ends_after} lines of {lines}"
+        if first:
+            self._check.breach(self._path.name + first)
+
+
+class _PagesCheck:
+    """Every column of ``pages/``, some hundred rows at a time."""
+
+    def __init__(self, check: Check, path: Path, header: SegmentHeader) -> None:
+        self._table = TableCheck(check, path, _PAGES_NEEDED)
+        self._crawl = header.crawl
+        self._values: list[tuple[Any, ...]] = []
+
+    def row(self, row: Row) -> None:
+        self._values.append(pages.values(row, self._crawl))
+        if len(self._values) >= _ROWS:
+            self._compare()
+
+    def end(self) -> None:
+        self._compare()
+        self._table.end()
+
+    def _compare(self) -> None:
         if self._values:
             columns = [
                 pa.array(column, field.type)
                 for column, field in zip(zip(*self._values, strict=True), pages.SCHEMA, strict=True)
             ]
-            table.compare(pa.table(columns, schema=pages.SCHEMA), "url")
+            self._table.compare(pa.table(columns, schema=pages.SCHEMA), "url")
             self._values.clear()
 
-    def _compare_links(self, table: TableCheck) -> None:
+
+class _LinksCheck:
+    """Every column of ``links/``; a page has many rows there or none."""
+
+    def __init__(self, check: Check, path: Path, header: SegmentHeader) -> None:
+        self._table = TableCheck(check, path, _LINKS_NEEDED)
+        self._segment = header.segment
+        self._rows: list[Row] = []
+        self._links = 0
+
+    def row(self, row: Row) -> None:
+        if row.links.urls:
+            self._rows.append(row)
+            self._links += len(row.links.urls)
+            if self._links >= BATCH_ROWS:
+                self._compare()
+
+    def end(self) -> None:
+        self._compare()
+        self._table.end()
+
+    def _compare(self) -> None:
         if self._rows:
-            assert self._segment is not None
-            wanted = pa.Table.from_batches([links.batch(self._rows, self._segment.name)])
-            table.compare(wanted, "source_url")
-            self._rows, self._link_count = [], 0
+            wanted = pa.Table.from_batches([links.batch(self._rows, self._segment)])
+            self._table.compare(wanted, "source_url")
+            self._rows, self._links = [], 0
 
-    def _next_text(self, stream: Iterator[bytes]) -> bytes | None:
-        try:
-            return next(stream, None)
-        except (zlib.error, EOFError) as error:
-            self.text.breach(str(error))
-            return None
 
-    def _compare_text(self, stream: Iterator[bytes], row: Row) -> None:
-        found = self._next_text(stream)
+class _TextCheck:
+    """The text of each record of ``text/`` and whose it is. The other fields of its header are not
+    compared: an earlier version may have written them in another way.
+    """
+
+    def __init__(self, check: Check, path: Path, header: SegmentHeader) -> None:
+        self._check, self._segment = check, header.segment
+        self._records = members(path)
+        self._next()  # the warcinfo record
+
+    def row(self, row: Row) -> None:
+        if not wet.has_text(row):
+            return
+        found = self._next()
         head, _, rest = found.partition(b"\r\n\r\n") if found else (b"", b"", b"")
         is_same = (
             f"WARC-Target-URI: {row.url}\r\n".encode() in head
             and rest == row.text.encode("utf-8", "replace") + b"\r\n\r\n"
         )
-        self.text.expect(is_same, f"the text record of {row.url} is missing or another")
+        self._check.expect(is_same, f"the text record of {row.url} is missing or another")
+
+    def end(self) -> None:
+        left = self._next()
+        self._check.expect(left is None, f"{self._segment}: text records that no row has")
+
+    def _next(self) -> bytes | None:
+        try:
+            return next(self._records, None)
+        except (zlib.error, EOFError) as error:
+            self._check.breach(str(error))
+            return None
+
+
+_CHECKS: dict[str, tuple[str, Callable[[Check, Path, SegmentHeader], _FileCheck]]] = {
+    PAGES: ("rows of pages/ against the journal, every column", _PagesCheck),
+    LINKS: ("rows of links/ against the journal, every column", _LinksCheck),
+    TEXT: ("text records against the journal", _TextCheck),
+}
+
+
+def _what(kind: str) -> str:
+    if kind in _CHECKS:
+        return _CHECKS[kind][0]
+    return f"{kind.upper()} lines against the journal, both ways"

@@ -19,6 +19,7 @@ from lycosa.model.discovered import LinkKind
 from lycosa.reasons import Reason
 from lycosa.shard.view import View
 from lycosa.store import layout
+from lycosa.store.derived import LINKS
 from lycosa.store.journal import JournalError
 from lycosa.store.port import StoredSegment
 from lycosa.store.reading import RecordError, StoredRecord
@@ -130,7 +131,7 @@ def found_on(reader: CrawlReader, url: str) -> Search:
     """
     searched = set()
     folder = reader.origin.folder
-    for path in sorted((folder / layout.LINKS).glob("*.parquet")) if folder else ():
+    for path in sorted((folder / LINKS).glob("*.parquet")) if folder else ():
         try:
             link = _in_table(path, url)
         except (pa.ArrowException, OSError):

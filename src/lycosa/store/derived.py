@@ -1,0 +1,71 @@
+"""The table of derived files: all that other modules know of a kind.
+
+Closing, recovery, the journal's header, status, summary and audit go through this table. A new kind
+needs a row here, a module with its ``Builder``, and, if a crawl may go without it, its setting in
+``config/sections.py``. The audit compares a file with what its builder makes of the journal again,
+line by line, unless ``inspect/audit/derived.py`` has a check of its own for the kind.
+
+This module imports no builder, because some bring Arrow: a process that only asks which files are
+missing should not pay for that.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from lycosa.config.sections import StoreSection
+
+if TYPE_CHECKING:
+    from lycosa.store.rows import Row, SegmentHeader
+
+CDXJ, PAGES, LINKS, TEXT = "cdxj", "pages", "links", "text"
+
+
+class Builder(Protocol):
+    """Makes one derived file: rows in the order of the journal, then ``close``."""
+
+    def add(self, row: Row) -> None: ...
+    def close(self) -> None: ...
+
+
+class DerivedFile(msgspec.Struct, frozen=True):
+    """One kind. ``name`` is its folder, ``suffix`` follows the segment's name, ``made_by`` names
+    its builder. ``option`` names the setting in ``store`` without which a segment has no such
+    file; every segment has a kind without one.
+    """
+
+    name: str
+    suffix: str
+    made_by: str
+    option: str = ""
+
+    def begin(self, path: Path, header: SegmentHeader) -> Builder:
+        """The builder of one segment's file. It is imported now."""
+        made: Builder = resolve_name(self.made_by)(path, header)
+        return made
+
+
+DERIVED = (
+    DerivedFile(CDXJ, ".cdxj", "lycosa.store.cdxj:CdxjBuilder"),
+    DerivedFile(PAGES, ".parquet", "lycosa.store.pages:PagesBuilder"),
+    DerivedFile(LINKS, ".parquet", "lycosa.store.links:LinksBuilder", "links"),
+    DerivedFile(TEXT, ".warc.wet.gz", "lycosa.store.wet:WetBuilder", "text"),
+)
+KINDS = {each.name: each for each in DERIVED}
+OPTIONS = tuple(each.option for each in DERIVED if each.option)
+
+
+def options_of(section: StoreSection) -> dict[str, bool]:
+    """Which optional kinds a new segment is to have."""
+    return {option: getattr(section, option) for option in OPTIONS}
+
+
+def wanted_kinds(options: dict[str, bool]) -> list[str]:
+    """The kinds that a segment with these options has when it is closed; an option that it does not
+    name is off.
+    """
+    return [each.name for each in DERIVED if not each.option or options.get(each.option, False)]
