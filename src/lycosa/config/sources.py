@@ -43,6 +43,8 @@ OPTIONS: dict[str, str] = {
     "scope.max_depth": "--max-depth",
     "scope.requisites": "--requisites",
     "scope.rule": "--scope",
+    "upload.remove": "--upload-remove",
+    "upload.url": "--upload",
     "workers": "--workers",
 }
 """Settings that have an option of their own."""

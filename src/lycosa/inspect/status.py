@@ -34,6 +34,7 @@ from lycosa.store import layout
 from lycosa.store.closing import LackingFile, lacking_files
 from lycosa.store.derived import KINDS
 from lycosa.store.port import StoredSegment
+from lycosa.store.removed import removed_files
 
 DEFAULT_HOSTS = 10
 _FRESH_S = 15.0  # a status file older than this is not believed
@@ -62,7 +63,8 @@ class CrawlStatus(msgspec.Struct, kw_only=True):
     """The whole answer. ``folder`` is what the crawl is called where it has no folder; seeds,
     derived files and what a running crawl says of itself are told of folders alone. ``live`` is
     what the running crawl wrote within the last seconds, or empty. ``clock_set_back_s`` is how far
-    the wall clock is behind the one by which the crawl waits.
+    the wall clock is behind the one by which the crawl waits. ``removed`` are files that were
+    removed here after their upload to ``upload_url``.
     """
 
     folder: str
@@ -93,6 +95,8 @@ class CrawlStatus(msgspec.Struct, kw_only=True):
     outputs: list[Output] = []
     lacking: list[LackingFile] = []
     waits_for: str = ""
+    upload_url: str = ""
+    removed: list[Output] = []
 
 
 def crawl_status(
@@ -151,6 +155,7 @@ def crawl_status(
     status.hosts, status.sites = top.lines(), top_sites.lines()
     status.outputs = _outputs(folder) if folder else _stored(reader.source.segments())
     if folder:
+        status.upload_url, status.removed = saved.config.upload.url, _removed(folder)
         # A running crawl is about to build those of the segment that it just closed.
         status.lacking = [
             each for each in lacking_files(folder) if each.reason or not status.is_running
@@ -246,6 +251,15 @@ def _outputs(folder: Path) -> list[Output]:
         sizes = [(False, _size(path)) for path in (folder / names).rglob("*") if path.is_file()]
         found.append(Output(kind, len(sizes), 0, sum(size for _, size in sizes)))
     return found
+
+
+def _removed(folder: Path) -> list[Output]:
+    """By kind."""
+    sizes: dict[str, list[int]] = {}
+    for name, each in removed_files(folder).items():
+        if not (folder / name).exists():
+            sizes.setdefault(name.partition("/")[0], []).append(each.bytes)
+    return [Output(kind, len(each), 0, sum(each)) for kind, each in sizes.items()]
 
 
 def _stored(segments: list[StoredSegment]) -> list[Output]:

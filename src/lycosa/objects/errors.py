@@ -115,14 +115,17 @@ def store_error(url: str, what: str, kind: str, text: str) -> ObjectError:
         )
     if code in _BAD_CREDENTIALS or kind == "UnauthenticatedError" or status == 401:
         return StoreRefused(
-            f"{url}: the store does not accept the credentials ({said}); check {_CREDENTIALS[scheme]}"
+            f"{url}: the store does not accept the credentials ({said}); check"
+            f" {_CREDENTIALS[scheme]}"
         )
     if code in _NO_BUCKET:
         return StoreRefused(
             f"{url}: there is no such bucket ({said}); create it, or check the URL and the endpoint"
         )
     if code in _FULL or status == 507:
-        return StoreFull(f"{url}: the store has no room left ({said}); make room or raise its quota")
+        return StoreFull(
+            f"{url}: the store has no room left ({said}); make room or raise its quota"
+        )
     if kind in ("AlreadyExistsError", "PreconditionError"):
         return ObjectExists(f"{url}: there is an object already: {what}")
     if kind == "PermissionDeniedError" or status == 403:

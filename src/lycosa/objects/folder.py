@@ -12,6 +12,7 @@ import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,9 @@ from lycosa.objects.errors import (
     StoreUnusable,
 )
 from lycosa.objects.port import StoredObject
-from lycosa.system.durable import FULL, sync_data, sync_folder
 
 _TEMPORARY = ".lycosa-"
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG}
 
 
@@ -80,9 +81,7 @@ class FolderStore:
     def delete(self, keys: Iterable[str]) -> None:
         """See ``ObjectStore``."""
         for key in keys:
-            self._called(
-                f"deleting {key}", lambda key=key: self._path(key).unlink(missing_ok=True)
-            )
+            self._called(f"deleting {key}", partial(self._path(key).unlink, missing_ok=True))
 
     def _path(self, key: str) -> Path:
         return self._root.joinpath(*key.split("/"))
@@ -106,12 +105,12 @@ class FolderStore:
                 else:
                     file.write(content)
                 file.flush()
-                sync_data(file.fileno())
+                os.fsync(file.fileno())
             if is_new:
                 os.link(temporary, path)
             else:
                 temporary.replace(path)
-            sync_folder(path.parent)
+            _sync_folder(path.parent)
         finally:
             temporary.unlink(missing_ok=True)
 
@@ -119,7 +118,7 @@ class FolderStore:
         if folder != self._root and not folder.is_dir():
             self._make_folders(folder.parent)
             folder.mkdir(exist_ok=True)
-            sync_folder(folder.parent)
+            _sync_folder(folder.parent)
 
     def _called(self, what: str, call: Callable[[], Any]) -> Any:
         try:
@@ -133,7 +132,7 @@ class FolderStore:
             return ObjectExists(f"{self._url}: there is an object already: {what}")
         if error.errno == errno.ENOENT:
             return ObjectMissing(f"{self._url}: there is no such object: {what}")
-        if error.errno in FULL:
+        if error.errno in _FULL:
             return StoreFull(f"{said}; make room there")
         if error.errno in _REFUSED:
             return StoreRefused(f"{said}; give a folder that can be written to")
@@ -141,3 +140,12 @@ class FolderStore:
 
     def __repr__(self) -> str:
         return f"FolderStore({self._url!r})"
+
+
+def _sync_folder(folder: Path) -> None:
+    """Names in it are on disk after this."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -23,7 +23,9 @@ class CreateOnlyIgnored(StoreUnusable):
     """The store replaced an object that was only to be created."""
 
 
-def open_store(url: str, options: Sequence[str] = (), env: Mapping[str, str] = os.environ) -> ObjectStore:
+def open_store(
+    url: str, options: Sequence[str] = (), env: Mapping[str, str] = os.environ
+) -> ObjectStore:
     """The store of a URL; ``options`` are ``name=value``. Both were checked by
     ``config.checks``. Nothing is asked of the store yet. Raises ``StoreUnusable``.
     """

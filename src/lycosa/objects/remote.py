@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,9 @@ class RemoteStore:
     of its HTTP client. ``patience_s`` is how long one request is repeated.
     """
 
-    def __init__(self, url: str, options: dict[str, str], patience_s: float = 20.0) -> None:
+    def __init__(self, url: str, options: dict[str, str], patience_s: float = 10.0) -> None:
         self._url = url
+        from_url: Any = obstore.store.from_url  # its overloads take one kind of store each
         client: dict[str, Any] = _DEFAULTS | {
             name: value for name, value in options.items() if name in _CLIENT
         }
@@ -43,7 +45,7 @@ class RemoteStore:
             client["allow_http"] = client["allow_http"] == "true"
         config = {name: value for name, value in options.items() if name not in _CLIENT}
         retry: Any = {
-            "max_retries": 6,
+            "max_retries": 4,
             "retry_timeout": timedelta(seconds=patience_s),
             "backoff": {
                 "init_backoff": timedelta(milliseconds=200),
@@ -52,9 +54,7 @@ class RemoteStore:
         }
         self._store: Any = self._called(
             "opening the store",
-            lambda: obstore.store.from_url(
-                url, config=config or None, client_options=client, retry_config=retry
-            ),
+            lambda: from_url(url, config=config or None, client_options=client, retry_config=retry),
         )
 
     def create(self, key: str, data: bytes) -> None:
@@ -79,16 +79,18 @@ class RemoteStore:
         if length is not None and length <= 0:
             return b""
         if start == 0 and length is None:
-            return self._called(
-                f"reading {key}", lambda: bytes(obstore.get(self._store, key).bytes())
+            return bytes(
+                self._called(f"reading {key}", lambda: obstore.get(self._store, key).bytes())
             )
         if length is None:
             found = self.find(key)
             length = found.size - start if found else 1
         try:
-            return self._called(
-                f"reading {key}",
-                lambda: bytes(obstore.get_range(self._store, key, start=start, length=length)),
+            return bytes(
+                self._called(
+                    f"reading {key}",
+                    lambda: obstore.get_range(self._store, key, start=start, length=length),
+                )
             )
         except RangeBeyondEnd:
             return b""
@@ -116,7 +118,7 @@ class RemoteStore:
         """See ``ObjectStore``."""
         for key in keys:
             try:
-                self._called(f"deleting {key}", lambda key=key: obstore.delete(self._store, key))
+                self._called(f"deleting {key}", partial(obstore.delete, self._store, key))
             except ObjectMissing:
                 continue
 

@@ -149,10 +149,7 @@ def _remove_uncommitted(
             continue
         name = f"{path.parent.name}/{path.name}"
         # A journal with its final name proves that the segment was committed and closing.
-        if (
-            name in lengths
-            or layout.is_closed(folder, layout.JOURNAL, layout.stem_of(path))
-        ):
+        if name in lengths or layout.is_closed(folder, layout.JOURNAL, layout.stem_of(path)):
             continue
         path.unlink()
         sync_folder(path.parent)

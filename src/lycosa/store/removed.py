@@ -1,4 +1,4 @@
-"""``log/removed``: files of closed segments that were taken away here after a store was seen to hold
+"""``log/removed``: files of closed segments that were removed here after a store was seen to hold
 them.
 
 A line is written and synced before its file is deleted, so a file that is gone without a line is
