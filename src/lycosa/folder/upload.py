@@ -160,7 +160,10 @@ class Upload:
         known = removed_files(self._folder)
         lines = []
         for file in segment.files:
-            sums = file_sums(self._folder / file.name)
+            try:
+                sums = file_sums(self._folder / file.name)
+            except FileNotFoundError:
+                continue  # another upload was quicker
             if not holds(self._store, file.name, sums):
                 self.put(file)
                 if not holds(self._store, file.name, sums):

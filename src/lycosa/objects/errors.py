@@ -136,6 +136,15 @@ def store_error(url: str, what: str, kind: str, text: str) -> ObjectError:
     return _by_status(url, what, kind, text, status, said)
 
 
+def unusable(url: str, text: str) -> StoreUnusable:
+    """The error when a client cannot even be made."""
+    first = text.partition("\n")[0].rstrip(".")[:200]
+    return StoreUnusable(
+        f"{url}: {first}; check upload.options, and in the environment"
+        f" {_CREDENTIALS[url.partition(':')[0]]}"
+    )
+
+
 def _by_status(url: str, what: str, kind: str, text: str, status: int, said: str) -> ObjectError:
     if kind in ("FileNotFoundError", "NotFoundError") or status == 404:
         return ObjectMissing(f"{url}: there is no such object: {what}")

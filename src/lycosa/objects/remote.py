@@ -20,7 +20,7 @@ import obstore
 import obstore.store
 from obstore.exceptions import BaseError
 
-from lycosa.objects.errors import ObjectMissing, RangeBeyondEnd, store_error
+from lycosa.objects.errors import ObjectMissing, RangeBeyondEnd, store_error, unusable
 from lycosa.objects.port import StoredObject
 from lycosa.objects.sameness import PART_BYTES
 
@@ -52,10 +52,12 @@ class RemoteStore:
                 "max_backoff": timedelta(seconds=5),
             },
         }
-        self._store: Any = self._called(
-            "opening the store",
-            lambda: from_url(url, config=config or None, client_options=client, retry_config=retry),
-        )
+        try:
+            self._store: Any = from_url(
+                url, config=config or None, client_options=client, retry_config=retry
+            )
+        except (BaseError, ValueError) as error:
+            raise unusable(url, str(error)) from None
 
     def create(self, key: str, data: bytes) -> None:
         """See ``ObjectStore``."""
@@ -85,6 +87,8 @@ class RemoteStore:
         if length is None:
             found = self.find(key)
             length = found.size - start if found else 1
+            if length <= 0:
+                return b""
         try:
             return bytes(
                 self._called(
