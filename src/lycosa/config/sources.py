@@ -273,7 +273,9 @@ def _from_pairs(pairs: Sequence[str], problems: list[str]) -> Iterator[_Given]:
         if not equals:
             problems.append(f"--set {pair}: write KEY=VALUE, for instance politeness.delay_s=2s")
             continue
-        yield _Given(key.strip(), value, "--set", f"--set {pair}")
+        # what somebody takes for an option of a store may be a secret
+        said = key.strip() if key.strip().startswith("upload.") else pair
+        yield _Given(key.strip(), value, "--set", f"--set {said}")
 
 
 def _from_flags(flags: Mapping[str, object]) -> Iterator[_Given]:
