@@ -27,24 +27,21 @@ from lycosa.cluster.messages import (
     Superseded,
     ToCoordinator,
 )
-from lycosa.cluster.node_plan import (
+from lycosa.cluster.node_acts import (
     Act,
     Died,
     Machine,
-    NodePlan,
     Reply,
     StartWorker,
     TellCoordinator,
     TellWorker,
 )
+from lycosa.cluster.node_plan import NodePlan
 from lycosa.cluster.rules import ClusterRules
 from lycosa.cluster.worker_messages import (
     Ended,
     Failed,
     FromWorker,
-    Joined,
-    JoinedTaken,
-    JoinScope,
     LiveSettings,
     NoMoreCalls,
     Permit,
@@ -72,7 +69,6 @@ class Log:
         self.claims: list[int] = []  # assignment numbers; the n-th begins term n
         self.commits = self.captures = self.work = self.inbox = 0
         self.taken: set[str] = set()
-        self.found: list[str] = []
 
 
 class Worker:
@@ -85,10 +81,7 @@ class Worker:
         self.pending = 0  # captures that are not committed
         self.expects_more = True
         self.stop: Stop | None = None
-        self.places = self.joined_before = 0
         self.settings = 0
-        self.joined = list(self.log.found)
-        self.scope: set[str] = set(self.joined)
 
     @property
     def is_fenced(self) -> bool:
@@ -107,7 +100,6 @@ class Worker:
             permits.may,
             permits.is_waiting,
             self.expects_more,
-            self.places,
             self.settings,
         )
 
@@ -121,8 +113,7 @@ class Worker:
             commits=log.commits,
             is_idle=self.is_idle,
         )
-        joined = [Joined(self.joined_before, list(self.joined))] if self.joined else []
-        return [self.status(), *joined, progress]
+        return [self.status(), progress]
 
     def capture(self) -> None:
         """Fetches one page of its work, if it may."""
@@ -130,7 +121,7 @@ class Worker:
             self.permits.used(0)
             self.pending += 1
 
-    def commit(self, post_to: int | None = None, find: str = "") -> bool:
+    def commit(self, post_to: int | None = None) -> bool:
         """Commits what it captured; with ``post_to`` each page leads to another one there. False
         when it is fenced.
         """
@@ -144,10 +135,6 @@ class Worker:
             log.captures += self.pending
             log.work += log.inbox - self.pending
             self.pending = log.inbox = 0
-            if find:
-                log.found.append(find)
-                self.joined.append(find)
-                self.scope.add(find)
         return True
 
     def hear(self, message: ToWorker) -> list[FromWorker] | None:
@@ -170,16 +157,6 @@ class Worker:
             self.permits.permitted(message.serial, message.captures)
         elif isinstance(message, LiveSettings):
             self.settings = max(self.settings, message.version)
-        elif isinstance(message, JoinScope):
-            known = self.places - message.first
-            if known >= 0:
-                self.scope.update(message.urls[known:])
-                self.places = max(self.places, message.first + len(message.urls))
-        elif isinstance(message, JoinedTaken) and message.upto > self.joined_before:
-            del self.joined[: message.upto - self.joined_before]
-            self.joined_before = message.upto
-        if isinstance(message, JoinedTaken):
-            self.places = max(self.places, message.places)
         return []
 
 
@@ -249,7 +226,7 @@ class Node:
         del self.workers[shard]
         self.do(self.plan.worker_ended(shard, how, self.world.now))
 
-    def work(self, shard: int, captures: int, post_to: int | None, find: str = "") -> None:
+    def work(self, shard: int, captures: int, post_to: int | None) -> None:
         """One step of a worker: some captures, then a commit; or its end, when it was told to
         stop.
         """
@@ -258,7 +235,7 @@ class Node:
             return
         for _ in range(captures):
             worker.capture()
-        if not worker.commit(post_to, find):
+        if not worker.commit(post_to):
             self.end(shard, FENCED)
         elif worker.stop is not None:
             self.end(shard, Ended(worker.stop.end, Progress()))
@@ -432,9 +409,8 @@ class World:
             if chance.random() < deaths:
                 node.end(shard, Died("SIGKILL"))
             elif chance.random() < 0.5:
-                find = f"http://{self.now}/" if chance.random() < 0.1 else ""
                 to = chance.randrange(len(self.logs)) if chance.random() < posts else None
-                node.work(shard, chance.randint(0, 3), to, find)
+                node.work(shard, chance.randint(0, 3), to)
 
     # -- peace
 

@@ -19,7 +19,7 @@ import html5lib
 from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, LexborNode
 
 from lycosa.model.discovered import LinkKind
-from lycosa.parse.html import Page
+from lycosa.parse.elements import RawPage
 from lycosa.parse.refresh import parse_refresh
 from lycosa.parse.srcset import srcset_urls
 
@@ -55,7 +55,7 @@ class Facts(NamedTuple):
     metas: list[tuple[str, str]]
 
 
-def of_page(page: Page) -> Facts:
+def of_page(page: RawPage) -> Facts:
     """The same of a page as our reader gives it."""
     return Facts(
         {raw: (found.kind, found.nofollow) for raw, found in page.links.items()},
@@ -65,7 +65,7 @@ def of_page(page: Page) -> Facts:
     )
 
 
-def differences(page: Page, text: str, html5lib_too: bool = True) -> dict[str, str]:
+def differences(page: RawPage, text: str, html5lib_too: bool = True) -> dict[str, str]:
     """What other parsers find in the same text that our reader does not, or otherwise; by
     parser, empty when all agree.
     """

@@ -11,17 +11,10 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from lycosa.cluster.control import Control
 from lycosa.cluster.coordinator import Coordinator
 from lycosa.cluster.messages import CALLER, Ask, Assignments, NoMoreAsks, Outgoing, Relay
-from lycosa.cluster.node_plan import (
-    Act,
-    Machine,
-    NodePlan,
-    StartWorker,
-    TellCoordinator,
-    TellWorker,
-)
+from lycosa.cluster.node_acts import Act, Machine, StartWorker, TellCoordinator, TellWorker
+from lycosa.cluster.node_plan import NodePlan
 from lycosa.cluster.rules import ONE_PROCESS
 from lycosa.cluster.worker_messages import Ended, FromWorker, Progress, Seeds, Stop, ToldWorker
 from lycosa.exchange import ExchangeEnds, InProcessExchange, Key
@@ -108,9 +101,8 @@ async def _main(
             crawl.config.limits,
             ONE_PROCESS,
             loop.time(),
-            Control(places=session.recovered.places),
         )
-        machine = OneMachine(coordinator, start, len(session.recovered.places))
+        machine = OneMachine(coordinator, start)
         try:
             async with asyncio.timeout(crawl.longest_s):
                 await machine.run(seeds)
@@ -166,9 +158,8 @@ class OneMachine:
         self,
         coordinator: Coordinator,
         start: Callable[[int, Callable[[], None]], Assembled],
-        places: int,
     ) -> None:
-        self._coordinator, self._start, self._places = coordinator, start, places
+        self._coordinator, self._start = coordinator, start
         self._plan = NodePlan(0.0)
         self._waiting: deque[tuple[str, object]] = deque()
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -235,9 +226,7 @@ class OneMachine:
             self.workers[number].duties.want_permits()
 
         assembled = self._start(number, want_permits)
-        worker = self.workers[number] = _Worker(
-            assembled, Duties(assembled, act.process, self._places, say)
-        )
+        worker = self.workers[number] = _Worker(assembled, Duties(assembled, act.process, say))
         for task in worker.tasks:
             task.add_done_callback(lambda task: self._ended(number, task))
 

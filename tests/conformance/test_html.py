@@ -16,9 +16,9 @@ import pytest
 from lycosa.config.sections import CanonicalSection, ParseSection
 from lycosa.model.discovered import LinkKind
 from lycosa.model.parsed import Document, Parsed
-from lycosa.parse.charset import decode_text
+from lycosa.parse.charset import charset_name, decode_text, decode_whatwg
 from lycosa.parse.document import DocumentParser
-from lycosa.parse.html import charset_name, decode_whatwg, read_html
+from lycosa.parse.html import read_html
 from lycosa.parse.media_type import media_type_of, parse_media_type
 from lycosa.parse.outlinks import base_of, with_encoded_query
 from lycosa.parse.refresh import parse_refresh

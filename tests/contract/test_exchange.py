@@ -39,9 +39,13 @@ from lycosa.kv.overlay import Overlay
 from lycosa.kv.port import pairs_of
 from lycosa.model.discovered import Discovered, LinkKind
 from lycosa.synthetic import run_virtual
-from lycosa.system.wire import encode_frame
+from lycosa.system.wire import frame_pieces
 
 Delivering = InProcessExchange | SocketExchange
+
+
+def frame(payload: bytes) -> bytes:
+    return b"".join(frame_pieces(payload))
 
 
 def found(number: int) -> Discovered:
@@ -443,8 +447,8 @@ async def test_sockets_hear_nobody_from_another_run(sockets: Path) -> None:
     "rubbish",
     [
         b"GET / HTTP/1.1\r\n\r\n",
-        encode_frame(b"\x93\x01"),
-        encode_frame(b"\x92\x00\xa1c") + encode_frame(b"\xc0"),
+        frame(b"\x93\x01"),
+        frame(b"\x92\x00\xa1c") + frame(b"\xc0"),
         b"\xff\xff\xff\xff",
     ],
 )

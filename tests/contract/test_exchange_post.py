@@ -283,7 +283,9 @@ def test_a_parcel_counts_when_it_and_all_before_it_are_acknowledged_in_that_orde
     assert posted([3, 4, 9]) == Handover(3)
     assert posted([None, 4, 9]).count == 0
     assert posted([3, None, 9]).count == 1
-    assert posted([4, 3, 9]).count == 1 and "parcel 2 lies in front of the one before it" in str(
+    assert posted(
+        [4, 3, 9]
+    ).count == 1 and "parcel 2 was placed before the one in front of it" in str(
         posted([4, 3, 9]).failure
     )
 

@@ -64,6 +64,14 @@ class Place(Protocol):
         """Its owner dies: what it did not make safe is gone."""
         ...
 
+    def pass_time(self, seconds: float) -> None:
+        """Time goes on."""
+        ...
+
+    def stored(self) -> int:
+        """How many files, or objects, there are of tables and URL-seen."""
+        ...
+
 
 class Folder:
     def __init__(self, folder: Path) -> None:
@@ -84,6 +92,12 @@ class Folder:
         for each in shard.data.values():
             each.seen.close()
 
+    def pass_time(self, seconds: float) -> None:
+        """No file of a folder waits for a time."""
+
+    def stored(self) -> int:
+        return sum(path.is_file() for path in (self._folder / "state").rglob("*"))
+
     def _open(self, folder: Path) -> MemoryKeyValue:
         folder.mkdir(parents=True, exist_ok=True)
         return self._stores(folder)
@@ -93,17 +107,26 @@ class Cluster:
     def __init__(self, folder: Path) -> None:
         self._folder, self._numbers = folder, count()
         self.objects: dict[str, bytes] = {}
+        self._now = 0.0
         self.changelog = MemoryChangelog(CRAWL, 0)
 
     def ground(self) -> Ground:
         log = MemoryLog(self.changelog)
         return Ground(
-            log, MemorySegments(self.objects, 0), MemorySnapshots(self.objects, 0, log, self._make)
+            log,
+            MemorySegments(self.objects, 0),
+            MemorySnapshots(self.objects, 0, log, self._make, lambda: self._now),
         )
 
     def end(self, shard: Shard) -> None:
         for each in shard.data.values():
             each.seen.close()
+
+    def pass_time(self, seconds: float) -> None:
+        self._now += seconds
+
+    def stored(self) -> int:
+        return sum(key.startswith(("files/", "snapshots/")) for key in self.objects)
 
     def saved(self) -> list[Mark]:
         """The snapshots, from the oldest to the newest."""
@@ -254,6 +277,21 @@ def test_the_log_is_short_behind_snapshots(place: Place) -> None:
     history.crash()
 
 
+def test_what_older_snapshots_needed_is_deleted_in_the_end(place: Place) -> None:
+    history = History(place)
+    for number in range(40):
+        history.commit({url_row(number % len(URL8S)): b"%d" % number, b"k": b"%d" % number})
+        history.owner.snapshot()
+        place.pass_time(6 * 3600.0)
+    few = place.stored()
+    for number in range(40):
+        history.commit({url_row(number % len(URL8S)): b"%d" % -number, b"k": b"%d" % number})
+        history.owner.snapshot()
+        place.pass_time(6 * 3600.0)
+    assert place.stored() <= few <= 40
+    history.crash()
+
+
 STEPS = st.one_of(
     st.tuples(
         st.sampled_from(["commit", "commit", "commit and crash"]),
@@ -338,6 +376,31 @@ def test_a_snapshot_of_the_same_commit_again_is_the_same_one(cluster: Cluster) -
     assert cluster.objects == before
 
 
+def test_a_file_that_no_snapshot_names_is_kept_for_a_day(cluster: Cluster) -> None:
+    history = with_snapshots(cluster, 2, upto=2)
+    cluster.objects["files/00000/0-of-a-snapshot-that-is-being-saved"] = b""
+    cluster.objects["files/00001/0-of-another-shard"] = b""
+    history.owner.save()
+    cluster.pass_time(86_399.0)
+    history.owner.save()
+    assert "files/00000/0-of-a-snapshot-that-is-being-saved" in cluster.objects
+    cluster.pass_time(1.0)
+    history.owner.save()
+    assert "files/00000/0-of-a-snapshot-that-is-being-saved" not in cluster.objects
+    assert "files/00001/0-of-another-shard" in cluster.objects
+    history.crash()
+
+
+def test_no_file_is_deleted_while_the_list_of_a_snapshot_cannot_be_read(cluster: Cluster) -> None:
+    history = with_snapshots(cluster, 2, 4, upto=4)
+    files = {key for key in cluster.objects if key.startswith("files/")}
+    cluster.damage(Mark(1, 2))
+    for _ in range(3):
+        history.owner.save()
+        cluster.pass_time(86_400.0)
+    assert files <= cluster.objects.keys()
+
+
 def test_the_newest_is_the_one_of_the_latest_term_and_sequence_and_not_the_one_saved_last(
     cluster: Cluster,
 ) -> None:
@@ -400,7 +463,7 @@ def test_a_takeover_stops_when_there_is_a_snapshot_of_a_commit_that_the_log_has_
     history = with_snapshots(cluster, 3, upto=5)
     history.owner.save()
     cluster.changelog._entries = cluster.changelog._entries[:-1]
-    with pytest.raises(SnapshotUnusable, match="snapshot of commit 5, the log ends at 4"):
+    with pytest.raises(SnapshotUnusable, match="snapshot of commit 5, but the log ends at 4"):
         Owner(cluster)
 
 

@@ -557,6 +557,6 @@ def test_several_shards_are_looked_at_as_one_crawl(tmp_path: Path) -> None:
     assert report.is_clean, report.first_breaches()
     alone = CrawlReader(shards[0])
     assert sum(alone.find(f"http://{host}/") is not None for host in HOSTS) < len(HOSTS)
-    with pytest.raises(RecordError, match="no segment"):
+    with pytest.raises(RecordError, match="is not a segment"):
         joined.record("none.warc.gz", 0)
     joined.close()

@@ -27,5 +27,5 @@ def test_a_crawl_with_little_memory_stays_under_it_and_ends(tmp_path: Path) -> N
 def test_too_little_memory_is_refused_before_there_is_a_folder(tmp_path: Path) -> None:
     done = crawl(tmp_path / "crawl", "http://127.0.0.1:9/", "--memory", "100MB", "--workers", "2")
     assert done.code == 2
-    assert "is too little for 2 workers: the least is" in done.err
+    assert "is too little for 2 workers: the minimum is" in done.err
     assert not (tmp_path / "crawl").exists()

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from nodes.changes import ChangesHistory
+from nodes.doors import DoorsHistory
 from nodes.history import LEAST_FAULTS, Breach, live_and_judge
 from nodes.plants import PLANTS
 
@@ -14,6 +16,21 @@ from nodes.plants import PLANTS
 def test_a_history_of_many_nodes_breaks_no_promise(seed: int, tmp_path: Path) -> None:
     lived = live_and_judge(seed, tmp_path)
     assert lived.faults >= LEAST_FAULTS
+    assert lived.takeovers > 0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_place_that_joins_the_scope_is_lost(seed: int, tmp_path: Path) -> None:
+    lived = live_and_judge(seed, tmp_path, kind=DoorsHistory)
+    assert lived.faults >= LEAST_FAULTS
+    assert lived.takeovers > 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_changed_settings_reach_every_owner_and_are_never_forgotten(
+    seed: int, tmp_path: Path
+) -> None:
+    lived = live_and_judge(seed, tmp_path, kind=ChangesHistory)
     assert lived.takeovers > 0
 
 

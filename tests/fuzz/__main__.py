@@ -48,38 +48,36 @@ class Shown(NamedTuple):
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="script/fuzz",
-        description="Gives parsers inputs that nobody thought of, and judges their answers.",
+        description="Gives parsers mutated inputs, and checks their results.",
         epilog="\n".join(f"  {name:12}{what}" for name, what in TARGETS.items()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "name", choices=[*TARGETS, "all"], metavar="TARGET", help="one of the list below, or all"
+        "name", choices=[*TARGETS, "all"], metavar="TARGET", help="one from the list below, or all"
     )
     parser.add_argument(
-        "--minutes", type=float, default=10, metavar="N", help="how long each target runs (10)"
+        "--minutes", type=float, default=10, metavar="N", help="running time of each target (10)"
     )
     parser.add_argument(
         "--seed",
         type=int,
         default=0,
         metavar="N",
-        help="another seed, another run (0: the clock's)",
+        help="seed of the run (0: from the clock)",
     )
     parser.add_argument(
         "--blind",
         action="store_true",
-        help="without coverage: more inputs, less apt ones; the way where atheris is not",
+        help="without coverage: more but less suitable inputs; the default where atheris is missing",
     )
     parser.add_argument(
         "--stretch",
         type=int,
         default=0,
         metavar="BYTES",
-        help="instead judge what the corpus costs when it is so long",
+        help="instead check the cost of the corpus at this size",
     )
-    parser.add_argument(
-        "--input", type=Path, metavar="FILE", help="judge this one input, and nothing else"
-    )
+    parser.add_argument("--input", type=Path, metavar="FILE", help="check only this input")
     asked = parser.parse_args()
     names = list(TARGETS) if asked.name == "all" else [asked.name]
     if asked.input is not None:

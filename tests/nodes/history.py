@@ -54,6 +54,7 @@ from lycosa.shard.view import Origin, View
 from lycosa.store.memory_segments import MemorySegments
 from lycosa.store.reading import crawl_rows
 from lycosa.synthetic import Crash, SyntheticWeb, WebPlan, run_virtual
+from lycosa.synthetic.web import Responder
 from lycosa.urls.identity import join_url
 from nodes.machine import Machine
 from nodes.plants import planted
@@ -142,6 +143,8 @@ class NodesHistory:
         shards = shards or self.chance.randint(4, 8)
         nodes = nodes or self.chance.randint(1, 5)
         self.web, self.seeds = web_of(seed, 16 + 2 * shards)
+        self.answers: Responder = self.web
+        self.config = settings(seed, shards)
         self._folder = folder
         self._shards, self._nodes = shards, nodes
         self.world: World
@@ -170,9 +173,10 @@ class NodesHistory:
             self.seed,
             self._shards,
             self._nodes,
-            settings(self.seed, self._shards),
+            self.config,
             self.web,
         )
+        self.world.answers = self.answers
         for _ in range(self._nodes):
             self.world.add_machine()
         self.world.start_coordinator()
@@ -455,12 +459,17 @@ class NodesHistory:
 
 
 def live_and_judge(
-    seed: int, path: Path, shards: int = 0, nodes: int = 0, plant: str = ""
+    seed: int,
+    path: Path,
+    shards: int = 0,
+    nodes: int = 0,
+    plant: str = "",
+    kind: type[NodesHistory] = NodesHistory,
 ) -> Lived:
     """One history to its end. Raises ``Breach``, whatever went wrong: an error inside the crawl
     is one as well.
     """
-    history = NodesHistory(seed, path, shards, nodes, plant)
+    history = kind(seed, path, shards, nodes, plant)
     try:
         return history.live()
     except (Exception, SystemExit) as error:

@@ -19,17 +19,17 @@ from typing import TYPE_CHECKING, Any
 
 from judging import new_folder
 from lycosa.cluster import node_plan
-from lycosa.cluster.node_plan import (
+from lycosa.cluster.node_acts import (
     Act,
     Died,
     GiveUp,
-    NodePlan,
     Note,
     Reply,
     StartWorker,
     TellCoordinator,
     TellWorker,
 )
+from lycosa.cluster.node_plan import NodePlan
 from lycosa.cluster.worker_messages import Ended, Failed, Progress, Stop
 from lycosa.commit import Fenced, OutcomeUnknown, RolledBack
 from lycosa.commit.shard_lease import LEASE_S, ShardLease
@@ -327,7 +327,7 @@ class Process:
 
         ports = self._ports(clock, offload, lease, folder)
         assembled = self.assembled = assemble(job, ports, want, shard)
-        duties = Duties(assembled, shard.term, 0, self._tell)
+        duties = Duties(assembled, shard.term, self._tell)
         world.inquiry_register(self, assembled)
         assembled.delivery.start()
         working = self._spawn(assembled.worker.run())

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from nodes.machine import Process
 
 T = TypeVar("T")
+_UNLISTED_S = 90.0  # a day, in a history of some hundred seconds
 
 
 class Dead(BaseException):
@@ -284,7 +285,7 @@ class NodeSnapshots(MemorySnapshots):
         log: NodeLog,
         make: Callable[[], PartitionData],
     ) -> None:
-        super().__init__(objects, shard, log, make)
+        super().__init__(objects, shard, log, make, NodeClock(process).monotonic, _UNLISTED_S)
         self._process = process
 
     def partitions(self) -> list[int]:

@@ -27,6 +27,7 @@ from lycosa.folder.names import suffix_list
 from lycosa.shard.opening import PartitionData
 from lycosa.synthetic import SyntheticResolver, SyntheticWeb
 from lycosa.synthetic.clock import EPOCH, VirtualClock
+from lycosa.synthetic.web import Responder
 from lycosa.urls.identity import Sites
 from lycosa.worker.assembly import Assembled
 from nodes.machine import CURRENT, Machine, Process
@@ -91,7 +92,8 @@ class World:
     ) -> None:
         self.folder, self.seed, self.shards = folder, seed, shards
         self.chance = random.Random(f"world {seed}")
-        self.config, self.web, self.answers = config, web, web
+        self.config, self.web = config, web
+        self.answers: Responder = web
         self.is_troubled = True
         self.faults: Counter[str] = Counter()
         self.told: list[str] = []
@@ -225,9 +227,9 @@ class World:
         if isinstance(message, Answered):
             self._answers[message.call] = message
 
-    async def give_seeds(self, seeds: Sequence[str]) -> None:
+    async def give_seeds(self, seeds: Sequence[str], call: str = "seeds") -> None:
         """As a caller does: repeated until it is answered, whatever coordinator hears it."""
-        request = Seeds("seeds-1", list(seeds))
+        request = Seeds(call, list(seeds))
         while request.call not in self._answers:
             for runner in list(self.runners):
                 runner.hear(CALLER, Ask(request))

@@ -19,65 +19,67 @@ import time
 from pathlib import Path
 
 PROOFS = {
-    "completeness": "the pages that wget2 reaches, no more and no less, each once",
+    "completeness": "the crawl fetches the same pages as wget2, each once",
     "politeness": (
-        "nobody is pressed at full rate, across a kill, and the rate is what politeness allows"
+        "every host gets its delay at full rate and across a kill; the rate is the maximum that"
+        " politeness allows"
     ),
     "hub": (
-        "a host that keeps the robots.txt of many is asked once at a time and after its delay, with"
-        " 1, 2 and 4 workers"
+        "a host to which the robots.txt of many others redirects gets one request at a time, after"
+        " its delay, with 1, 2 and 4 workers"
     ),
     "links": (
-        "the links of ten thousand pages, and of random tag soup, are what other HTML5 parsers find"
+        "the links of ten thousand pages, and of random tag soup, equal those of other HTML5"
+        " parsers"
     ),
-    "readers": "warcio, fastwarc, pywb and DuckDB read what was written",
-    "durability": "the order of syncs, and a crawl killed again and again",
-    "kills": "one crawl by several workers, killed a hundred times, ends like one left in peace",
+    "readers": "warcio, fastwarc, pywb and DuckDB read the output",
+    "durability": "the order of syncs, and a crawl that is killed again and again",
+    "kills": "a crawl by several workers, killed a hundred times, ends like an undisturbed one",
     "inspecting": (
-        "every command that reads a folder, beside running crawls and on what kills leave: no"
-        " error, no false breach"
+        "commands that read a folder work during a crawl and after a kill: no error, no false breach"
     ),
     "faults": (
-        "stopped processes, shut sockets, a full disk and a failing one: the crawl ends like one"
-        " left in peace"
+        "stopped processes, closed sockets, a full disk and a failing one: the crawl ends like an"
+        " undisturbed one"
     ),
-    "soak": "a million pages: memory and descriptors stay as they were",
-    "memory": "a crawl stays under the memory that it is given, and ends all the same",
+    "soak": "a million pages: memory and descriptors stay constant",
+    "memory": "a crawl stays below its memory limit, and still finishes",
     "histories": (
-        "two thousand simulated crawls under faults by seed, no promise broken, and planted bugs"
+        "two thousand simulated crawls with faults by seed break no guarantee, and planted bugs are"
         " found"
     ),
     "nodes": (
-        "two thousand simulated crawls on several nodes that die, hang and are cut off, no promise"
-        " broken, and planted bugs found"
+        "two thousand simulated crawls on several nodes that die, hang and lose connections break"
+        " no guarantee, and planted bugs are found"
     ),
     "parser": (
-        "parse children killed and no process to be had: every page is found, and nothing is silent"
+        "parse children are killed and no process can be started: every page is found, and every"
+        " failure is reported"
     ),
     "damage": (
-        "commit logs deleted, emptied and cut: the next start ends like an undisturbed crawl, or"
-        " refuses and changes nothing"
+        "commit logs are deleted, emptied and truncated: the next start ends like an undisturbed"
+        " crawl, or refuses and changes nothing"
     ),
     "clock": (
         "fifty crawls whose clock is right, or up to 400 days ahead or behind in some runs: nothing"
-        " lost, nothing late"
+        " is lost, nothing is late"
     ),
-    "poison": "pages that kill the worker, crash the parser or hang it",
+    "poison": "pages that kill the worker, crash the parser or make it hang",
     "hostile": (
-        "a web that bites: each attack bounded in time and memory, with a reason on record, and the"
-        " crawl goes on"
+        "attacks: each is bounded in time and memory, its reason is recorded, and the crawl"
+        " continues"
     ),
     "simulation": (
-        "what lycosa simulate says before a crawl is what happens then; its law; a thousand days"
+        "predictions of lycosa simulate compared with real crawls; its scaling law; a thousand days"
         " over 100,000 hosts"
     ),
-    "bad_input": "one clear line and a documented exit code for everything that can be wrong",
+    "bad_input": "one clear line and a documented exit code for every wrong input",
 }
 
 NUMBERS = {
     "seeds": (
-        "how many histories are lived (histories, nodes, clock), rounds of each kind (damage), or"
-        " how much tag soup is read (links)"
+        "number of histories (histories, nodes, clock), rounds of each kind (damage), or pages of tag"
+        " soup (links)"
     ),
     "first": "the seed of the first history or round (histories, nodes, clock, damage)",
     "kills": "how often processes are killed (kills)",
@@ -101,15 +103,15 @@ def main() -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "name", choices=[*PROOFS, "all"], metavar="NAME", help="a proof of the list below, or all"
+        "name", choices=[*PROOFS, "all"], metavar="NAME", help="a proof from the list below, or all"
     )
     parser.add_argument(
         "--short",
         action="store_true",
-        help="the form that runs as a test: seconds instead of minutes",
+        help="the short form that is part of the tests: seconds instead of minutes",
     )
     parser.add_argument(
-        "--keep", type=Path, metavar="DIR", help="work in DIR, which is new, and leave it"
+        "--keep", type=Path, metavar="DIR", help="work in DIR, which must be new, and keep it"
     )
     for name, what in NUMBERS.items():
         parser.add_argument(f"--{name}", type=int, metavar="N", help=what)

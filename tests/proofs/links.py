@@ -9,7 +9,8 @@ from random import Random
 
 from html_pages import soup
 from html_trees import differences, is_beyond_turbohtml
-from lycosa.parse.html import decode_whatwg, read_html
+from lycosa.parse.charset import decode_whatwg
+from lycosa.parse.html import read_html
 
 FOLDERS = (
     *(

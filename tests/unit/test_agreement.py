@@ -66,13 +66,13 @@ def test_what_crashes_leave_agrees(made: int, waiting: tuple[int, ...], taken: i
             5,
             (3, 5),
             2,
-            "5 made, 2 acknowledged, 2 taken): partition 1 lost parcels that nobody has taken",
+            "5 made, 2 acknowledged, 2 taken): partition 1 lost parcels that were never taken",
         ),
         (
             5,
             (3, 4),
             2,
-            "5 made, 2 acknowledged, 2 taken): partition 1 lost parcels that nobody has taken",
+            "5 made, 2 acknowledged, 2 taken): partition 1 lost parcels that were never taken",
         ),
     ],
 )

@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lycosa.admit.budgets import over_budget, over_discovery, park_s, site_pages_of
+from lycosa.admit.budgets import over_budget, over_discovery, site_pages_of
 from lycosa.admit.linking import EXACT, is_exact, linking_sites, with_site
 from lycosa.config.sections import BudgetSection
 from lycosa.model.usage import Usage
 from lycosa.reasons import Reason
+from lycosa.schedule.visit import park_s
 from lycosa.urls.identity import hash8
 
 USED = Usage(pages=100, bytes=5_000_000, time_s=60.0, discovered=0)

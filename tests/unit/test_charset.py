@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.parse.charset import decode_text
-from lycosa.parse.html import charset_name, decode_whatwg, read_html
+from lycosa.parse.charset import charset_name, decode_text, decode_whatwg
+from lycosa.parse.html import read_html
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The coordinator, clause by clause: assignments, permits, requests, places, settings, and the
+"""The coordinator, clause by clause: assignments, permits, requests, settings, and the
 end.
 """
 
@@ -12,7 +12,6 @@ from lycosa.cluster.control import (
     Control,
     EndSaved,
     PermitSaved,
-    PlacesSaved,
     SettingsSaved,
     folded,
 )
@@ -43,9 +42,6 @@ from lycosa.cluster.messages import (
 from lycosa.cluster.permit_book import PermitBook
 from lycosa.cluster.rules import ONE_PROCESS
 from lycosa.cluster.worker_messages import (
-    Joined,
-    JoinedTaken,
-    JoinScope,
     LiveSettings,
     NoMoreCalls,
     Permit,
@@ -274,7 +270,7 @@ def test_a_limit_that_is_reached_ends_the_crawl() -> None:
     )
 
 
-# -- requests, places, settings
+# -- requests, settings
 
 
 def test_a_request_waits_for_an_owner_and_is_told_to_each_until_it_is_answered() -> None:
@@ -308,40 +304,6 @@ def test_no_more_calls_is_told_when_the_last_request_is_answered() -> None:
     assert NoMoreCalls() in one.says(SeedsTaken("a", []))
 
 
-def test_places_are_recorded_and_told_to_all_but_their_finder() -> None:
-    one = OneShard(control=Control(places=["http://p/"]))
-    one.says(status(places=1))
-    assert one.says(Joined(0, ["http://q/", "http://p/"])) == [
-        PlacesSaved(["http://q/"]),
-        JoinedTaken(2, 2),
-    ]
-    assert one.coordinator.places == ["http://p/", "http://q/"]
-    # a new owner that knows none
-    assert JoinScope(0, ["http://p/", "http://q/"]) in one.says(status(term=2), term=2)
-    # late, from the one before
-    assert one.says(Joined(0, ["http://q/", "http://p/"]), term=1) == []
-
-
-def test_all_workers_learn_all_places_over_a_network_that_loses() -> None:
-    world = World(nodes=3, shards=3)
-    world.start_coordinator()
-    world.settle(25)
-    for number, log in enumerate(world.logs):
-        log.inbox = 1
-        worker = next(
-            node.workers[number] for node in world.nodes.values() if number in node.workers
-        )
-        worker.commit(find=f"http://{number}/")
-    world.network.clear()
-    for _ in range(3):
-        for node in world.nodes.values():
-            node.tick()
-        world.network.clear()
-    world.settle(20)
-    scopes = [worker.scope for node in world.nodes.values() for worker in node.workers.values()]
-    assert scopes == [{f"http://{number}/" for number in range(3)}] * 3
-
-
 def test_live_settings_are_recorded_numbered_and_told() -> None:
     one = OneShard()
     one.says(status())
@@ -360,14 +322,11 @@ def test_records_add_up_to_what_the_next_coordinator_knows() -> None:
     control = folded(
         [
             *permits,
-            PlacesSaved(["a"]),
-            PlacesSaved(["b", "a"]),
             SettingsSaved(3, {"x": "y"}),
             EndSaved("stopped", True),
         ]
     )
     assert control.permits == {0: permits[2], 1: permits[1]}
-    assert control.places == ["a", "b"]
     coordinator = Coordinator(2, 2, LimitSection(), ONE_PROCESS, 0.0, control)
     assert coordinator.end is End.STOPPED and coordinator.settings.version == 3
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from coordinating import World
-from lycosa.cluster.node_plan import Died
+from lycosa.cluster.node_acts import Died
 
 NODES, SHARDS = 3, 3
 INDEX = st.integers(0, 1 << 16)
@@ -89,8 +89,7 @@ class Coordinating(RuleBasedStateMachine):
         to=st.integers(-1, SHARDS - 1),
     )
     def worker_works(self, node: int, shard: int, captures: int, to: int) -> None:
-        find = f"http://{self.world.now}/" if captures == 3 else ""
-        self.world.nodes[f"n{node}"].work(shard, captures, to if to >= 0 else None, find)
+        self.world.nodes[f"n{node}"].work(shard, captures, to if to >= 0 else None)
 
     @precondition(lambda self: self.world.coordinators)
     @rule(index=INDEX, urls=st.integers(1, 6))

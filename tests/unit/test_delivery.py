@@ -31,7 +31,7 @@ class Sending:
         }
         failures: list[BaseException] = []
         self.departures = Departures(
-            self.partitions, self.stores, None, asyncio.sleep, failures.append
+            self.partitions, self.stores, None, asyncio.sleep, failures.append, 4
         )
 
     def post(self, source: int, destination: int, *numbers: int) -> None:
@@ -85,6 +85,16 @@ def test_what_is_enough_for_a_parcel_leaves_from_the_partition_that_found_it() -
     assert sending.commit() == {(0, 1), (2, 1)}
 
 
+def test_what_was_stored_under_keys_of_others_leaves_from_one_partition_in_the_commit() -> None:
+    sending = Sending()
+    sending.departures.tell(1, b"Cdigest", b"first")
+    sending.departures.tell(3, b"Cother", b"second")
+    assert not sending.departures.is_idle
+    assert sending.commit() == {(0, 1), (0, 3)}
+    box = Outbox(0, sending.overlays[0], sending.stores[0])
+    assert [parcel.contents for parcel in box.pending(1, 9)] == [[(b"Cdigest", b"first")]]
+
+
 def test_errands_leave_from_the_partition_whose_host_asks_or_was_asked() -> None:
     sending = Sending()
     sending.departures.post_errand(
@@ -92,6 +102,22 @@ def test_errands_leave_from_the_partition_whose_host_asks_or_was_asked() -> None
     )
     assert not sending.departures.is_idle
     assert sending.commit() == {(2, 1)}
+
+
+def test_a_place_that_joined_the_scope_goes_to_every_partition_of_others_before_what_is_found() -> (
+    None
+):
+    sending = Sending()
+    sending.post(0, 1, 1)
+    sending.departures.post_place("http://a.test/")
+    sending.post(2, 3, *range(PARCEL_URLS))  # enough for a parcel before the commit is cut
+    assert not sending.departures.is_idle
+    assert sending.commit() == {(0, 1), (0, 3), (2, 1), (2, 3)}
+    for number, store in sending.stores.items():
+        box = Outbox(number, sending.overlays[number], store)
+        firsts = [box.pending(destination, 1)[0] for destination in (1, 3)]
+        assert [each.places for each in firsts] == 2 * [["http://a.test/"]]
+    assert sending.commit() == set()
 
 
 def test_what_waits_in_memory_for_a_commit_is_bounded() -> None:
@@ -145,7 +171,8 @@ class Receiving:
             after,
         )
         self.delivery = Delivery(
-            Departures(partitions, tables, None, asyncio.sleep, self.failures.append), self.arrivals
+            Departures(partitions, tables, None, asyncio.sleep, self.failures.append, 2),
+            self.arrivals,
         )
 
     def receive(self, partition: Any, found: list[Discovered]) -> None:

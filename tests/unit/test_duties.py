@@ -9,9 +9,6 @@ from pathlib import Path
 
 from judging import new_folder, quick_config
 from lycosa.cluster.worker_messages import (
-    Joined,
-    JoinedTaken,
-    JoinScope,
     LiveSettings,
     NoMoreCalls,
     Permit,
@@ -98,7 +95,7 @@ class Scene:
 
         def meanwhile(assembled: Assembled) -> None:
             self.assembled = assembled
-            self.duties = Duties(assembled, 7, 2, self.told.append)
+            self.duties = Duties(assembled, 7, self.told.append)
             assembled.worker.stop()
 
         async def hear() -> None:
@@ -134,34 +131,16 @@ def test_seeds_are_answered_when_they_are_committed_and_a_repeated_request_as_be
     )
 
 
-def test_places_are_told_until_they_are_taken_and_known_from_the_front(tmp_path: Path) -> None:
-    scene = Scene(tmp_path)
-    duties = scene.play(Seeds("a", [scene.seed]))
-    assert duties.report()[1] == Joined(0, [scene.seed]) == duties.report()[1]
-    scene.told.clear()
-
-    async def more() -> None:
-        await duties.hear(JoinedTaken(1, 0))
-        await duties.hear(JoinScope(3, ["http://late.example/"]))  # the third place is missing
-        assert duties.status().places == 2
-        await duties.hear(
-            JoinScope(1, ["http://b.example/", "http://c.example/", "http://late.example/"])
-        )
-
-    asyncio.run(more())
-    assert len(duties.report()) == 1
-    status = duties.status()
-    assert (status.term, status.places, status.expects_more) == (7, 4, True)
-    # it has joined already
-    assert scene.assembled.intake.admission.scope.joins("http://late.example/") is False
-
-
 def test_the_rest_is_noted_and_answered(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     duties = scene.play(
-        LiveSettings(2, {"a": "b"}), LiveSettings(1, {}), NoMoreCalls(), Permit(1, 5), Probe(4)
+        LiveSettings(2, {"fetch.slots": "3", "of.a.later.version": "b"}),
+        LiveSettings(1, {}),
+        NoMoreCalls(),
+        Permit(1, 5),
+        Probe(4),
     )
-    assert duties.status() == WorkerStatus(7, 0, 0, 0, False, False, 2, 2)
+    assert duties.status() == WorkerStatus(7, 0, 0, 0, False, False, 2)
     [answer] = [each for each in scene.told if isinstance(each, ProbeAnswer)]
     assert answer.round == 4
 

@@ -58,6 +58,7 @@ class Bench:
         for number in owned:
             self.partitions[number] = open_partition(MemoryKeyValue(), 100, number)
         self.posted: list[tuple[int, int, list[Discovered]]] = []
+        self.spread: list[str] = []
         sites = Sites()
         self.scope = Scope(ScopeSection(**{"rule": ScopeRule.ANY, **scope}), sites.site_of)
         self.intake = Intake(
@@ -69,6 +70,7 @@ class Bench:
             lambda source, destination, found: self.posted.append(
                 (source.number, destination, found)
             ),
+            self.spread.append,
         )
         self.frontier = Frontier(
             self.partitions.values(), Workbench(4), FrontierSection().workbench
@@ -241,6 +243,24 @@ def test_only_what_a_seed_redirects_to_joins_the_scope(
     assert (bench.record(B) is not None) == joins
     witness = bench.partitions[lease.visit.partition]
     assert (witness.table.get(joined_key(B)) is not None) == joins
+    assert bench.spread == ([B] if joins else [])
+
+
+def test_a_worker_remembers_the_places_of_seeds_and_parcels_that_it_did_not_find() -> None:
+    bench = Bench(owned=(1, 2), rule=ScopeRule.HOST)
+    seeds = [f"http://{name}.test/" for name in "abcdefgh"]
+    for seed in seeds:
+        bench.intake.seed(seed)
+    bench.intake.receive_places(bench.partitions[2], ["http://new.test/", seeds[0]])
+    remembered = [
+        key[1:].decode()
+        for partition in bench.partitions.values()
+        for key in partition.freeze()
+        if key[:1] == b"J"
+    ]
+    assert sorted(remembered) == [*seeds, "http://new.test/"]
+    assert bench.partitions[2].table.get(joined_key("http://new.test/")) is not None
+    assert bench.spread == []
 
 
 def test_a_redirect_keeps_the_depth_and_counts_the_hops() -> None:

@@ -29,7 +29,7 @@ def _plan(memory: int, workers: int = 1, machine: int = _MACHINE, **values: obje
 def _least(workers: int, **values: object) -> int:
     with pytest.raises(TooLittleMemory) as refused:
         _plan(1, workers, **values)
-    found = re.search(r"the least is (\w+)", str(refused.value))
+    found = re.search(r"the minimum is (\w+)", str(refused.value))
     assert found is not None
     return read_bytes(found[1])
 

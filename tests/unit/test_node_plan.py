@@ -13,19 +13,18 @@ from lycosa.cluster.messages import (
     ShardState,
     Superseded,
 )
-from lycosa.cluster.node_plan import (
-    MOST_DEATHS,
+from lycosa.cluster.node_acts import (
     Act,
     Died,
     GiveUp,
     Machine,
-    NodePlan,
     Note,
     Reply,
     StartWorker,
     TellCoordinator,
     TellWorker,
 )
+from lycosa.cluster.node_plan import MOST_DEATHS, NodePlan
 from lycosa.cluster.worker_messages import (
     Ended,
     Failed,

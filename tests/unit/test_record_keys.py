@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from pathlib import Path
 
 from lycosa.kv import records
 
@@ -35,3 +36,10 @@ def test_the_table_of_keys_names_each_letter_once() -> None:
     told = re.findall(r"``([A-Za-z])(?: [^`]*)?``", (records.__doc__ or "").split("\n\n")[2])
     assert sorted(told) == sorted(set(told)), told
     assert set(prefixes().values()) <= set(told)
+
+
+def test_the_documentation_names_each_kind_of_row() -> None:
+    page = Path(__file__).parents[2] / "docs" / "formats-state.md"
+    rows = set(re.findall(r"`([A-Za-z]) [^`]*`|`M:|`([A-Z])front`", page.read_text("utf-8")))
+    named = {letter for found in rows for letter in found}
+    assert set(prefixes().values()) - named == set()

@@ -237,6 +237,32 @@ def test_every_document_is_found_from_the_index() -> None:
         assert name == "index.md" or f"({name})" in index, name
 
 
+@pytest.mark.parametrize("document", ["CONTRIBUTING.md", "docs/architecture.md"])
+def test_paths_in_the_guides_exist(document: str) -> None:
+    """Files of the source, tests and documents, as a contributor would open them."""
+    places = (ROOT / "src" / "lycosa", ROOT, ROOT / "tests", *(ROOT / "tests").glob("*/"))
+    for path in re.findall(r"`((?:[\w-]+/)*[\w-]+\.(?:py|md)|(?:[\w-]+/){2,})`", _text(document)):
+        assert any((place / path).exists() for place in places), path
+
+
+@pytest.mark.parametrize("document", ["CONTRIBUTING.md", "docs/architecture.md"])
+def test_names_in_the_guides_exist(document: str) -> None:
+    """Classes, functions and constants that a guide names are somewhere in the code."""
+    code = "\n".join(
+        path.read_text("utf-8")
+        for folder in ("src", "tests")
+        for path in (ROOT / folder).rglob("*.py")
+    )
+    known = set(re.findall(r"\w+", code))
+    for name in re.findall(r"`(_?[A-Za-z]\w+(?:\.[A-Za-z]\w+)*)(?:\([^`]*\))?`", _text(document)):
+        is_file = name.endswith((".py", ".md", ".txt"))
+        assert is_file or set(name.split(".")) <= known, name
+
+
+def _text(document: str) -> str:
+    return (ROOT / document).read_text("utf-8")
+
+
 def test_settings_in_the_documents_exist() -> None:
     config = lycosa.Config()
     sections = {
@@ -251,3 +277,9 @@ def test_settings_in_the_documents_exist() -> None:
                 assert name in getattr(config, section).__struct_fields__, (
                     f"{document.name}: {section}.{name}"
                 )
+
+
+def test_every_trap_rule_is_documented() -> None:
+    rules = (ROOT / "docs" / "canonical-form.md").read_text("utf-8").partition("Trap rules")[2]
+    for name in lycosa.Config().traps.__struct_fields__:
+        assert f"`{name}`" in rules, name

@@ -80,17 +80,19 @@ async def test_a_worker_that_was_held_up_does_not_send_just_before_another(
         for table, log in zip(tables, logs, strict=True)
     )
     clock.now += 10 * DELAY_S  # a new table waits for one delay
-    assert await ours.take(ADDRESS) == 0
+    our_slot, other_slot = ours.slot(ADDRESS), other.slot(ADDRESS)
+    assert await our_slot.take() == 0
     clock.now += held_up_s
-    taken = await other.take(ADDRESS)
+    taken = await other_slot.take()
     assert (taken == 0) is (held_up_s > DELAY_S)
     if taken == 0:
-        await other.send(FetchRequest("http://b.test/", ADDRESS), lambda *_: 1.0)
-    await ours.send(FetchRequest("http://a.test/", ADDRESS), lambda *_: 1.0)
+        await other.send(FetchRequest("http://b.test/", ADDRESS), lambda *_: 1.0, other_slot)
+    await ours.send(FetchRequest("http://a.test/", ADDRESS), lambda *_: 1.0, our_slot)
     clock.now += DELAY_S
-    while await other.take(ADDRESS) > 0:
+    while await other_slot.take() > 0:
         clock.now += 0.01
-    await other.send(FetchRequest("http://b.test/", ADDRESS), lambda *_: 1.0)
+    await other.send(FetchRequest("http://b.test/", ADDRESS), lambda *_: 1.0, other_slot)
+    assert not our_slot.is_held and not other_slot.is_held
     gaps = [
         later - earlier for earlier, later in zip(server.starts, server.starts[1:], strict=False)
     ]
@@ -128,8 +130,9 @@ async def test_a_second_attempt_is_never_early(tmp_path: Path) -> None:
     section = msgspec.structs.replace(PolitenessSection(), address_delay_s=0.0)
     log = AttemptLog(tmp_path, 0, clock.wall(), clock.monotonic())
     sender = sender_of(server, AddressTable(tmp_path / "addresses", section), log, clock)
-    assert await sender.take(ADDRESS) == 0.0
-    fetched = await sender.send(FetchRequest("http://a.example/", ADDRESS), lambda *_: 1.5)
+    slot = sender.slot(ADDRESS)
+    assert await slot.take() == 0.0
+    fetched = await sender.send(FetchRequest("http://a.example/", ADDRESS), lambda *_: 1.5, slot)
     assert fetched.status == 200
     first, second = server.starts
     assert second - first >= 1.5
@@ -181,11 +184,12 @@ async def test_nothing_is_sent_without_the_lease(
         AttemptLog(tmp_path, 0, clock.wall(), clock.monotonic()),
     )
     sender = sender_of(server, table, log, clock, lease)
-    taken = await sender.take(ADDRESS)
+    slot = sender.slot(ADDRESS)
+    taken = await slot.take()
     assert (taken == 0) is (left_s > 0)
     if taken == 0:
         clock.now += held_up_s
-        fetched = await sender.send(FetchRequest("http://a.test/", ADDRESS), rest)
+        fetched = await sender.send(FetchRequest("http://a.test/", ADDRESS), rest, slot)
         assert (fetched.reason is Reason.LEASE_EXPIRED) is (left_s < 1)
         assert rest.reasons == [fetched.reason]
     assert len(server.starts) == (left_s > 1)
@@ -220,7 +224,8 @@ async def test_a_second_attempt_that_is_broken_off_leaves_the_outcome_of_the_fir
     sender = sender_of(
         server, AddressTable(None, PolitenessSection(address_delay_s=0.0)), log, clock, lease
     )
-    assert await sender.take(ADDRESS) == 0
-    fetched = await sender.send(FetchRequest("http://a.test/", ADDRESS), rest)
+    slot = sender.slot(ADDRESS)
+    assert await slot.take() == 0
+    fetched = await sender.send(FetchRequest("http://a.test/", ADDRESS), rest, slot)
     assert (fetched.reason, len(server.starts)) == (Reason.REQUEST_UNANSWERED, 1)
     log.close(clock.wall(), clock.monotonic())

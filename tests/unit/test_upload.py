@@ -244,7 +244,7 @@ class Forgetting(MemoryStore):
 
 def test_a_store_that_does_not_keep_what_it_accepted_is_named(tmp_path: Path) -> None:
     closed(tmp_path, 1)
-    with pytest.raises(StoreFailed, match="accepted warc/.* and has nothing"):
+    with pytest.raises(StoreFailed, match=r"accepted warc/.* and has nothing"):
         run(upload_to(tmp_path, Forgetting(), remove=True))
 
 

@@ -1,9 +1,9 @@
-"""What one host or site may take of the crawl, as pure functions of what it took.
+"""The budgets of hosts and sites, as pure functions of what they used.
 
-A site's pages may be bounded by its standing (IRLbot's STAR): ``site_pages`` for everyone, and more
-for each distinct other site that links to it. Over budget is not refused for ever: the host is
-parked and judged again after a wait that doubles (IRLbot's BEAST), so a raised budget or a site
-that others link to by then brings its URLs back.
+The page budget of a site may depend on its standing (IRLbot's STAR): ``site_pages`` for every site,
+and more for each distinct other site that links to it. A host over budget is not refused for ever.
+It is parked and judged again after a wait that doubles (IRLbot's BEAST), so its URLs return after
+the budget was raised or other sites have linked to its site.
 """
 
 from __future__ import annotations
@@ -15,24 +15,23 @@ from lycosa.model.usage import Usage
 from lycosa.reasons import Reason
 
 FREE_DISCOVERIES = 10_000
-LONGEST_PARK_S = 86_400.0
 
 
 def over_budget(
     section: BudgetSection, host: Usage, site: Usage, linking: bytes = b"", has_place: bool = True
 ) -> Refusal | None:
-    """Whether nothing more may be fetched from a host now, and which of its budgets or its site's
-    says so.
+    """Why a host is over budget now, or ``None``.
 
     ``linking`` is the record of the sites that link to its site (module ``linking``). ``has_place``
-    says that the host is one of those that ``site_hosts`` allows its site; a host that gave pages
-    already does not need one.
+    says that the host is one of those that ``site_hosts`` allows for its site; a host that has
+    already given pages needs no place.
     """
     if section.site_hosts and not has_place and not host.pages and site.hosts >= section.site_hosts:
         return Refusal(
             Reason.SITE_HOST_BUDGET, "budgets.site_hosts", f"{site.hosts} of {section.site_hosts}"
         )
     if section.site_pages and site.pages >= section.site_pages:
+        # computed only here, because estimating the number of linking sites is expensive
         most = site_pages_of(section, linking)
         if site.pages >= most:
             return Refusal(
@@ -53,7 +52,8 @@ def over_budget(
 
 
 def site_pages_of(section: BudgetSection, linking: bytes) -> int:
-    """Pages that a site may have, given the record of the sites that link to it; 0 is no limit.
+    """The page budget of a site, given the record of the sites that link to it; 0 is no limit.
+
     Never less than ``site_pages``.
     """
     if not section.site_pages or not section.pages_per_linking_site:
@@ -67,7 +67,7 @@ def site_pages_of(section: BudgetSection, linking: bytes) -> int:
 
 
 def _earned(section: BudgetSection, linking: bytes) -> str:
-    """How a limit came about, for people."""
+    """A description of how a site's page budget is computed."""
     if not section.pages_per_linking_site:
         return ""
     number = f"{'' if is_exact(linking) else 'about '}{linking_sites(linking)}"
@@ -79,8 +79,9 @@ def _earned(section: BudgetSection, linking: bytes) -> str:
 
 
 def over_discovery(section: BudgetSection, host: Usage) -> Refusal | None:
-    """Whether a host has brought more new URLs than its fetched pages justify: 10,000 and
-    ``discovery_per_page`` for each page.
+    """Why a host has brought too many new URLs for its fetched pages, or ``None``.
+
+    It may bring 10,000, and ``discovery_per_page`` more for each page.
     """
     limit = FREE_DISCOVERIES + section.discovery_per_page * host.pages
     if section.discovery_per_page and host.discovered > limit:
@@ -90,10 +91,3 @@ def over_discovery(section: BudgetSection, host: Usage) -> Refusal | None:
             f"{host.discovered} URLs from {host.pages} pages, {limit} allowed",
         )
     return None
-
-
-def park_s(section: BudgetSection, times: int) -> float:
-    """Seconds to park a host that was parked ``times`` times before: doubling from
-    ``section.park_s``, at most a day.
-    """
-    return min(section.park_s * 2.0 ** min(max(times, 0), 64), LONGEST_PARK_S)

@@ -1,12 +1,12 @@
-"""How many distinct other sites link to a site: hosts are cheap to make, links from many sites are
-not (IRLbot's STAR budget).
+"""How many distinct other sites link to a site.
 
-**Record.** Up to 64 sites are kept as they are, eight bytes of hash each, so the count is exact.
-Beyond that the record becomes 512 HyperLogLog registers of a byte each, and the count an estimate
-with a standard error of 1.04 / sqrt(512) = 4.6 %; from then on its size is fixed. The estimator is
-Ertl's (2017, "New cardinality estimation algorithms for HyperLogLog sketches", algorithm 6):
-without thresholds, and never falling when a register rises, so that a budget that grew does not
-shrink again.
+Hosts are cheap to create; links from many sites are not (IRLbot's STAR budget).
+
+**Record.** Up to 64 sites are stored as hashes of eight bytes each, so the count is exact. Beyond
+that the record becomes 512 HyperLogLog registers of one byte each, and the count is an estimate
+with a standard error of 1.04 / sqrt(512) = 4.6 %; the size is then fixed. The estimator is Ertl's
+(2017, "New cardinality estimation algorithms for HyperLogLog sketches", algorithm 6). It has no
+thresholds and never decreases when a register increases, so a budget never shrinks again.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ EXACT = 64
 _BITS = 9
 _REGISTERS = 1 << _BITS
 _LONGEST_RUN = 64 - _BITS + 1
-_SKETCH = b"\x01"  # in front of registers, which makes the length no multiple of eight
+_SKETCH = b"\x01"  # precedes the registers, so that the length is not a multiple of eight
 _ALPHA = 0.5 / log(2)
 
 
 def with_site(record: bytes, site8: bytes) -> bytes:
-    """The record after one more site, given by the first eight bytes of its name's SHA-256; the
-    same object when that changes nothing.
+    """The record after one more site; the same object when that changes nothing.
 
-    The first record of a site is empty.
+    ``site8`` is the first eight bytes of the SHA-256 of the site's name. The first record of a site
+    is empty.
     """
     if not is_exact(record):
         return _raised(record, site8)
@@ -41,19 +41,19 @@ def with_site(record: bytes, site8: bytes) -> bytes:
 
 
 def linking_sites(record: bytes) -> int:
-    """How many sites were given: exact up to 64, an estimate beyond."""
+    """The number of sites added: exact up to 64, an estimate beyond."""
     if len(record) % 8 == 0:
         return len(record) // 8
     return max(round(_estimate(record[1:])), EXACT + 1)
 
 
 def is_exact(record: bytes) -> bool:
-    """Whether the count is no estimate."""
+    """Whether the count is exact and not an estimate."""
     return len(record) % 8 == 0
 
 
 def sites_of(record: bytes) -> list[bytes]:
-    """The hashes of a record that is exact."""
+    """The hashes in an exact record."""
     return [record[start : start + 8] for start in range(0, len(record), 8)]
 
 

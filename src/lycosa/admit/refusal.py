@@ -1,6 +1,4 @@
-"""Why a URL was not taken: the reason, the rule and the value, which together answer ``lycosa
-explain``.
-"""
+"""Why a URL was not admitted: the reason, rule and value that ``lycosa explain`` shows."""
 
 from __future__ import annotations
 
@@ -12,8 +10,8 @@ from lycosa.reasons import Reason
 class Refusal(msgspec.Struct, frozen=True, gc=False):
     """One refusal.
 
-    ``rule`` names the setting or rule for people (``scope.exclude[0]``), ``value`` what it was
-    about (the pattern, the depth).
+    ``rule`` names the setting or rule (``scope.exclude[0]``), ``value`` what it was about (the
+    pattern, the depth).
     """
 
     reason: Reason

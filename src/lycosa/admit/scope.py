@@ -1,10 +1,11 @@
-"""Which URLs belong to the crawl, seen from its seeds.
+"""Which URLs belong to the crawl, relative to its seeds.
 
-Host, site and prefix ignore the scheme: ``http`` and ``https`` of one host are one place, and sites
-redirect between them. Another port is another host. Requisites of a page in scope are admitted from
-any host when asked for, because pages keep them on others, and one link deeper than pages, because
-a page at the last depth would be incomplete without them. Sitemaps are admitted from any host, too:
-only a host in scope, or a sitemap that it named, can bring them.
+The rules host, site and prefix ignore the scheme: ``http`` and ``https`` of one host are one place,
+because sites redirect between them. Another port is another host. If requisites are enabled, those
+of a page in scope are admitted from any host, because pages keep them on other hosts, and one link
+deeper than pages, because a page at the maximum depth would be incomplete without them. Sitemaps
+are admitted from any host too, because only a host in scope, or a sitemap that it named, can bring
+them.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _WORDS = {
 class Scope:
     """Judges URLs by the settings and the seeds so far. ``site_of`` gives the site of a host.
 
-    Raises ``ValueError`` naming the pattern when one of the regular expressions is bad.
+    Raises ``ValueError`` naming the pattern when a regular expression is invalid.
     """
 
     def __init__(self, section: ScopeSection, site_of: Callable[[str], str]) -> None:
@@ -43,8 +44,9 @@ class Scope:
         self._hosts: set[str] = set()  # hosts of the places, or their sites
 
     def add_seed(self, url: str) -> bool:
-        """A canonical URL given by the operator: its host, site or folder belongs to the crawl
-        from now on. Tells whether that is new.
+        """Add the host, site or folder of a seed (canonical URL) to the scope.
+
+        Returns whether it was not yet in scope.
         """
         if self._section.rule is ScopeRule.ANY:
             return False
@@ -55,17 +57,15 @@ class Scope:
         return len(self._places) > known
 
     def joins(self, url: str) -> bool:
-        """The redirect target of a seed: the operator meant where it leads, so that place
-        belongs to the crawl too.
-        """
+        """Add the target of a seed's redirect to the scope: the operator meant that place."""
         return self.add_seed(url)
 
     def judge(self, url: str, kind: LinkKind, depth: int, nofollow: bool = False) -> Refusal | None:
-        """Why a canonical URL is not in scope, or ``None``. ``depth`` counts links from a seed;
-        ``nofollow`` is the link's rel.
+        """Why a canonical URL is not in scope, or ``None``.
 
-        A seed is judged by the exclude patterns alone: it is where the crawl starts, also when no
-        include pattern matches it.
+        ``depth`` counts links from a seed; ``nofollow`` is the link's rel. A seed is judged by the
+        exclude patterns only, because the crawl starts there even when no include pattern matches
+        it.
         """
         for rule, pattern in self._exclude:
             if pattern.search(url):
@@ -111,7 +111,7 @@ class Scope:
         return None
 
     def _place_of(self, url: str) -> str:
-        """Host, site, or host and folder: what of a seed spans the scope."""
+        """The part of a URL that defines the scope: its host, its site, or its host and folder."""
         host = host_of(url)
         if self._section.rule is ScopeRule.SITE:
             return self._site_of(host)
@@ -121,8 +121,9 @@ class Scope:
         return host
 
     def _in_folder(self, url: str) -> bool:
-        """Whether one of the URL's folders is a seed's: a set look-up each, so that a million
-        seeds cost no more than one.
+        """Whether one of the URL's folders belongs to a seed.
+
+        One set lookup for each folder, so a million seeds cost no more than one.
         """
         folder = self._place_of(url)
         while folder not in self._places:
@@ -133,7 +134,7 @@ class Scope:
         return True
 
     def rules(self) -> list[str]:
-        """The scope in words, one line per rule."""
+        """A description of the scope, one line per rule."""
         section = self._section
         lines = [f"in scope: {_WORDS[section.rule]}"]
         if self._places:

@@ -1,9 +1,9 @@
-"""What a sitemap may list: the protocol's rule that nobody submits the pages of somebody else.
+"""What a sitemap may list: by the protocol, only URLs of its own host or of hosts that name it.
 
-A sitemap speaks for its own folder on its own host, and for every host whose robots.txt names it,
-or names the index that lists it ("cross submits"): who can write a host's robots.txt has shown that
-the host is theirs. ``http`` and ``https`` of one host are one place here as they are in the scope,
-which is more than the protocol allows and what sites mean when they move to TLS.
+A sitemap may list URLs below its folder on its host, and on every host whose robots.txt names it or
+names the index that lists it ("cross submits"): the author of a host's robots.txt controls that
+host. As in the scope, ``http`` and ``https`` of one host are one place. That is more than the
+protocol allows, and is what sites mean when they move to TLS.
 
 Source: sitemaps.org protocol, "Sitemap file location", "Using Sitemap index files" and "Sitemaps &
 Cross Submits".
@@ -17,8 +17,9 @@ from lycosa.urls.identity import host_of, target_of
 
 
 def may_list(sitemap: str, url: str, vouching: Collection[str]) -> bool:
-    """Whether the sitemap at one canonical URL may list the other; ``vouching`` are the hosts
-    whose robots.txt names it.
+    """Whether the sitemap at one canonical URL may list the other URL.
+
+    ``vouching`` are the hosts whose robots.txt names the sitemap.
     """
     host = host_of(url)
     return host in vouching or (
@@ -27,8 +28,9 @@ def may_list(sitemap: str, url: str, vouching: Collection[str]) -> bool:
 
 
 def may_name(index: str, sitemap: str, vouching: Collection[str]) -> bool:
-    """Whether an index may list a sitemap: on its own host, or on one that vouches for it
-    ("Using Sitemap index files").
+    """Whether an index may list a sitemap: on its own host or on a vouching one.
+
+    Source: "Using Sitemap index files".
     """
     host = host_of(sitemap)
     return host == host_of(index) or host in vouching

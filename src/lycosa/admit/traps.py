@@ -1,8 +1,8 @@
-"""Endless URL spaces, known by the URL alone.
+"""Endless URL spaces, recognised by the URL alone.
 
-Each rule would rather let a trap pass than lose a page: budgets bound what passes. An ordinary URL
-meets only counts of characters and one search for four digits; the exact test behind each runs when
-its count makes it possible.
+Each rule prefers to let a trap pass over losing a page; budgets bound what passes. For an ordinary
+URL only some characters are counted and four digits are searched for. The exact test of a rule runs
+only when its count makes a match possible.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ _PART_NAME = re.compile(
 
 
 class Traps:
-    """Judges by the settings, seen from ``year`` (the crawl's own, so that the same question
-    gets the same answer all through it).
+    """Judges URLs by the settings, relative to ``year``.
+
+    ``year`` is fixed for the crawl, so that the same URL always gets the same result.
     """
 
     def __init__(self, section: TrapSection, year: int) -> None:
@@ -46,8 +47,8 @@ class Traps:
             year + section.calendar_years,
         )
         near = [f"{near:04}" for near in range(max(self._first_year, 0), self._last_year + 1)]
-        # Four digits that are not a near year; with very many near years the plain search is as
-        # quick.
+        # Four digits that are not a near year. With very many near years the plain search is as
+        # fast.
         self._far_digits = (
             re.compile(rf"[0-9]{{4}}(?<!{'|'.join(near)})").search if len(near) <= 100 else _YEAR
         )
@@ -62,7 +63,7 @@ class Traps:
                 f"{len(url)} of {section.max_url_length}",
             )
         slashes = url.count("/")
-        # Two of the slashes belong to the scheme; what repeats too often needs as many segments.
+        # Two slashes belong to the scheme. A segment that repeats too often needs as many slashes.
         if slashes > section.max_repeats + 2 or slashes > section.max_path_depth + 2:
             refusal = self._judge_path(url)
             if refusal is not None:
@@ -109,8 +110,9 @@ class Traps:
         return None
 
     def _judge_calendar(self, url: str) -> Refusal | None:
-        """A date too far ahead; or too far back, if a word in the URL says that it is a calendar
-        and not an archive.
+        """Refuse a date too far in the future, or too far in the past in a calendar.
+
+        A word in the URL must show that it is a calendar and not an archive.
         """
         target = target_of(url)
         path, _, query = target.partition("?")
@@ -133,8 +135,9 @@ def _digits(date: str) -> str:
 
 
 def _query_dates(query: str) -> list[str]:
-    """Parameters that are dates: one whose name and value say so, or a year beside a month or
-    day.
+    """Parameters that are dates.
+
+    Either name and value show it, or it is a year next to a month or a day.
     """
     if not query:
         return []
@@ -154,11 +157,11 @@ def _query_dates(query: str) -> list[str]:
 
 
 def _repeated(segments: list[str], most: int) -> str:
-    """A run of segments that stands more than ``most`` times in a row, or one name more than
-    ``most`` times in all; or nothing.
+    """A sequence of segments that repeats more than ``most`` times, or the empty string.
 
-    In all counts only names of two characters and more with a letter: folders of digits
-    (``/000/000/012``) repeat honestly.
+    Either a run of segments occurs more than ``most`` times in a row, or one name more than
+    ``most`` times in the whole path. The latter counts only names of at least two characters that
+    are not numbers: folders of digits (``/000/000/012``) repeat legitimately.
     """
     for segment in set(segments):
         if len(segment) > 1 and not segment.isdigit() and segments.count(segment) > most:

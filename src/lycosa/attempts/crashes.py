@@ -1,22 +1,22 @@
-"""Which URLs may have killed a worker: a count of successive crashes in which an attempt did not
-finish.
+"""Which URLs may have killed a worker: it counts successive crashes with an unfinished attempt.
 
-A crash leaves hundreds of attempts unfinished and at most one of them is to blame, so each is only
-a *suspect*. The worker fetches suspects late and one at a time: if one of them kills it again, that
-one alone is in flight and reaches the count of two, a **poison page**. An attempt that ends clears
-its URL.
+A crash leaves hundreds of attempts unfinished, and at most one of them is the cause, so each of
+them is only a *suspect*. The worker fetches suspects late and one at a time. If one of them kills
+it again, only that one is in flight and reaches a count of two: a **poison page**. An attempt that
+ends clears its URL.
 
-A count is a row of the partition that owns the URL's host, so it moves with the partition, and it
-changes in the ordinary commits. What makes this safe is their order. Crashes are counted before
-anything is requested, and the first commit comes before the first request; a suspect is requested
-after one commit and followed by another. An attempt that ends clears its URL in the commit that has
-its outcome.
+A count is a row of the partition that owns the URL's host, so it moves with the partition and
+changes in the ordinary commits. The order of these commits makes this safe. Crashes are counted
+before any request, and the first commit comes before the first request. A suspect is requested
+after one commit and followed by another. An attempt that ends clears its URL in the commit that
+contains its outcome.
 
-The attempt log of a machine that is lost names nobody. So a worker that starts *carefully* names
-each URL in a commit before its request leaves: what a dead worker had named is what it died of.
+When a machine is lost, its attempt log is lost with it. So a worker that starts *carefully* names
+each URL in a commit before its request is sent: the URLs that a dead worker had named are those
+that may have killed it.
 
-Before the counts were rows they stood in ``crashes.json``, for all workers of a crawl; a partition
-takes over what concerns it, once.
+Earlier versions kept the counts of all workers of a crawl in ``crashes.json``; each partition takes
+over its counts from there once.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ _COUNTED_KEY = meta_key("crashes")
 
 
 class Suspicion(IntEnum):
-    """How a URL that was in flight at crashes is to be treated. The value is the least number of
-    crashes.
+    """How to treat a URL that was in flight at crashes.
+
+    The value is the minimum number of crashes.
     """
 
     NONE = 0  # like any other
@@ -50,8 +51,10 @@ class Suspicion(IntEnum):
 
 
 class _Crashes(msgspec.Struct, array_like=True):
-    """A row: crashes in a row at which the URL was in flight, and whether a careful worker named
-    it and has not come back from it.
+    """A row of the table for one URL.
+
+    ``crashes`` counts successive crashes at which the URL was in flight. ``is_named`` says that a
+    careful worker has named the URL and has not yet received its outcome.
     """
 
     url: str
@@ -64,16 +67,20 @@ _COUNTED_DECODER = msgspec.msgpack.Decoder(dict[int, str])
 
 
 class _Stored(msgspec.Struct):
-    """``crashes.json``: crashes by URL, and by worker the run whose crash was counted last."""
+    """The content of ``crashes.json``.
+
+    It has the crashes by URL and, for each worker, the run whose crash was counted last.
+    """
 
     crashes: dict[str, Annotated[int, msgspec.Meta(ge=1)]] = {}
     counted: dict[str, str] = {}
 
 
 class CrashCounts:
-    """The counts of one worker's partitions, whose ``tables`` are given by number. ``partition_of``
-    says which one a host belongs to; ``folder`` is where ``crashes.json`` may be. Opening it
-    blocks.
+    """The counts for one worker's partitions, with their ``tables`` by number.
+
+    ``partition_of`` gives the partition of a host; ``folder`` may contain ``crashes.json``. The
+    constructor blocks.
     """
 
     def __init__(
@@ -81,11 +88,10 @@ class CrashCounts:
     ) -> None:
         self._tables, self._partition_of = tables, partition_of
         self._rows: dict[str, _Crashes] = {}
-        self._counted: dict[
-            int, dict[int, str]
-        ] = {}  # of each partition: by worker the run whose crash was counted last
+        # for each partition and worker: the run whose crash was counted last
+        self._counted: dict[int, dict[int, str]] = {}
         self.has_news = False
-        """Whether something was counted, so that a commit is due before anything is requested."""
+        """Whether something was counted, so that a commit is due before the first request."""
         without: set[int] = set()
         for number, table in tables.items():
             self._rows.update(
@@ -103,10 +109,13 @@ class CrashCounts:
     def after_restart(
         self, unfinished: Iterable[Attempt], previous: PreviousEnd = PreviousEnd.CRASH
     ) -> None:
-        """Counts what ``unfinished`` found of this worker's hosts, before any new attempt log is
-        opened, as far as the end of the worker before this one accuses anybody. A run that was
-        counted already changes nothing.
+        """Count the ``unfinished`` attempts at this worker's hosts.
+
+        ``previous`` says how the worker before this one ended, and so which URLs are suspects. Call
+        it before any new attempt log is opened. A run that was counted already changes nothing.
         """
+        # Named URLs count even if the attempt log is lost with its machine. Unnamed ones count only
+        # after a crash on this machine, for which the log proves that they were in flight.
         accused = (
             {row.url for row in self._rows.values() if row.is_named}
             if previous is not PreviousEnd.ORDERLY
@@ -122,6 +131,7 @@ class CrashCounts:
         for number, runs in told.items():
             self._counted[number].update(runs)
             self._tables[number].put(_COUNTED_KEY, encode(self._counted[number]))
+        # the names have been evaluated; the next crash must not count the same URLs again
         for url in [row.url for row in self._rows.values() if row.is_named]:
             self.unname((url,))
         for url in accused:
@@ -136,17 +146,18 @@ class CrashCounts:
         return bool(self._rows)
 
     def suspects(self) -> set[str]:
-        """These URLs."""
+        """The URLs that were in flight at a crash and have not ended an attempt since."""
         return {row.url for row in self._rows.values() if row.crashes}
 
     def suspicion(self, url: str) -> Suspicion:
-        """What to do with a URL; a dictionary look-up."""
+        """How to treat a URL; costs one dictionary lookup."""
         row = self._rows.get(url)
         return Suspicion.NONE if row is None else Suspicion(min(row.crashes, Suspicion.HOPELESS))
 
     def name(self, urls: Iterable[str]) -> None:
-        """One of these is requested next: if the worker dies before ``unname``, it died of it.
-        Commit this first.
+        """Record that one of ``urls`` is requested next. Commit this before the request.
+
+        If the worker dies before ``unname``, these URLs become suspects.
         """
         for url in urls:
             row = self._rows.setdefault(url, _Crashes(url))
@@ -154,7 +165,7 @@ class CrashCounts:
             self._put(row)
 
     def unname(self, urls: Iterable[str]) -> None:
-        """The worker has come back from these, whatever came of them."""
+        """Record that the requests of ``urls`` have an outcome, whatever it is."""
         for url in urls:
             row = self._rows.get(url)
             if row is not None and row.crashes:
@@ -164,8 +175,9 @@ class CrashCounts:
                 self.finished(url)
 
     def finished(self, url: str) -> None:
-        """An attempt of this URL ended: it is above suspicion. Called when the commit is cut
-        that has its outcome.
+        """Clear a URL of which an attempt has ended.
+
+        Called when the commit with its outcome is cut.
         """
         if self._rows.pop(url, None) is not None:
             self._table_of(url).delete(_key(url))
@@ -180,8 +192,9 @@ class CrashCounts:
         return self._tables[self._partition_of(host_of(url))]
 
     def _take_over(self, old: _Stored, without: set[int]) -> None:
-        """What ``crashes.json`` has on the hosts of these partitions. Each remembers that, so
-        that it is not done again.
+        """Copy the counts for the hosts of these partitions from ``crashes.json``.
+
+        Each partition stores that it was done, so it happens only once.
         """
         runs = {int(worker): run for worker, run in old.counted.items() if worker.isdecimal()}
         for number in without:
@@ -191,7 +204,7 @@ class CrashCounts:
             try:
                 number = self._partition_of(host_of(url))
             except (ValueError, IndexError):
-                continue  # no URL
+                continue  # not a URL
             if number in without and url not in self._rows:
                 row = self._rows[url] = _Crashes(url, crashes)
                 self._put(row)
@@ -203,9 +216,7 @@ def _key(url: str) -> bytes:
 
 
 def _read(value: bytes) -> _Crashes | None:
-    """A row that cannot be read counts nothing: suspicion is a precaution, not a fact to be
-    kept.
-    """
+    """A row, or ``None`` if it cannot be read: a lost suspicion only costs a precaution."""
     try:
         return _DECODER.decode(value)
     except UNREADABLE:
@@ -213,7 +224,7 @@ def _read(value: bytes) -> _Crashes | None:
 
 
 def _load(path: Path) -> _Stored | None:
-    """The old file; one that is not there, or not readable, counts nothing."""
+    """The content of the old file, or ``None`` if it is absent or cannot be read."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=_Stored)
     except (FileNotFoundError, *UNREADABLE):

@@ -1,4 +1,4 @@
-"""What one attempt is, and which files of a folder hold them.
+"""The value of one attempt, and the files of a folder that contain attempts.
 
 A worker's files are ``attempts-w000-000001.log``, numbered from 1 without reuse; a closed one
 becomes ``.log.zst``.
@@ -24,17 +24,17 @@ else:
 
 FORMAT = 1
 DAMAGED = (zstd.ZstdError, EOFError)
-"""What reading a compressed file raises when it is damaged."""
+"""What reading a damaged compressed file raises."""
 
 
 class Attempt(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """One request on the wire.
 
-    ``started`` and ``ended`` are seconds on the monotonic clock of ``boot``, the ``_wall`` ones
-    seconds since 1970. An attempt that never ended (``is_finished`` is false) carries as its end
-    the latest moment at which it can still have been running, as far as the log knows: the start of
-    the worker's next run or of the crawl's next session, else the last line of its own. ``delay_s``
-    is the effective delay decided at its end.
+    ``started`` and ``ended`` are seconds on the monotonic clock of ``boot``; the ``_wall`` fields
+    are seconds since 1970. For an attempt that never ended (``is_finished`` is false), the end is
+    the latest moment at which it can still have been running, as far as the log shows: the start of
+    the worker's next run or of the crawl's next session, otherwise the last line of its run.
+    ``delay_s`` is the effective delay decided at its end.
     """
 
     worker: int
@@ -57,8 +57,9 @@ class Attempt(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 def boot_id() -> str:
-    """Names the time since the machine started; empty where the system has no such name, which
-    equals no other.
+    """An identifier of the time since the machine was booted.
+
+    Empty where the system has none; an empty one is never equal to another.
     """
     if sys.platform == "darwin":
         asked = subprocess.run(
@@ -75,8 +76,9 @@ def boot_id() -> str:
 
 
 def files_of(folder: Path) -> dict[int, list[Path]]:
-    """The files of each worker, oldest first; a compressed file stands for the plain one that it
-    was made from.
+    """The files of each worker, oldest first.
+
+    A compressed file replaces the plain file that it was made from.
     """
     found: dict[int, dict[int, Path]] = {}
     # .log sorts before .log.zst, which replaces it
@@ -90,13 +92,14 @@ def files_of(folder: Path) -> dict[int, list[Path]]:
 
 
 def number_of(path: Path) -> int:
-    """The number of a file among its worker's."""
+    """The number of a file among those of its worker."""
     return int(path.name.split("-")[2].split(".")[0])
 
 
 def tidy(folder: Path, worker: int, kept: int, current: Path) -> None:
-    """Compresses the closed files of a worker and deletes the oldest beyond ``kept``. Blocks;
-    safe to repeat after a crash.
+    """Compress the closed files of a worker and delete the oldest beyond ``kept``.
+
+    Blocks. It is safe to repeat after a crash.
     """
     closed = [
         path for path in files_of(folder).get(worker, []) if number_of(path) < number_of(current)
@@ -105,17 +108,17 @@ def tidy(folder: Path, worker: int, kept: int, current: Path) -> None:
         path.unlink()
     for path in closed[max(0, len(closed) - kept) :]:
         if path.suffix == ".zst":
-            path.with_suffix("").unlink(missing_ok=True)  # a crash came between the rename and this
+            path.with_suffix("").unlink(missing_ok=True)  # a crash came after the rename
         else:
             _compress(path)
 
 
 def open_file(path: Path) -> BinaryIO:
-    """A file's plain bytes, whether it is compressed or not.
+    """Open a file for reading its uncompressed bytes.
 
-    Its worker may compress it at any time, so a plain file that is gone is looked for under its
-    compressed name. Raises ``OSError``; ``FileNotFoundError`` when it was dropped as one of the
-    oldest.
+    Its worker may compress it at any time, so a missing plain file is looked for under its
+    compressed name. Raises ``OSError``; ``FileNotFoundError`` when the worker deleted it as one of
+    the oldest.
     """
     if path.suffix != ".zst":
         try:
@@ -141,6 +144,6 @@ def _compress(path: Path) -> None:
     except OSError as error:
         temporary.unlink(missing_ok=True)
         if isinstance(named(error, target), DiskFull):
-            return  # it stays as it is until there is room
+            return  # it stays uncompressed until there is room
         raise
     path.unlink()

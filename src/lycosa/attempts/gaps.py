@@ -1,11 +1,11 @@
-"""What attempts prove about politeness: pauses per host, pauses between starts and requests at once
-per address.
+"""What attempts prove about politeness.
 
-Pure functions over attempts in the order of their ends, as ``read_attempts`` gives them. One host's
-requests never overlap when every pause is positive: of two that do overlap, the one that ends later
-is seen second and began before the first ended. Times are compared on the monotonic clock within
-one boot, on the wall clock otherwise. Times in the log are cut to microseconds, so a pause may look
-shorter than it was by one of them.
+These are the pauses of each host, and for each address the pauses between starts and the number of
+simultaneous requests. All functions are pure and take attempts in the order of their ends, as
+``read_attempts`` gives them. One host's requests never overlap if every pause is positive: of two
+that overlap, the one that ends later comes second and began before the first ended. Times are
+compared on the monotonic clock within one boot, otherwise on the wall clock. Times in the log are
+truncated to microseconds, so a pause may appear one microsecond too short.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from lycosa.attempts.files import Attempt
 class Gap(NamedTuple):
     """The pause of a host between two attempts, in seconds; negative when they overlapped.
 
-    After an unfinished attempt the pause is the least that is certain. ``previous.delay_s`` is what
-    it should have been.
+    After an unfinished attempt it is the minimum that is certain. ``previous.delay_s`` is the
+    required pause.
     """
 
     host: str
@@ -32,8 +32,10 @@ class Gap(NamedTuple):
 
 
 class AddressUse(NamedTuple):
-    """How an address was used: number of requests, least time between two starts (infinite with
-    one request), most at once.
+    """How an address was used.
+
+    ``least_gap_s`` is the minimum time between two starts (infinite with one request),
+    ``most_at_once`` the maximum number of simultaneous requests.
     """
 
     address: str
@@ -43,7 +45,7 @@ class AddressUse(NamedTuple):
 
 
 def gaps(attempts: Iterable[Attempt]) -> Iterator[Gap]:
-    """Each host's pauses. Remembers one attempt a host."""
+    """The pauses of each host. Keeps one attempt per host in memory."""
     last: dict[str, Attempt] = {}
     for attempt in attempts:
         previous = last.get(attempt.host)
@@ -60,12 +62,11 @@ def between(previous: Attempt, following: Attempt) -> float:
 
 
 def address_use(attempts: Iterable[Attempt]) -> list[AddressUse]:
-    """Each address's use. Remembers two numbers an attempt."""
+    """The use of each address. Keeps two numbers per attempt in memory."""
     starts: dict[str, array[float]] = {}
     ends: dict[str, array[float]] = {}
-    offsets: dict[
-        str, float
-    ] = {}  # wall minus monotonic time of each boot, so that all attempts share one time line
+    # wall minus monotonic time of each boot, to put all attempts on one time line
+    offsets: dict[str, float] = {}
     for attempt in attempts:
         offset = offsets.setdefault(attempt.boot, attempt.started_wall - attempt.started)
         starts.setdefault(attempt.address, array("d")).append(attempt.started + offset)

@@ -1,20 +1,22 @@
-"""The attempt log: one line before and one after every request, so that politeness can be proven
-and a crash understood.
+"""The attempt log: one line before and one after every request.
 
-A line is handed to the kernel by one ``write`` before the call returns: it survives ``kill -9``
-without fsync. Nothing is ever changed in a file; a worker's every start begins a new one, so a line
-that a kill cut in two is the last of its file. Lines are text, fields divided by tabs, times in
-whole microseconds:
+It proves politeness and shows what was in flight at a crash. Each line is passed to the kernel by
+one ``write`` before the call returns, so it survives ``kill -9`` without fsync. Nothing in a file
+is ever changed. Each start of a worker begins a new file, so a line that a kill cut in two is the
+last of its file. Lines are text, with fields separated by tabs and times in whole microseconds:
 
-    R  version  boot  run  wall  monotonic  session               head of each file B  number
-    monotonic  wall  kind  address  host  url          a request begins E  number  monotonic  wall
-    outcome  status  duration  delay  it ended; the host then rests for this delay S  monotonic
-    wall                                            the worker ended on purpose: what is unfinished
-    did not crash
+    R  version  boot  run  wall  monotonic  session
+        head of each file
+    B  number  monotonic  wall  kind  address  host  url
+        a request begins
+    E  number  monotonic  wall  outcome  status  duration  delay
+        the request ended; the host then rests for this delay
+    S  monotonic  wall
+        the worker ended on purpose: an unfinished request did not crash
 
-``run`` tells the starts of one worker apart, ``boot`` the starts of the machine: monotonic times of
-two boots do not compare. ``session`` is the number of the crawl's run: when one begins, every
-worker of those before is dead.
+``run`` distinguishes the starts of one worker, ``boot`` those of the machine: monotonic times of
+two boots cannot be compared. ``session`` is the number of the crawl's run: when one begins, every
+worker of earlier ones is dead.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ _ESCAPES = str.maketrans({"\t": "%09", "\n": "%0A", "\r": "%0D"})
 
 
 class Keeping(NamedTuple):
-    """At which size a file is full, and how many closed ones stay."""
+    """The size at which a file is full, and the number of closed files to keep."""
 
     file_bytes: int = 64_000_000
     files: int = 64
@@ -43,12 +45,12 @@ DEFAULT_KEEPING = Keeping()
 
 
 class AttemptLog:
-    """The log of one worker, open for writing: calls come from its loop and cost a few microseconds
-    each.
+    """The log of one worker, open for writing.
 
-    ``wall`` and ``monotonic`` are the times of the start, ``session`` the number of the crawl's
-    run, 0 when unknown. ``boot`` is ``boot_id()`` unless a test says otherwise. Read what earlier
-    runs left (``unfinished``, ``last_contacts``) *before* opening: opening begins a new run.
+    The worker's loop calls it; a call costs a few microseconds. ``wall`` and ``monotonic`` are the
+    times of the start, ``session`` is the number of the crawl's run, 0 when unknown. ``boot`` is
+    ``boot_id()`` unless a test sets it. Read the logs of earlier runs (``unfinished``,
+    ``last_contacts``) *before* opening this one, because that begins a new run.
     """
 
     def __init__(
@@ -65,7 +67,7 @@ class AttemptLog:
         self._folder, self.worker, self._session, self._keeping = folder, worker, session, keeping
         folder.mkdir(parents=True, exist_ok=True)
         self.boot = boot_id() if boot is None else boot
-        # unique even if the clock and the process ids begin anew
+        # unique even if the clock and the process ids start again
         self.run = f"{_us(wall)}-{os.getpid()}-{self._next_file()}"
         self._number = 0
         self._fd, self._size, self._path = -1, 0, folder
@@ -79,8 +81,9 @@ class AttemptLog:
     def begin(
         self, host: str, address: str, url: str, kind: FetchKind, monotonic: float, wall: float
     ) -> int:
-        """A request is about to be sent; gives the attempt's number. Raises ``DiskFull`` or
-        ``OSError``: then do not send it.
+        """Record that a request is about to be sent; returns the attempt's number.
+
+        Raises ``DiskFull`` or ``OSError``; the request must then not be sent.
         """
         number = self._number = self._number + 1
         # int() and f-strings of ints: half the cost of formatting floats
@@ -100,8 +103,9 @@ class AttemptLog:
         wall: float,
         delay_s: float,
     ) -> None:
-        """The exchange is over, well or not; ``delay_s`` is how long the host now rests. Raises
-        like ``begin``.
+        """Record that the request has ended, successfully or not.
+
+        ``delay_s`` is how long the host now rests. Raises the same errors as ``begin``.
         """
         times = f"{int(monotonic * 1e6)}\t{int(wall * 1e6)}"
         self._write(
@@ -110,15 +114,16 @@ class AttemptLog:
         )
 
     def rotate(self, wall: float, monotonic: float) -> Callable[[], None]:
-        """Goes on in a new file; gives the blocking rest, for an executor: compressing, deleting
-        what is beyond ``keeping.files``.
+        """Continue in a new file; returns the blocking remainder, to be run in an executor.
+
+        The remainder compresses the closed files and deletes those beyond ``keeping.files``.
         """
         self._start_file(wall, monotonic)
         current, folder, worker, kept = self._path, self._folder, self.worker, self._keeping.files
         return lambda: tidy(folder, worker, kept, current)
 
     def close(self, wall: float, monotonic: float) -> None:
-        """The worker ends on purpose: what has not finished is not a crash."""
+        """Record that the worker ends on purpose: its unfinished requests are not crashes."""
         if self._fd >= 0:
             try:
                 self._write(f"S\t{_us(monotonic)}\t{_us(wall)}\n")
@@ -157,16 +162,14 @@ class AttemptLog:
         try:
             write_all(self._fd, data)
         except OSError as error:
-            # half a line in the middle of a file would be damage
+            # remove a partial line, which would be damage in the middle of a file
             os.ftruncate(self._fd, self._size)
             raise named(error, self._path) from error
         self._size += len(data)
 
 
 def _clean(text: str) -> str:
-    """Canonical URLs and names have neither tabs nor line ends; whatever has is not allowed to
-    break a line.
-    """
+    """Escape tabs and line ends. Canonical URLs and names have none; other text may."""
     return text if text.isprintable() else text.translate(_ESCAPES)
 
 

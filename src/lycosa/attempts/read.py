@@ -1,8 +1,8 @@
-"""Reads attempt logs back: all of them for the audit, only their ends after a crash.
+"""Reads attempt logs: all of them for the audit, only their last runs after a crash.
 
-A line that cannot be read is told to ``on_damage`` and skipped: the last line of a file may be torn
-by a kill, and after a power loss a part of the last file may be missing. What follows must not stop
-a crawl from starting; the audit counts it.
+A line that cannot be read is reported to ``on_damage`` and skipped. A kill may tear the last line
+of a file, and after a power loss a part of the last file may be missing. Neither may stop a crawl
+from starting; the audit counts such lines.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
 
 OnDamage = Callable[[Path, int], None]
-"""Gets the file and the number of a line (from 1) that cannot be read."""
+"""Receives the file and the number (from 1) of a line that cannot be read."""
 
 
 class Contact(NamedTuple):
-    """The last time that a host was asked for something.
+    """The last request to a host.
 
-    Times are those of the end, or of the start when it never ended (``is_unfinished``):
+    Times are those of its end, or of its start when it never ended (``is_unfinished``):
     ``monotonic`` on the clock of ``boot``, ``wall`` in seconds since 1970. ``delay_s`` is the
-    effective delay that was decided then, 0 when it never ended.
+    effective delay decided at its end, 0 when it never ended.
     """
 
     wall: float
@@ -44,7 +44,7 @@ class _Head(NamedTuple):
     boot: str
     wall: float
     monotonic: float
-    session: int  # 0: not known
+    session: int  # 0: unknown
 
 
 def _ignore(path: Path, line: int) -> None:
@@ -52,14 +52,13 @@ def _ignore(path: Path, line: int) -> None:
 
 
 def read_attempts(folder: Path, on_damage: OnDamage = _ignore) -> Iterator[Attempt]:
-    """All attempts that the folder still holds, of all workers, in the order of their ends.
+    """All attempts in the folder, of all workers, in the order of their ends.
 
-    Within one boot the monotonic clock decides: the wall clock may have been set back meanwhile.
+    Within one boot the monotonic clock decides, because the wall clock may have been set back.
     """
     files = files_of(folder)
-    offsets: dict[
-        str, float
-    ] = {}  # wall minus monotonic time of each boot, when its first run began
+    # wall minus monotonic time of each boot, when its first run began
+    offsets: dict[str, float] = {}
     sessions: dict[int, _Head] = {}  # the first start of each
     for paths in files.values():
         for head in map(_head, paths):
@@ -76,8 +75,9 @@ def read_attempts(folder: Path, on_damage: OnDamage = _ignore) -> Iterator[Attem
 
 
 def unfinished(folder: Path) -> list[Attempt]:
-    """What was in flight when each worker's last run crashed; nothing of a run that ended on
-    purpose.
+    """The attempts that were in flight when each worker's last run crashed.
+
+    A run that ended on purpose has none.
     """
     found: list[Attempt] = []
     for worker, paths in files_of(folder).items():
@@ -89,10 +89,10 @@ def unfinished(folder: Path) -> list[Attempt]:
 
 
 def crashed_attempts(folder: Path, settling: Mapping[int, str]) -> list[Attempt]:
-    """What was in flight when each worker's last run crashed, and what had ended in it and was
-    being stored.
+    """The attempts in flight at each worker's last crash, and those whose pages were being stored.
 
-    ``settling`` is the URL of the latter by worker. Nothing of a run that ended on purpose.
+    ``settling`` gives the URL that was being stored, by worker. A run that ended on purpose has
+    none of either.
     """
     found: list[Attempt] = []
     for worker, paths in files_of(folder).items():
@@ -108,11 +108,10 @@ def crashed_attempts(folder: Path, settling: Mapping[int, str]) -> list[Attempt]
 
 
 class Since(NamedTuple):
-    """A time on both clocks: ``wall`` in seconds since 1970, and ``monotonic`` on the clock of
-    ``boot``.
+    """A time on both clocks.
 
-    What is later by either of them counts as later: the wall clock may have been set forward or
-    back meanwhile.
+    ``wall`` is seconds since 1970, ``monotonic`` is on the clock of ``boot``. An event that is
+    later by either clock counts as later, because the wall clock may have been set in the meantime.
     """
 
     wall: float
@@ -120,14 +119,14 @@ class Since(NamedTuple):
     boot: str = ""
 
     def is_before(self, wall: float, monotonic: float, boot: str) -> bool:
-        """Whether something that happened then is not older than this."""
+        """Whether an event at the given times is not older than this time."""
         return wall >= self.wall or (
             boot != "" and boot == self.boot and monotonic >= self.monotonic
         )
 
 
 def last_contacts(folder: Path, since: Since) -> dict[str, Contact]:
-    """The last contact of every host that was asked for something since then."""
+    """The last request to every host that was requested since then."""
     contacts: dict[str, Contact] = {}
     for worker, paths in files_of(folder).items():
         for attempt in _Reader(worker, _ignore).attempts(_since(paths, since)):
@@ -141,8 +140,9 @@ def last_contacts(folder: Path, since: Since) -> dict[str, Contact]:
 
 
 def last_boots(folder: Path) -> set[str]:
-    """The boots in which the workers last ran; another one than the present means that the
-    machine went down since.
+    """The boots in which the workers last ran.
+
+    If one differs from the present boot, the machine went down in the meantime.
     """
     heads = (_head(paths[-1]) for paths in files_of(folder).values())
     return {head.boot for head in heads if head is not None}
@@ -160,10 +160,10 @@ class _Reader:
         self._open: dict[int, Attempt] = {}
         self._last = (0.0, 0.0)  # monotonic and wall time of the last line
         self.is_over = False  # the run ended on purpose
-        self.left: list[Attempt] = []  # begun and never ended in runs that did not end on purpose
+        self.left: list[Attempt] = []  # unfinished, of runs that did not end on purpose
 
     def attempts(self, paths: Iterable[Path]) -> Iterator[Attempt]:
-        """The attempts of consecutive files; unfinished ones when their run is known to be over."""
+        """The attempts of consecutive files; unfinished ones once their run is known to be over."""
         for path in paths:
             number = 0
             try:
@@ -173,11 +173,11 @@ class _Reader:
                             yield from self._line(line)
                         except (ValueError, IndexError, OverflowError):
                             self._on_damage(path, number)
-            # dropped by its worker since the folder was listed, as those before it
+            # the worker deleted this file and those before it after the folder was listed
             except FileNotFoundError:
                 self._open.clear()
             except DAMAGED:
-                for _ in range(2):  # more than the one line that a kill may tear
+                for _ in range(2):  # two, because a kill may tear only one line
                     self._on_damage(path, number + 1)
         yield from self._broken_off(*self._last_moment(None))
 
@@ -212,8 +212,9 @@ class _Reader:
         return over
 
     def _last_moment(self, following: _Head | None) -> tuple[float, float]:
-        """Monotonic and wall time until which the run that is over may have gone on: the worker's
-        next start, or that of a session without it, whichever came first.
+        """Monotonic and wall time until which the finished run can have continued.
+
+        That is the worker's next start, or the start of a session without it, whichever came first.
         """
         own = self._head.session
         later = (
@@ -252,7 +253,7 @@ class _Reader:
         _, number, monotonic, wall, outcome, status, duration, delay = fields
         self._last = ended, ended_wall = _s(monotonic), _s(wall)
         begun = self._open.pop(int(number), None)
-        if begun is None:  # its first line is in a file that is no longer kept
+        if begun is None:  # its first line was in a file that is no longer kept
             return ()
         return (
             msgspec.structs.replace(
@@ -268,7 +269,7 @@ class _Reader:
         )
 
     def _broken_off(self, monotonic: float, wall: float) -> Iterator[Attempt]:
-        """What is still open, as attempts that ended at the latest then."""
+        """The attempts that are still open, as ending at the given time."""
         self.left = [
             msgspec.structs.replace(begun, ended=monotonic, ended_wall=wall)
             for begun in self._open.values()
@@ -295,7 +296,7 @@ def _contact(attempt: Attempt) -> Contact:
 
 
 def _last_run(paths: list[Path]) -> list[Path]:
-    """The files of the last run: those at the end whose heads name the same one."""
+    """The files of the last run: those at the end whose heads name the same run."""
     taken: list[Path] = []
     run: str | None = None
     for path in reversed(paths):
@@ -308,8 +309,9 @@ def _last_run(paths: list[Path]) -> list[Path]:
 
 
 def _since(paths: list[Path], since: Since) -> list[Path]:
-    """The files that may hold an attempt that ended after a time, and the one before them, where
-    it may have begun.
+    """The files that may contain an attempt that ended after a time.
+
+    The file before them is included, because the attempt may have begun there.
     """
     first = len(paths)
     while first > 0:
@@ -330,9 +332,8 @@ def _head(path: Path) -> _Head | None:
 
 
 def _parse_head(fields: list[str]) -> _Head:
-    tag, version, boot, run, wall, monotonic, *session = (
-        fields  # version 1 had no sessions at first
-    )
+    # the first files of version 1 had no session
+    tag, version, boot, run, wall, monotonic, *session = fields
     if tag != "R" or int(version) != FORMAT or not monotonic:
         raise ValueError("not the head of an attempt log")
     return _Head(run, boot, _s(wall), _s(monotonic), int(session[0]) if session else 0)

@@ -1,10 +1,9 @@
-"""What a worker is just taking in: the URL whose page it stores at this moment, where a kill cannot
-take it away.
+"""The URL whose page a worker is storing, recorded so that a kill cannot erase it.
 
-After its attempt has ended a page can still kill its worker, while its record is made or its links
-are judged. Hundreds of pages may wait for that, and one is to blame; this names it. The name stands
-in a mapped file, so it costs a copy in memory and survives ``kill -9`` (not a power loss, which no
-page causes).
+After its attempt has ended, a page can still kill its worker, while its record is made or its links
+are judged. Hundreds of pages may be waiting for that, and one of them is the cause; this file names
+it. The URL is written to a memory-mapped file, so writing costs a copy in memory and survives
+``kill -9``. It does not survive a power loss, which no page causes.
 """
 
 from __future__ import annotations
@@ -18,8 +17,9 @@ _HEAD = 2
 
 
 class Settling:
-    """The file of one worker. Opening it forgets what an earlier run left, so read that before.
-    Raises ``OSError``.
+    """The file of one worker.
+
+    Opening it erases what an earlier run left, so read that before. Raises ``OSError``.
     """
 
     def __init__(self, folder: Path, worker: int) -> None:
@@ -28,20 +28,20 @@ class Settling:
             folder / f"settling-w{worker:03d}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644
         )
         try:
-            # written, not only made long: a full disk is an error here and not a SIGBUS later
+            # written in full, so that a full disk is an error here and not a SIGBUS later
             os.pwrite(fd, bytes(_BYTES), 0)
             self._memory = mmap.mmap(fd, _BYTES)
         finally:
             os.close(fd)
 
     def begin(self, url: str) -> None:
-        """The page of this URL is being stored."""
+        """Record that the page of this URL is being stored."""
         data = url.encode("utf-8", "backslashreplace")[: _BYTES - _HEAD]
         self._memory[_HEAD : _HEAD + len(data)] = data
         self._memory[:_HEAD] = len(data).to_bytes(_HEAD, "big")
 
     def end(self) -> None:
-        """It is done."""
+        """Record that no page is being stored."""
         self._memory[:_HEAD] = bytes(_HEAD)
 
     def close(self) -> None:
@@ -52,8 +52,9 @@ class Settling:
 
 
 def left_settling(folder: Path) -> dict[int, str]:
-    """What each worker was storing when it ended, by the worker's number; nothing of one that
-    was not storing.
+    """The URL that each worker was storing when it ended, by the worker's number.
+
+    A worker that was not storing a page is absent.
     """
     found = {
         int(path.name[10:]): _url(path.read_bytes())

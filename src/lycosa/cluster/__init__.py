@@ -1,3 +1,4 @@
-"""Many workers as one crawl: who runs which, what they may capture, and when all of it is over.
-Nothing in here waits or reads anything.
+"""Many workers as one crawl: which node runs which shard, permits for captures, and the end.
+
+This package is pure: nothing in it waits or does I/O.
 """

@@ -1,9 +1,9 @@
-"""What a coordinator must not forget: records, and the state that they add up to.
+"""The records that a coordinator must not lose, and the state that they define.
 
-A coordinator has each record written before it sends what follows it, so the next coordinator knows
-at least what any worker was told. On a cluster the records are those of the topic ``control``,
-where only the latest claimant can write. On one machine they are not kept: a start counts again
-what the folder holds.
+A coordinator has each record written before it sends what follows from it, so the next coordinator
+knows at least everything that a worker was sent. In a cluster the records are in the topic
+``control``, to which only the latest claimant can write. On one machine they are not kept: each
+start counts again from the folder.
 """
 
 from __future__ import annotations
@@ -14,20 +14,15 @@ import msgspec
 
 
 class PermitSaved(msgspec.Struct, frozen=True, tag=True):
-    """The owner of a shard in that term may have so many captures in all; ``serial`` numbers the
-    permits of the shard.
+    """The owner of a shard in that term may have ``captures`` captures in all.
+
+    ``serial`` numbers the permits of the shard.
     """
 
     shard: int
     term: int
     serial: int
     captures: int
-
-
-class PlacesSaved(msgspec.Struct, frozen=True, tag=True):
-    """Places that joined the scope, behind those of earlier records."""
-
-    urls: list[str]
 
 
 class SettingsSaved(msgspec.Struct, frozen=True, tag=True):
@@ -38,22 +33,22 @@ class SettingsSaved(msgspec.Struct, frozen=True, tag=True):
 
 
 class EndSaved(msgspec.Struct, frozen=True, tag=True):
-    """The crawl ends, and how."""
+    """The decision that the crawl ends, and how."""
 
     end: str
     at_once: bool
 
 
-Record = PermitSaved | PlacesSaved | SettingsSaved | EndSaved
+Record = PermitSaved | SettingsSaved | EndSaved
 
 
 class Control(msgspec.Struct, frozen=True):
-    """What the records add up to. The defaults are those of a new crawl. ``permits`` are by
-    shard.
+    """The state after all records; the defaults are those of a new crawl.
+
+    ``permits`` are by shard.
     """
 
     permits: dict[int, PermitSaved] = {}
-    places: list[str] = []
     settings: SettingsSaved = SettingsSaved(0, {})
     end: EndSaved = EndSaved("", False)
 
@@ -61,15 +56,12 @@ class Control(msgspec.Struct, frozen=True):
 def folded(records: Iterable[Record]) -> Control:
     """The state after all records, in their order."""
     permits: dict[int, PermitSaved] = {}
-    places: dict[str, None] = {}
     settings, end = SettingsSaved(0, {}), EndSaved("", False)
     for record in records:
         if isinstance(record, PermitSaved):
             permits[record.shard] = record
-        elif isinstance(record, PlacesSaved):
-            places.update(dict.fromkeys(record.urls))
         elif isinstance(record, SettingsSaved):
             settings = record
         else:
             end = record
-    return Control(permits, list(places), settings, end)
+    return Control(permits, settings, end)

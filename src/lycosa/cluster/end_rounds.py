@@ -1,10 +1,11 @@
-"""Finds out that a crawl of several shards is finished: two rounds of asking in which all are idle
-and nothing happened in between.
+"""Detects that a crawl of several shards is finished.
 
+The proof is two rounds of probes in which all shards are idle and nothing happened in between.
 Within one round the answers are of different instants, so a shard may get work from another one
-that was asked later. But when every answer of the second round names the same owner, commits and
-activity as in the first, then each shard did nothing from its first answer to its second, and all
-these spans contain the instant between the rounds: there nobody had work or any on the way.
+that was asked later. But suppose that every answer of the second round has the same owner, commits
+and activity as in the first. Then each shard did nothing from its first answer to its second. All
+these intervals contain the instant between the rounds, at which no shard had work and none was in
+flight.
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ from lycosa.cluster.worker_messages import Probe, ProbeAnswer, is_over
 
 
 class EndRounds:
-    """``tell`` of the coordinator's tick: ``judge`` first, then ``probes`` for those whose
-    answer is missing.
+    """The rounds of probes of one coordinator.
+
+    In each tick call ``judge`` first, then ``probes`` for the shards whose answer is missing.
     """
 
     def __init__(self) -> None:
         self._round = 0
         self._answers: dict[int, tuple[Owner, ProbeAnswer]] = {}
-        self._before: dict[int, tuple[Owner, int, int]] | None = (
-            None  # what the last complete round said
-        )
+        # the answers of the last complete round
+        self._before: dict[int, tuple[Owner, int, int]] | None = None
         self._is_open = False
 
     def __repr__(self) -> str:
@@ -32,17 +33,18 @@ class EndRounds:
         )
 
     def reset(self) -> None:
-        """Something goes on: whatever was answered is worth nothing."""
+        """Discard all answers, because something is still going on."""
         self._is_open, self._before = False, None
 
     def hear(self, shard: int, owner: Owner, answer: ProbeAnswer) -> None:
-        """A current owner's answer."""
+        """Store the answer of a current owner."""
         if self._is_open and answer.round == self._round:
             self._answers[shard] = owner, answer
 
     def judge(self, owners: dict[int, Owner], captures: int) -> bool:
-        """Whether the round that is open completes the proof. All shards have an owner; else
-        ``reset`` is called instead.
+        """Whether the open round completes the proof.
+
+        All shards must have an owner; otherwise call ``reset`` instead.
         """
         if not self._is_open:
             return False
@@ -65,8 +67,9 @@ class EndRounds:
         return is_proof
 
     def probes(self, shards: dict[int, Owner]) -> list[tuple[int, Probe]]:
-        """Questions to ask now, by shard; begins a round when none is open. Repeated in every
-        tick until all have answered.
+        """The probes to send now, by shard; begins a round when none is open.
+
+        They are repeated in every tick until all have answered.
         """
         if not self._is_open:
             self._round, self._is_open, self._answers = self._round + 1, True, {}

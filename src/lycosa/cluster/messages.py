@@ -1,21 +1,22 @@
-"""What coordinator, nodes and callers say to each other: MessagePack, over sockets or within a
-process.
+"""The messages between coordinator, nodes and callers.
 
-    node -> coordinator        NodeReport   all that the node runs, every second and after each
-                               change
-                               Said         what one of its workers says
-                               Superseded   the answer to a coordinator that another has followed
-    coordinator -> node        Assignments  all that the node should run, in answer to every report
-                               and after each change
+They are MessagePack, over sockets or within a process:
+
+    node -> coordinator        NodeReport   everything that the node runs, every second and
+                               after each change
+                               Said         a message of one of its workers
+                               Superseded   the answer to a coordinator that has a successor
+    coordinator -> node        Assignments  everything that the node should run, in answer to
+                               every report and after each change
                                Relay        a message for one of its workers
     caller -> coordinator      Ask, StopCrawl, NoMoreAsks, ChangeSettings, Drain, Move
     coordinator -> caller      Answered
-    coordinator -> control     PermitSaved, PlacesSaved, SettingsSaved, EndSaved (``control``)
+    coordinator -> control     PermitSaved, SettingsSaved, EndSaved (``control``)
 
-Any message may be lost, repeated, late or overtaken. What is sent again and again is a state as a
-whole (reports, assignments, a worker's status), and its sender numbers it, so that an older one is
-recognised. All that a coordinator sends bears its number: the greatest that was heard is obeyed,
-and one that is lower is told so and ends.
+Any message may be lost, repeated, late or overtaken. Messages that are sent repeatedly contain a
+complete state (reports, assignments, a worker's status). Their sender numbers them, so that an
+older one is recognised. Everything that a coordinator sends has its number. The greatest number
+received is obeyed; a coordinator with a lower one is told so and ends.
 """
 
 from __future__ import annotations
@@ -28,31 +29,34 @@ from lycosa.cluster.control import Record
 from lycosa.cluster.worker_messages import Request, ToldCoordinator, ToldWorker
 
 CALLER, CONTROL = "caller", "control"
-"""Names of senders and receivers that are no nodes: whoever asks for something, and the record
-of what was decided.
+"""Names of senders and receivers that are not nodes.
+
+``CALLER`` sends requests; ``CONTROL`` is the record of decisions.
 """
 
 PROTOCOL = 1
-"""Nodes of another number get no shards."""
+"""Nodes with another protocol number get no shards."""
 
 
 class ShardState(Enum):
-    """What a node says of a shard that it was told to run."""
+    """The state of a shard that a node was assigned, in its report."""
 
-    STARTING = "starting"  # a process was started; it has not spoken yet
-    RUNNING = "running"  # its owner has spoken
+    STARTING = "starting"  # a process was started; it has sent nothing yet
+    RUNNING = "running"  # its owner has sent its status
     STOPPING = "stopping"  # told to end, because the shard is no longer this node's
-    WAITING = "waiting"  # its process died and is started again after a pause
-    # fenced, or an append of unknown outcome: it starts only under a greater assignment number
+    WAITING = "waiting"  # its process died and is restarted after a pause
+    # fenced, or an append of unknown outcome: it restarts only under a greater assignment number
     ASKING = "asking"
-    ENDED = "ended"  # its worker came to the end of the crawl
-    FAILED = "failed"  # its worker cannot go on, and another try would not help
+    ENDED = "ended"  # its worker reached the end of the crawl
+    FAILED = "failed"  # its worker cannot continue, and a restart would not help
 
 
 class ShardReport(msgspec.Struct, frozen=True):
-    """One shard of a node, the number of the assignment by which it runs, and the term that its
-    worker told (-1 = none yet). ``end`` is that of a worker that ended, ``why`` one line about a
-    failure.
+    """One shard of a node.
+
+    ``assignment`` is the number of the assignment under which it runs; ``term`` is the one that its
+    worker reported (-1 = none yet). ``end`` is set for a worker that has ended; ``why`` is one line
+    about a failure.
     """
 
     shard: int
@@ -64,9 +68,12 @@ class ShardReport(msgspec.Struct, frozen=True):
 
 
 class NodeReport(msgspec.Struct, frozen=True, tag=True):
-    """All that the node runs. ``began`` is when the node's program started, by its wall clock, and
-    ``serial`` numbers the reports since. ``coordinator`` is the greatest number heard, ``obeyed``
-    the version of its assignments. ``wall`` is the node's clock, the rest what it has free.
+    """Everything that a node runs.
+
+    ``began`` is when the node's program started, by its wall clock, and ``serial`` numbers its
+    reports since then. ``coordinator`` is the greatest number received, ``obeyed`` the version of
+    that coordinator's assignments. ``wall`` is the node's clock; the other fields are free
+    resources in bytes.
     """
 
     began: float
@@ -81,8 +88,9 @@ class NodeReport(msgspec.Struct, frozen=True, tag=True):
 
 
 class Said(msgspec.Struct, frozen=True, tag=True):
-    """What a worker says, with the assignment by which its node runs it and the term that it
-    told.
+    """A message of a worker.
+
+    It has the assignment under which its node runs it and the term that it reported.
     """
 
     shard: int
@@ -92,18 +100,18 @@ class Said(msgspec.Struct, frozen=True, tag=True):
 
 
 class Superseded(msgspec.Struct, frozen=True, tag=True):
-    """There is a coordinator of that number."""
+    """There is a coordinator with that greater number."""
 
     coordinator: int
 
 
 class Assignments(msgspec.Struct, frozen=True, tag=True):
-    """All shards that the node should run, with their assignment numbers. Of two lists the one of
-    the greater ``version`` counts.
+    """All shards that the node should run, with their assignment numbers.
 
-    ``upon`` is the serial of the report that the coordinator knew: a shard that first stood in a
-    later one is not stopped because it is missing here. ``end`` (not empty: see ``End``) ends all
-    workers; with ``at_once`` what is in flight is broken off.
+    Of two lists the one with the greater ``version`` counts. ``upon`` is the serial of the report
+    that the coordinator knew: a shard that was first reported later is not stopped for being absent
+    from the list. A non-empty ``end`` (see ``End``) ends all workers; with ``at_once`` work in
+    flight is broken off.
     """
 
     coordinator: int
@@ -115,7 +123,7 @@ class Assignments(msgspec.Struct, frozen=True, tag=True):
 
 
 class Relay(msgspec.Struct, frozen=True, tag=True):
-    """A message for the worker of a shard, and for no other term of it."""
+    """A message for the worker of a shard in exactly that term."""
 
     coordinator: int
     shard: int
@@ -124,8 +132,9 @@ class Relay(msgspec.Struct, frozen=True, tag=True):
 
 
 class Ask(msgspec.Struct, frozen=True, tag=True):
-    """A request to the owners of some shards (none = all). Answered by ``Answered`` when all
-    have; repeated as often as is liked.
+    """A request to the owners of some shards (none = all).
+
+    ``Answered`` follows when all have answered. The request may be repeated at any time.
     """
 
     request: Request
@@ -133,27 +142,29 @@ class Ask(msgspec.Struct, frozen=True, tag=True):
 
 
 class NoMoreAsks(msgspec.Struct, frozen=True, tag=True):
-    """The crawl may end when what was asked is answered. Before this is said, it is never
-    finished.
+    """No more requests will follow, so the crawl may end when all are answered.
+
+    Without this message a crawl never finishes.
     """
 
 
 class StopCrawl(msgspec.Struct, frozen=True, tag=True):
-    """Ends the crawl: ``end`` as in ``End``. With ``at_once`` what is in flight is broken off."""
+    """End the crawl; ``end`` as in ``End``. With ``at_once`` work in flight is broken off."""
 
     end: str
     at_once: bool = False
 
 
 class ChangeSettings(msgspec.Struct, frozen=True, tag=True):
-    """Settings that change while the crawl runs, by name; all workers are told."""
+    """Settings by name that change while the crawl runs; all workers receive them."""
 
     values: dict[str, str]
 
 
 class Drain(msgspec.Struct, frozen=True, tag=True):
-    """The node gets no more shards, and those that it runs move. With ``is_over`` it gets some
-    again.
+    """Give the node no more shards and move those that it runs.
+
+    With ``is_over`` it gets shards again.
     """
 
     node: str
@@ -161,14 +172,17 @@ class Drain(msgspec.Struct, frozen=True, tag=True):
 
 
 class Move(msgspec.Struct, frozen=True, tag=True):
-    """The shard moves to that node, if it can have it."""
+    """Move a shard to that node, if the node can have it."""
 
     shard: int
     node: str
 
 
 class Answered(msgspec.Struct, frozen=True, tag=True):
-    """All shards have answered a request: its ``call``, and what they refused, with the reason."""
+    """All shards have answered the request ``call``.
+
+    ``refused`` has what they refused, with the reasons.
+    """
 
     call: str
     refused: list[tuple[str, str]]
@@ -182,8 +196,9 @@ Sendable = Assignments | Relay | Answered | Record
 
 
 class Outgoing(msgspec.Struct, frozen=True):
-    """A message that a coordinator wants sent: to a node by its name, to ``CALLER``, or to be
-    recorded (``CONTROL``).
+    """A message that a coordinator wants to send.
+
+    ``receiver`` is a node's name, ``CALLER``, or ``CONTROL`` for a record.
     """
 
     receiver: str

@@ -1,23 +1,23 @@
-"""What a node does: which workers it starts, stops and starts again, and what it reports. The
-processes themselves are another's affair.
+"""What a node does: which workers it starts, stops and restarts, and what it reports.
+
+It is pure; the caller manages the processes:
 
     STARTING -> RUNNING -> ENDED            the crawl is over
         |         |-> STOPPING -> (gone)    the shard is no longer this node's
-        |         |-> WAITING -> STARTING   its process died: again, under the rules of one machine
-        |         |-> ASKING -> STARTING    fenced, or an append of unknown outcome: again, under a
-                  greater assignment number
-        `---------`-> FAILED                another try would not help
+        |         |-> WAITING -> STARTING   its process died: restart, by the rules below
+        |         |-> ASKING -> STARTING    fenced, or an append of unknown outcome: restart under
+        |         |                         a greater assignment number
+        `---------`-> FAILED                a restart would not help
 
-A node obeys the coordinator with the greatest number that it heard, tells lower ones so, and
-follows that coordinator's newest list. It goes on with what it runs while no coordinator speaks. A
-death is a process that ended without saying why, or for lack of memory or threads: only that may
-accuse URLs. The first is answered at once, later ones after a pause that doubles while no commit is
-made in between, and after ten such deaths in a row the worker cannot go on.
+A node obeys the coordinator with the greatest number that it has received, tells others of that
+number, and follows that coordinator's newest list. Without a coordinator it keeps running what it
+runs. A death is a process that ended without a reason, or for lack of memory or threads. Only a
+death may make URLs suspects. After the first death the process is restarted at once, after later
+ones following a pause that doubles while no commit is made in between. After ten such deaths in a
+row the worker has failed.
 """
 
 from __future__ import annotations
-
-import msgspec
 
 from lycosa.cluster.messages import (
     Assignments,
@@ -27,8 +27,18 @@ from lycosa.cluster.messages import (
     ShardReport,
     ShardState,
     Superseded,
-    ToCoordinator,
     ToNode,
+)
+from lycosa.cluster.node_acts import (
+    Act,
+    Died,
+    GiveUp,
+    Machine,
+    Note,
+    Reply,
+    StartWorker,
+    TellCoordinator,
+    TellWorker,
 )
 from lycosa.cluster.worker_messages import (
     Ended,
@@ -36,81 +46,19 @@ from lycosa.cluster.worker_messages import (
     FromWorker,
     Progress,
     Stop,
-    ToWorker,
     WorkerStatus,
 )
 from lycosa.model.end import End
 
 MOST_DEATHS = 10
-"""In a row, without a commit in between."""
+"""Maximum number of deaths in a row without a commit in between."""
 CAREFUL_DEATHS = 3
-"""After so many of them the next process starts carefully."""
+"""After that many such deaths the next process starts carefully."""
 REPORT_S = 1.0
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0  # before a worker that died in vain is started again
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0  # before a restart after a death without a commit
 _OURS = "lycosa.commit."
 _NO_DEATH = ("Fenced", "OutcomeUnknown")
 _ALIVE = (ShardState.STARTING, ShardState.RUNNING, ShardState.STOPPING)
-
-
-class StartWorker(msgspec.Struct, frozen=True):
-    """Start a process for the shard, its ``process``-th in this life of the node; after the first,
-    recover its part before. It is told ``NodePlan.greeting``, asked when it is there.
-    """
-
-    shard: int
-    assignment: int
-    process: int
-    is_careful: bool = False
-    """It died again and again without a commit: see ``Job``."""
-
-
-class TellWorker(msgspec.Struct, frozen=True):
-    """Pass a message on to the shard's process."""
-
-    shard: int
-    message: ToWorker
-
-
-class TellCoordinator(msgspec.Struct, frozen=True):
-    """Send to the coordinators that are known."""
-
-    message: ToCoordinator
-
-
-class Reply(msgspec.Struct, frozen=True):
-    """Send to the coordinator that just spoke."""
-
-    message: ToCoordinator
-
-
-class GiveUp(msgspec.Struct, frozen=True):
-    """The shard's worker cannot go on."""
-
-    shard: int
-    failed: Failed
-
-
-class Note(msgspec.Struct, frozen=True):
-    """One line for the operator."""
-
-    text: str
-
-
-Act = StartWorker | TellWorker | TellCoordinator | Reply | GiveUp | Note
-
-
-class Died(msgspec.Struct, frozen=True):
-    """The process ended without a word; ``how`` is the signal or exit code, for people."""
-
-    how: str
-
-
-class Machine(msgspec.Struct, frozen=True):
-    """What a node tells of its machine: wall clock, free bytes on the disk and in memory."""
-
-    wall: float
-    free_disk: int
-    free_memory: int
 
 
 class _Run:
@@ -134,20 +82,21 @@ class _Run:
         self.assignment = 0
         self.state = ShardState.STARTING
         self.term = -1
-        # the serial of the first report that names it under this assignment; 0 = none did yet
+        # the serial of the first report that names it under this assignment; 0 = none yet
         self.known_since = 0
         self.fruitless = 0  # deaths in a row without a commit in between
-        self.asked = 0  # the same for ends that are no deaths
+        self.asked = 0  # the same for ends that are not deaths
         self.commits = 0
-        self.last_commits = -1  # when a process last ended
-        self.due = 0.0  # when it is started again
+        self.last_commits = -1  # the commits when a process last ended
+        self.due = 0.0  # when it is restarted
         self.end = ""
         self.why = ""
 
 
 class NodePlan:
-    """The plan of one node. ``began`` is when its program started, by its wall clock: it tells
-    this run of it from others.
+    """The plan of one node.
+
+    ``began`` is when its program started, by its wall clock; it identifies this run of the program.
     """
 
     def __init__(self, began: float) -> None:
@@ -160,10 +109,9 @@ class NodePlan:
         self._obeyed = 0
         self._upon = 0
         self._wanted: dict[int, int] = {}
-        self._greatest: dict[
-            int, int
-        ] = {}  # assignment numbers that were met: no lower one is followed
-        self._processes: dict[int, int] = {}  # that were started, by shard
+        # the greatest assignment numbers received; no lower one is followed
+        self._greatest: dict[int, int] = {}
+        self._processes: dict[int, int] = {}  # the number of processes started, by shard
         self._runs: dict[int, _Run] = {}
         self._machine: Machine | None = None
         self._next_report = 0.0
@@ -181,12 +129,12 @@ class NodePlan:
         return [shard for shard, run in self._runs.items() if run.state in _ALIVE]
 
     def greeting(self, shard: int) -> Stop | None:
-        """What a new process of the shard is told after its job."""
+        """The message for a new process of the shard after its job."""
         run = self._runs[shard]
         return Stop(End.STOPPED.value) if run.state is ShardState.STOPPING else self.end
 
     def abandon(self, now: float) -> list[Act]:
-        """Nothing is started again: the processes are about to be killed."""
+        """Restart nothing from now on: the processes are about to be killed."""
         self.is_abandoned = self._is_changed = True
         for run in self._runs.values():
             if run.state in (ShardState.WAITING, ShardState.ASKING):
@@ -196,7 +144,7 @@ class NodePlan:
     # -- the coordinator
 
     def hear(self, message: ToNode, now: float) -> list[Act]:
-        """A coordinator's message."""
+        """Handle a coordinator's message."""
         if message.coordinator < self.coordinator:
             return [Reply(Superseded(self.coordinator))]
         if message.coordinator > self.coordinator:
@@ -227,7 +175,7 @@ class NodePlan:
         return acts + self._report_change(now)
 
     def _settle(self, shard: int, now: float) -> list[Act]:
-        """Brings one shard to what the list says."""
+        """Bring one shard to the state that the list demands."""
         run, wanted = self._runs.get(shard), self._wanted_now(shard)
         if run is None:
             if not wanted:
@@ -237,7 +185,7 @@ class NodePlan:
         if wanted == run.assignment:
             return []
         if not wanted and not (run.known_since and run.known_since <= self._upon):
-            return []  # the coordinator did not know yet that it is here
+            return []  # the coordinator did not yet know that the shard is here
         if run.state in (ShardState.STARTING, ShardState.RUNNING):
             run.state, self._is_changed = ShardState.STOPPING, True
             return [TellWorker(shard, Stop(End.STOPPED.value))]
@@ -247,15 +195,16 @@ class NodePlan:
             del self._runs[shard]
             self._is_changed = True
             return []
-        if now < run.due:  # it is started when the pause is over
+        if now < run.due:  # it is restarted after the pause
             self._number(run, shard, wanted)
             run.state = ShardState.WAITING
             return []
         return [self._start(shard, run, wanted)]
 
     def _wanted_now(self, shard: int) -> int:
-        """The assignment by which the shard is this node's, 0 if it is not. A list may be older
-        than what was met since.
+        """The assignment under which the shard is this node's, 0 if it is not.
+
+        A list may be older than the assignments received since.
         """
         wanted = self._wanted.get(shard, 0)
         return wanted if wanted >= self._greatest.get(shard, 0) else 0
@@ -276,24 +225,24 @@ class NodePlan:
     # -- workers
 
     def worker_said(self, shard: int, message: FromWorker, now: float) -> list[Act]:
-        """What the shard's process says while it runs."""
+        """Handle a message of the shard's running process."""
         run = self._runs[shard]
         if isinstance(message, Ended | Failed):
-            return []  # see ``worker_ended``
+            return []  # handled by ``worker_ended``
         if isinstance(message, WorkerStatus) and run.term != message.term:
             run.term, self._is_changed = message.term, True
             run.state = ShardState.RUNNING if run.state is ShardState.STARTING else run.state
         if isinstance(message, Progress):
             run.commits = message.commits
         if run.term < 0:
-            return []  # a process says its status first, so this is of no owner
+            return []  # a process sends its status first, so this is not from a known owner
         return [
             TellCoordinator(Said(shard, run.assignment, run.term, message)),
             *self._report_change(now),
         ]
 
     def worker_ended(self, shard: int, ending: Ended | Failed | Died, now: float) -> list[Act]:
-        """The shard's process is gone."""
+        """Handle the end of the shard's process."""
         run = self._runs[shard]
         self._is_changed = True
         was_stopping = run.state is ShardState.STOPPING
@@ -319,23 +268,21 @@ class NodePlan:
         return []
 
     def _leave(self, shard: int, run: _Run) -> list[Act]:
-        """It was told to end because it is no longer this node's; meanwhile it may be again."""
+        """Release a shard that was stopped for another node, or restart it if it is ours again."""
         if wanted := self._wanted_now(shard):
             return [self._start(shard, run, wanted)]
         del self._runs[shard]
         return []
 
     def _ask(self, shard: int, run: _Run, failed: Failed, now: float) -> list[Act]:
-        """Another owner, or an append that may be in the log: whether to try again is the
-        coordinator's to say.
-        """
+        """Wait for the coordinator's decision after fencing or an append of unknown outcome."""
         run.state, run.why = ShardState.ASKING, failed.text
         run.asked = self._in_row(run, run.asked)
         run.due = now + _pause_s(run.asked)
         return [
             Note(
-                f"worker {shard} ended ({failed.text}); it is started again when the coordinator"
-                " says so"
+                f"worker {shard} ended ({failed.text}); it is restarted when the coordinator"
+                " assigns the shard again"
             )
         ]
 
@@ -353,7 +300,7 @@ class NodePlan:
 
     @staticmethod
     def _in_row(run: _Run, before: int) -> int:
-        """How many such ends there were by now without a commit in between."""
+        """The number of such ends in a row without a commit in between."""
         number = before + 1 if run.commits <= run.last_commits else 1
         run.last_commits = run.commits
         return number
@@ -366,7 +313,7 @@ class NodePlan:
     # -- time
 
     def tick(self, now: float, machine: Machine) -> list[Act]:
-        """To be called several times a second."""
+        """Advance the time; call it several times a second."""
         self._machine = machine
         acts: list[Act] = []
         for shard, run in sorted(self._runs.items()):
@@ -376,7 +323,7 @@ class NodePlan:
         return acts + self._report_change(now)
 
     def _report_change(self, now: float) -> list[Act]:
-        """The report, when there is something new in it."""
+        """The report, if something in it is new."""
         if not self._is_changed or self._machine is None:
             return []
         self._is_changed = False
@@ -403,14 +350,16 @@ class NodePlan:
 
 
 def _pause_s(ends: int) -> float:
-    """Before another start, after so many ends in a row. What ended it may pass, as a lack of
-    memory does.
+    """The pause before a restart after so many ends in a row.
+
+    The cause may pass, as a lack of memory does.
     """
     return min(_FIRST_PAUSE_S * 2.0 ** (ends - 2), _LONGEST_PAUSE_S) if ends > 1 else 0.0
 
 
 def _is_no_death(failed: Failed) -> bool:
-    """Whether the worker ended as one that is fenced, or does not know whether its commit is in
-    the log, should.
+    """Whether the worker ended because it was fenced, or for an append of unknown outcome.
+
+    Both are correct ends and not deaths.
     """
     return failed.kind.startswith(_OURS) and failed.kind.rpartition(".")[2] in _NO_DEATH

@@ -1,6 +1,4 @@
-"""One node as the coordinator knows it: its last report, when that came, how far its clock is
-off.
-"""
+"""One node as the coordinator knows it: its last report, when it came, and its clock's error."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ _CLOCK_LOOKS = 8
 
 
 class NodeView:
-    """Takes a node's reports in any order."""
+    """One node; accepts its reports in any order."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -32,10 +30,10 @@ class NodeView:
         )
 
     def hear(self, report: NodeReport, now: float, wall: float, timeout_s: float) -> bool:
-        """Takes a report, unless a later one was taken; says whether it did.
+        """Store a report unless a later one is stored; returns whether it was stored.
 
-        One of an earlier run of the node's program is late. But when the later run has said nothing
-        for a time-out, it was the clock that was set back between the two.
+        A report of an earlier run of the node's program is late. But if the later run has sent
+        nothing for a timeout, the clock was set back between the two runs.
         """
         if self.report is not None and report.began == self.report.began:
             if report.serial <= self.report.serial:
@@ -54,18 +52,19 @@ class NodeView:
 
     @property
     def shards(self) -> dict[int, ShardReport]:
-        """What it says that it runs."""
+        """The shards that the node reports."""
         return {each.shard: each for each in self.report.shards} if self.report is not None else {}
 
     def is_clock_off(self, tolerance_s: float) -> bool:
-        """Whether the clocks differ by more. A report is under way for a while, which makes the
-        node's clock look late, never early: so the earliest of the last looks is nearest to the
-        truth.
+        """Whether the clocks differ by more than ``tolerance_s``.
+
+        The travel time of a report makes the node's clock look late, never early. So the greatest
+        difference of the last reports is the most accurate.
         """
         return bool(self._ahead_s) and abs(max(self._ahead_s)) > tolerance_s
 
     def may_have(self, rules: ClusterRules) -> bool:
-        """Whether it may be given another shard."""
+        """Whether the node may get another shard."""
         if self.report is None or self.is_lost or self.must_lose(rules):
             return False
         return (
@@ -73,7 +72,7 @@ class NodeView:
         )
 
     def must_lose(self, rules: ClusterRules) -> bool:
-        """Whether its shards have to move, if another node can have them."""
+        """Whether the node's shards have to move, if another node can have them."""
         if self.report is None or self.is_draining or self.is_refused(rules):
             return True
         return (
@@ -82,8 +81,9 @@ class NodeView:
         )
 
     def is_refused(self, rules: ClusterRules) -> bool:
-        """Whether it may run nothing, even if no other node can: its clock is wrong, so it would
-        ask hosts too early, or it speaks another protocol.
+        """Whether the node may run nothing, even if no other node can.
+
+        Its clock is wrong, so it would request hosts too early, or it uses another protocol.
         """
         return self.is_clock_off(rules.clock_off_s) or (
             self.report is not None and self.report.protocol != PROTOCOL

@@ -1,11 +1,12 @@
-"""Permits for captures: ``--max-pages`` holds exactly over any number of shards, their deaths and
-takeovers.
+"""Permits for captures, which make ``--max-pages`` exact.
 
-A permit is an absolute number: shard s may have m captures in all. The sum of these numbers never
-exceeds the limit, and no owner has more than its number. So a number grows only here, and shrinks
-in two cases: its owner says that it gave permits back (it can only grow again by a later permit),
-or a new owner has counted what is committed (what its predecessor had beyond that is lost, and by
-the fence of the log stays lost). While a shard's number is unknown, nothing is granted.
+The limit holds over any number of shards, their deaths and takeovers. A permit is an absolute
+number: shard s may have m captures in all. The sum of these numbers never exceeds the limit, and no
+owner has more captures than its number. So only this module increases a number, and a number
+decreases in two cases. Either its owner reports that it gave permits back (and needs a later permit
+to use more again), or a new owner has counted the committed captures (those that its predecessor
+had beyond them are lost, and the fence of the log keeps them from appearing later). While a shard's
+number is unknown, nothing is granted.
 """
 
 from __future__ import annotations
@@ -37,14 +38,15 @@ class PermitBook:
 
     @property
     def left(self) -> int:
-        """Captures that no shard has or may make yet."""
+        """The captures within the limit that no shard has or may make."""
         if len(self._permits) < self._shards:
             return 0
         return max(self._limit - sum(permit.captures for permit in self._permits.values()), 0)
 
     def hear(self, shard: int, status: WorkerStatus) -> list[PermitSaved]:
-        """An owner's word; gives the records that follow from it. One of an earlier term, or
-        from before the last permit, says nothing.
+        """Handle an owner's status; returns the records that follow from it.
+
+        A status of an earlier term, or from before the last permit, is ignored.
         """
         saved = self._permits.get(shard)
         if saved is None or status.term > saved.term:
@@ -61,11 +63,11 @@ class PermitBook:
         return changed + self._ask(shard, status.wants)
 
     def permit_for(self, shard: int) -> PermitSaved | None:
-        """The permit to tell the owner, where there is a limit."""
+        """The permit to send to the owner, if there is a limit."""
         return self._permits.get(shard) if self._limit else None
 
     def is_reached(self, captures: int, body_bytes: int) -> bool:
-        """Whether all that the limits allow was captured and committed."""
+        """Whether the committed captures have reached a limit."""
         return bool(self._limit and captures >= self._limit) or bool(
             self._bytes and body_bytes >= self._bytes
         )
@@ -81,10 +83,10 @@ class PermitBook:
         return self._grant()
 
     def _grant(self) -> list[PermitSaved]:
-        """First come, first served; a shard that gets none keeps waiting."""
+        """Grant permits in the order of requests; a shard that gets none keeps waiting."""
         granted = []
         while self._limit and self._asking and self.left:
-            # Small shares towards the end, so that no shard holds permits that another could use.
+            # Small shares near the limit, so that no shard holds permits that another could use.
             share = min(_LARGEST, max(self.left // (2 * self._shards), 1))
             saved = self._permits[self._asking.pop(0)]
             granted.append(

@@ -1,17 +1,19 @@
-"""Which node runs which shard: decided here for liveness, and enforced by the log for safety.
+"""Which node runs which shard.
+
+It is decided here for liveness and enforced by the log for safety:
 
     free -> given to a node (a new number) -> leaving -> free
               `-> the node is silent for too long -> free
 
-An assignment is a number, greater than all before it: the coordinator's own number in the upper
-half, a count in the lower. So no two coordinators can give the same number, and of two nodes that
-claim a shard the one of the greater number has it. What nodes report counts before what this
-coordinator remembers: a greater number than it knows is another coordinator's decision, and is
-taken over.
+An assignment is a number, greater than all before it: the coordinator's number in the upper half, a
+count in the lower. So no two coordinators can give the same number, and of two nodes that claim a
+shard, the one with the greater number has it. Reports of nodes take precedence over the memory of
+this coordinator. A number greater than the known one is the decision of another coordinator and is
+adopted.
 
-A coordinator that starts assigns nothing for one node time-out: by then all nodes that live have
-said what they run. One that was stopped itself for that long does the same, because it cannot know
-who was silent meanwhile.
+A coordinator that starts assigns nothing for one node timeout; by then all living nodes have
+reported what they run. A coordinator that was stopped for that long does the same, because it
+cannot know which nodes were silent meanwhile.
 """
 
 from __future__ import annotations
@@ -27,8 +29,10 @@ _OVER = (ShardState.ENDED, ShardState.FAILED)
 
 
 class Place:
-    """One shard. ``node`` is empty while it has none; ``leaving`` is the version of the list
-    that took it from its node (0 = none did).
+    """One shard.
+
+    ``node`` is empty while it has none; ``leaving`` is the version of the list that took it from
+    its node (0 = none).
     """
 
     __slots__ = ("assignment", "leaving", "node", "report", "wanted")
@@ -38,14 +42,14 @@ class Place:
         self.assignment = 0
         self.leaving = 0
         self.wanted = ""  # the node that an operator chose
-        self.report: ShardReport | None = None  # what the node says of this assignment
+        self.report: ShardReport | None = None  # the node's report of this assignment
 
     def __repr__(self) -> str:
         return f"<Place {self.node or '-'} assignment={self.assignment} leaving={self.leaving}>"
 
     @property
     def is_over(self) -> bool:
-        """Whether its worker came to the end of the crawl."""
+        """Whether its worker reached the end of the crawl."""
         return self.report is not None and self.report.state is ShardState.ENDED
 
 
@@ -69,7 +73,7 @@ class Placement:
     # -- what nodes say
 
     def hear(self, name: str, report: NodeReport, now: float, wall: float) -> None:
-        """A node's report; ``wall`` is the coordinator's own clock."""
+        """Handle a node's report; ``wall`` is the coordinator's wall clock."""
         node = self.nodes.setdefault(name, NodeView(name))
         if not node.hear(report, now, wall, self._timeout_s):
             return
@@ -81,16 +85,15 @@ class Placement:
         running = node.shards
         for shard, place in enumerate(self.places):
             if place.node == name and shard not in running:
-                place.report = (
-                    None  # it was not started yet, or the node's program was started again
-                )
+                # it was not started yet, or the node's program was restarted
+                place.report = None
                 if place.leaving and obeyed >= place.leaving:
                     self._free(place)
 
     def _compare(self, node: NodeView, place: Place, report: ShardReport) -> None:
-        """What a node says of a shard against what is known of it."""
+        """Compare a node's report of a shard with the known state."""
         if report.assignment < place.assignment or report.state is ShardState.STOPPING:
-            return  # its list says that it is no longer the node's
+            return  # by its list the shard is no longer the node's
         if report.assignment > place.assignment or not place.node:
             self._change(self.nodes.get(place.node))
             place.node, place.assignment, place.leaving = node.name, report.assignment, 0
@@ -101,21 +104,21 @@ class Placement:
     # -- what an operator says
 
     def drain(self, name: str, is_over: bool) -> None:
-        """The node loses its shards, or may have some again."""
+        """Take the node's shards away, or allow it to have some again."""
         self.nodes.setdefault(name, NodeView(name)).is_draining = not is_over
 
     def move(self, shard: int, name: str) -> None:
-        """The shard should be that node's, if it can have it."""
+        """Assign the shard to that node as soon as the node can have it."""
         self.places[shard].wanted = name
 
     # -- what is decided
 
     def is_quiet(self, now: float) -> bool:
-        """Whether nothing is assigned yet, or again."""
+        """Whether assigning is suspended."""
         return now < self._quiet_until
 
     def tick(self, now: float) -> None:
-        """Loses silent nodes, moves shards and gives those that have none."""
+        """Drop silent nodes, move shards, and assign those without a node."""
         if now - self._ticked > self._timeout_s / 2:
             self._quiet_until = now + self._timeout_s
         self._ticked = now
@@ -135,8 +138,9 @@ class Placement:
                 self._give(place, chosen)
 
     def _answer_asking(self) -> None:
-        """A worker that was fenced, or does not know what became of its append, may try again
-        under a new number.
+        """Allow workers that ended as ``ASKING`` to restart, under a new assignment number.
+
+        They were fenced, or do not know the outcome of an append.
         """
         for place in self.places:
             if (
@@ -148,7 +152,7 @@ class Placement:
                 self._give(place, self.nodes[place.node])
 
     def _send_away(self) -> None:
-        """Shards whose node should not have them. One at a time where there is no hurry."""
+        """Take shards from nodes that should not have them, one at a time unless it is urgent."""
         is_moving = any(place.leaving for place in self.places)
         for place in self.places:
             if (
@@ -177,8 +181,9 @@ class Placement:
         )
 
     def _choose(self, place: Place) -> NodeView | None:
-        """The node that should have the shard: the operator's choice, else the one with the
-        fewest.
+        """The node that should have the shard.
+
+        The operator's choice, otherwise the one with the fewest shards.
         """
         able = [node for node in self.nodes.values() if node.may_have(self._rules)]
         chosen = next((node for node in able if node.name == place.wanted), None)
@@ -197,7 +202,7 @@ class Placement:
         place.node, place.leaving, place.report = "", 0, None
 
     def _change(self, node: NodeView | None) -> int:
-        """The node's list is another one now; gives its version."""
+        """Mark the node's list as changed; returns its new version."""
         if node is None:
             return 0
         node.version = self._next_version()
@@ -208,12 +213,12 @@ class Placement:
         return self._version
 
     def change_all(self) -> None:
-        """All lists are others now."""
+        """Mark all lists as changed."""
         for node in self.nodes.values():
             self._change(node)
 
     def assigned(self, name: str) -> dict[int, int]:
-        """What a node should run: its assignments by shard."""
+        """The assignments of a node, by shard."""
         return {
             shard: place.assignment
             for shard, place in enumerate(self.places)

@@ -1,9 +1,8 @@
-"""Requests to the owners of shards: each is told until it is answered, to whoever owns the shard by
-then.
+"""Requests to the owners of shards, each sent until its shard's current owner answers.
 
-Requests are idempotent: the caller named each, an owner answers a repeated one as before, and a new
-owner does it again. An answer counts whichever owner gave it, because it was given when its commit
-was in the log.
+Requests are idempotent. The caller named each of them, an owner answers a repeated one as before,
+and a new owner executes it again. An answer of any owner counts, because it is given only when its
+commit is in the log.
 """
 
 from __future__ import annotations
@@ -13,14 +12,14 @@ from collections.abc import Iterable
 from lycosa.cluster.messages import Answered
 from lycosa.cluster.worker_messages import Request, Taken
 
-_ANSWERS = 1000  # that are kept for a caller that repeats its request
+_ANSWERS = 1000  # kept for callers that repeat their request
 
 Owner = tuple[int, int]
 """Assignment and term: one process that owns a shard."""
 
 
 class _Open:
-    """A request that not all have answered."""
+    """A request that some shards have not answered."""
 
     __slots__ = ("missing", "refused", "request", "told")
 
@@ -28,12 +27,13 @@ class _Open:
         self.request = request
         self.missing = set(shards)
         self.refused: list[tuple[str, str]] = []
-        self.told: dict[int, tuple[Owner, float]] = {}  # by shard: to whom and when
+        self.told: dict[int, tuple[Owner, float]] = {}  # by shard: the receiver and the time
 
 
 class Requests:
-    """All requests of this coordinator; one that is not answered within ``repeat_s`` is told
-    again.
+    """All requests of this coordinator.
+
+    One that is not answered within ``repeat_s`` is sent again.
     """
 
     def __init__(self, repeat_s: float) -> None:
@@ -48,21 +48,21 @@ class Requests:
 
     @property
     def are_answered(self) -> bool:
-        """Whether none is open."""
+        """Whether no request is open."""
         return not self._open
 
     def are_open_for(self, shard: int) -> bool:
-        """Whether the shard owes an answer."""
+        """Whether the shard has yet to answer a request."""
         return any(shard in each.missing for each in self._open.values())
 
     def ask(self, request: Request, shards: Iterable[int]) -> Answered | None:
-        """A caller's request; gives the answer when it was answered before."""
+        """Add a caller's request; returns the answer if it was answered before."""
         if request.call not in self._answered and request.call not in self._open:
             self._open[request.call] = _Open(request, shards)
         return self._answered.get(request.call)
 
     def due(self, shard: int, owner: Owner, now: float) -> list[Request]:
-        """What the shard's owner has to be told now."""
+        """The requests to send to the shard's owner now."""
         found = []
         for each in self._open.values():
             if shard not in each.missing:
@@ -74,7 +74,7 @@ class Requests:
         return found
 
     def taken(self, shard: int, answer: Taken) -> Answered | None:
-        """A shard's answer; gives that to the caller when it was the last one missing."""
+        """Handle a shard's answer; returns the answer for the caller if this was the last one."""
         each = self._open.get(answer.call)
         if each is None or shard not in each.missing:
             return None

@@ -11,10 +11,10 @@ class ClusterRules(msgspec.Struct, frozen=True):
     """The defaults are those of a cluster.
 
     ``node_timeout_s``: a node that is silent for longer loses its shards, and a coordinator that
-    starts, or was stopped itself, assigns nothing for so long. ``repeat_s``: what was not
-    acknowledged is told again. ``clock_off_s``: a node whose clock differs by more gets no shards.
-    Below ``low_disk`` or ``low_memory`` a node gets no new shards, below half of it its shards
-    move.
+    starts, or was stopped, assigns nothing for that long. ``repeat_s``: a message without
+    acknowledgement is sent again after this time. ``clock_off_s``: a node whose clock differs by
+    more gets no shards. Below ``low_disk`` or ``low_memory`` (bytes) a node gets no new shards;
+    below half of them its shards move.
     """
 
     node_timeout_s: float = 20.0
@@ -33,6 +33,8 @@ ONE_PROCESS = ClusterRules(
     low_memory=0,
     balances=False,
 )
-"""Coordinator and node are one process: neither can be missing alone, nothing between them is lost,
-and the lock of the folder says that no other node runs anything. (A time-out of 0 is none.)
+"""Rules for coordinator and node in one process.
+
+Neither can be missing alone, no message between them is lost, and the lock of the folder guarantees
+that no other node runs anything. A timeout of 0 means none.
 """

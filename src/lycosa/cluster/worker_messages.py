@@ -1,12 +1,11 @@
-"""What a worker and those who direct it say to each other: MessagePack in frames over a socket
-pair.
+"""The messages between a worker and its node and coordinator.
 
-A node gives a worker process its ``WorkerJob`` first, then passes on what the coordinator tells it,
-and hears it. Between coordinator and worker a message may be lost, repeated, late or overtaken, so
-none of them is needed twice and each is repaired by a later one: a worker tells its
-``WorkerStatus`` about twice a second, and what it lacks by that is told again. Requests
-(``Request``) are named by whoever asks (``call``); a worker answers a repeated one with the first
-answer.
+A node gives a worker process its ``WorkerJob`` first, as MessagePack in a frame over a socket pair,
+then passes on the coordinator's messages, and receives the worker's. Between coordinator and worker
+a message may be lost, repeated, late or overtaken, so each may be repeated and each is repaired by
+a later one: a worker sends its ``WorkerStatus`` about twice a second, and what it lacks by that is
+sent again. The caller names each request (``Request``, field ``call``); a worker answers a repeated
+one with the first answer.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from lycosa.model.uploads import UploadState
 
 
 class Seeds(msgspec.Struct, frozen=True, tag=True):
-    """Seeds as the operator wrote them. Answered by ``SeedsTaken`` once they are committed.
+    """Seeds as the operator wrote them; ``SeedsTaken`` answers once they are committed.
 
-    All workers get all seeds, because each needs the scope; the owner takes them.
+    All workers get all seeds, because each needs the scope; the owner of a seed takes it.
     """
 
     call: str
@@ -31,30 +30,26 @@ class Seeds(msgspec.Struct, frozen=True, tag=True):
 
 
 class NoMoreCalls(msgspec.Struct, frozen=True, tag=True):
-    """Nothing more is waited for before the crawl may end: all seeds were given, and this worker
-    answered every request.
+    """The crawl may end without waiting for more requests.
+
+    All seeds were given, and this worker has answered every request.
     """
 
 
 class Stop(msgspec.Struct, frozen=True, tag=True):
-    """Finish what is in flight, commit, end. ``end`` is the reason (see ``End``). With
-    ``at_once`` what is in flight is broken off.
+    """Finish what is in flight, commit and end.
+
+    ``end`` is the reason (see ``End``). With ``at_once`` work in flight is broken off.
     """
 
     end: str
     at_once: bool = False
 
 
-class JoinScope(msgspec.Struct, frozen=True, tag=True):
-    """Places that belong to the crawl: those of the coordinator's list from index ``first`` on."""
-
-    first: int
-    urls: list[str]
-
-
 class Permit(msgspec.Struct, frozen=True, tag=True):
-    """The worker may have so many captures in all. ``serial`` numbers the permits of a shard:
-    only a greater one is followed.
+    """The worker may have ``captures`` captures in all.
+
+    ``serial`` numbers the permits of a shard; only a greater one is followed.
     """
 
     serial: int
@@ -62,46 +57,38 @@ class Permit(msgspec.Struct, frozen=True, tag=True):
 
 
 class LiveSettings(msgspec.Struct, frozen=True, tag=True):
-    """Settings that change while the crawl runs, by name, and the number of the change. A worker
-    notes it, and applies none yet.
+    """Settings by name that change while the crawl runs (``config.live``), and the number of the
+    change.
     """
 
     version: int
     values: dict[str, str]
 
 
-class JoinedTaken(msgspec.Struct, frozen=True, tag=True):
-    """The first ``upto`` places that this worker passed on are known. ``places`` is how long the
-    coordinator's list is when this worker knows all of it, else 0.
-    """
-
-    upto: int
-    places: int = 0
-
-
 class Probe(msgspec.Struct, frozen=True, tag=True):
-    """Are you idle? Answered by ``ProbeAnswer``."""
+    """A question whether the worker is idle. ``ProbeAnswer`` answers."""
 
     round: int
 
 
 class Memory(msgspec.Struct, frozen=True, tag=True):
-    """What all processes of the crawl hold together, bytes: told when that is near the bound, or
-    was.
+    """The memory of all processes of the crawl, in bytes.
+
+    Sent while it is near the bound, and until no worker takes relief steps any more.
     """
 
     total_bytes: int
 
 
 class WorkerStatus(msgspec.Struct, frozen=True, tag=True):
-    """How the worker stands with its coordinator: the first word of a process, then about twice a
-    second, and when it wants permits.
+    """The state of the worker towards its coordinator.
 
-    ``term`` is the owner's number, ``counted`` the captures that it found committed when it began.
-    It may have ``may`` captures in all by the permit ``serial`` (0 = none was heard; then it is
-    ``counted``), and by its own word less than that permit says when it gave the rest back.
-    ``wants``: it has none left. ``places`` is how many of the coordinator's list it knows, from the
-    front.
+    It is the first message of a process, and is sent about twice a second and whenever the worker
+    wants permits. ``term`` is the owner's number, ``counted`` the captures that were committed when
+    it began. The worker may have ``may`` captures in all under the permit ``serial`` (0 = none was
+    received; then ``may`` is ``counted``); ``may`` is less than the permit when the worker gave the
+    rest back. ``wants`` says that it has no permits left. ``settings`` is the
+    version of the live settings that it applies.
     """
 
     term: int
@@ -110,32 +97,24 @@ class WorkerStatus(msgspec.Struct, frozen=True, tag=True):
     may: int
     wants: bool = False
     expects_more: bool = True
-    places: int = 0
     settings: int = 0
 
 
 class SeedsTaken(msgspec.Struct, frozen=True, tag=True):
-    """The seeds of that request that this worker owns are committed; those that it refused, with
-    the reason.
+    """The seeds of that request that this worker owns are committed.
+
+    ``refused`` has those that it refused, with the reasons.
     """
 
     call: str
     refused: list[tuple[str, str]]
 
 
-class Joined(msgspec.Struct, frozen=True, tag=True):
-    """Places that this worker found to belong to the crawl: those that it found from the
-    ``first`` on. Told until ``JoinedTaken``.
-    """
-
-    first: int
-    urls: list[str]
-
-
 class ProbeAnswer(msgspec.Struct, frozen=True, tag=True):
-    """Whether the worker is idle, its outboxes empty and its inbox read to the end, or would be but
-    for hosts that cannot be reached; ``activity`` rises with all that it does, ``commits`` with
-    each commit.
+    """Whether the worker is idle, its outboxes are empty and its inbox is read to the end.
+
+    ``reaches_nobody`` says that it would be idle except for unreachable hosts. ``activity``
+    increases with everything that it does, ``commits`` with each commit.
     """
 
     round: int
@@ -146,8 +125,9 @@ class ProbeAnswer(msgspec.Struct, frozen=True, tag=True):
 
 
 class HostNote(msgspec.Struct, frozen=True):
-    """A host that will keep the crawl waiting: URLs in its queue, its delay, seconds until it
-    may be fetched.
+    """A host that will keep the crawl waiting.
+
+    It gives the URLs in its queue, its delay, and the seconds until it may be fetched.
     """
 
     host: str
@@ -158,13 +138,15 @@ class HostNote(msgspec.Struct, frozen=True):
 
     @property
     def need_s(self) -> float:
-        """The least time in which the host's known URLs can be fetched."""
+        """The minimum time in which the host's known URLs can be fetched."""
         return self.waiting * self.delay_s + self.next_in_s
 
 
 class ProcessMemory(msgspec.Struct, frozen=True):
-    """One process: ``part`` is ``worker``, ``parser`` or ``supervisor``, with the worker's number
-    when there are several; ``cpu_s`` is the processor time that it has used so far.
+    """The memory of one process.
+
+    ``part`` is ``worker``, ``parser`` or ``supervisor``, with the worker's number when there are
+    several; ``cpu_s`` is its processor time so far.
     """
 
     part: str
@@ -174,15 +156,15 @@ class ProcessMemory(msgspec.Struct, frozen=True):
 
 
 class Progress(msgspec.Struct, frozen=True, tag=True):
-    """About twice a second; its absence is how a worker that hangs is recognised.
+    """A worker's progress, about twice a second; without it the worker counts as hanging.
 
-    ``memory`` is that of each process, ``memory_bytes`` what counts towards ``memory_bound`` (0 =
-    none is known): what they have of their own, and in the supervisor's sum the program's code
-    once. ``relief`` says what is done to stay under it, for people, and ``undelivered`` which
-    parcel another worker has not taken for long. ``parser`` is the parser's health; of several
-    workers the sums, and the first reason why one is away. ``unparsed`` stored bodies wait to be
-    parsed again, ``reparsed`` were in this run. ``longest_turn_s`` is the most processor time that
-    one turn of a worker's loop took in this run: all steps that were ready at once.
+    ``memory`` lists the processes. ``memory_bytes`` counts towards ``memory_bound`` (0 = unknown):
+    the processes' private memory and, in the supervisor's sum, the program's code once. ``relief``
+    describes what is done to stay below the bound, and ``undelivered`` the parcel that another
+    worker has not taken for long; both are for messages. ``parser`` is the parser's health; for
+    several workers it has the sums, and the first reason why one is away. ``unparsed`` stored
+    bodies wait to be parsed again; ``reparsed`` were parsed again in this run. ``longest_turn_s``
+    is the maximum processor time of one turn of a worker's loop in this run.
     """
 
     discovered: int = 0
@@ -228,10 +210,12 @@ class Ended(msgspec.Struct, frozen=True, tag=True):
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):
-    """The worker cannot go on. ``kind`` is the error's class; ``text`` is one line for people;
-    ``trace`` for the log; ``errno`` and ``filename`` of a system's error, where it has them.
-    ``is_passing``: the system had no thread or memory to give. Fenced, or with an append of unknown
-    outcome (``lycosa.commit``), it ended as it should: that is no crash.
+    """The worker cannot continue.
+
+    ``kind`` is the error's class, ``text`` one line for messages, ``trace`` for the log, and
+    ``errno`` and ``filename`` are from a system error, if it is one. ``is_passing`` says that the
+    system had no thread or memory to give. A worker that was fenced, or has an append of unknown
+    outcome (``lycosa.commit``), ended as it should: that is not a crash.
     """
 
     kind: str
@@ -243,15 +227,16 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
 
 
 Request = Seeds
-"""What is asked of a shard's owner and answered when its commit is in the log. Others join it:
-decisions of operators, leases.
+"""A request to a shard's owner, answered when its commit is in the log.
+
+Other kinds will join this one: decisions of operators, leases.
 """
 Taken = SeedsTaken
 
-ToldWorker = Seeds | NoMoreCalls | JoinScope | JoinedTaken | Permit | LiveSettings | Probe
-"""What a coordinator tells a worker."""
-ToldCoordinator = WorkerStatus | SeedsTaken | Joined | ProbeAnswer | Progress
-"""What a worker tells its coordinator."""
+ToldWorker = Seeds | NoMoreCalls | Permit | LiveSettings | Probe
+"""The messages of a coordinator to a worker."""
+ToldCoordinator = WorkerStatus | SeedsTaken | ProbeAnswer | Progress
+"""The messages of a worker to its coordinator."""
 ToWorker = Stop | Memory | ToldWorker
 FromWorker = ToldCoordinator | Ended | Failed
 
@@ -261,14 +246,15 @@ decode_from_worker = msgspec.msgpack.Decoder(FromWorker).decode
 
 
 def is_over(answers: Sequence[Progress | ProbeAnswer], captures: int) -> bool:
-    """Whether workers that say this have nothing left: where nothing was captured, hosts that
-    nobody can reach are not waited for.
+    """Whether workers with these answers have nothing left to do.
+
+    If nothing was captured, hosts that cannot be reached are not waited for.
     """
     return all(answer.is_idle or (not captures and answer.reaches_nobody) for answer in answers)
 
 
 def total(reports: list[Progress]) -> Progress:
-    """The counts of several workers together."""
+    """The sums over several workers."""
     if len(reports) == 1:
         return reports[0]
     waits = [report.next_in_s for report in reports if report.next_in_s >= 0]
@@ -296,7 +282,7 @@ def total(reports: list[Progress]) -> Progress:
 
 
 def _health(parsers: list[ParserHealth]) -> ParserHealth:
-    """Of the parsers of several workers."""
+    """The health of several workers' parsers as one."""
     return ParserHealth(
         waiting=sum(each.waiting for each in parsers),
         away_s=max(each.away_s for each in parsers),

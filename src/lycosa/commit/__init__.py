@@ -1,4 +1,4 @@
-"""The commit log: what one worker has decided, in order, on disk before anyone is told."""
+"""The commit log: the decisions of one worker, in order, on disk before they take effect."""
 
 from lycosa.commit.file_log import FileLog, FolderLogs
 from lycosa.commit.files import (

@@ -1,9 +1,9 @@
 """The log port over the files of a crawl folder.
 
-The lock of the folder shuts earlier owners out, so a claim asks nothing: the term is the number of
-the run, which the manifest counts under the lock. A folder has the logs of all workers that it ever
-had. A worker appends to its own; a start reads all of them, because partitions may have been
-another worker's in an earlier run.
+The lock of the folder excludes earlier owners, so a claim needs no exchange with them: the term is
+the number of the run, which the manifest counts under the lock. A folder has the logs of all
+workers that it ever had. A worker appends only to its log, but a start reads all of them, because
+partitions may have belonged to another worker in an earlier run.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from lycosa.commit.record import NOTHING, Commit
 
 
 class FileLog:
-    """One worker's log as a ``Log``. The folder is locked by whoever made this."""
+    """One worker's log as a ``Log``. The caller holds the lock of the folder."""
 
     def __init__(self, log: CommitLog, term: int) -> None:
         self._log, self._term = log, term
 
     def claim(self) -> Claim:
-        """See ``Log``."""
         return _claim(self._term, [self._log])
 
     def read(self) -> Iterator[Commit]:
-        """See ``Log``."""
         return (_named(commit, self._log.worker) for commit in self._log.records())
 
     def append(self, commit: Commit) -> None:
-        """See ``Log``. Raises ``DiskFull`` or another ``OSError``, as ``CommitLog.append`` does."""
+        """Append a commit.
+
+        Raises ``DiskFull`` or another ``OSError``, as ``CommitLog.append`` does.
+        """
         self._log.append(commit)
 
     def trim(self, sequence: int) -> None:
-        """See ``Log``."""
         self._log.drop_until(sequence)
 
     def close(self) -> None:
@@ -48,28 +48,27 @@ class FileLog:
 
 
 class FolderLogs:
-    """All logs of a crawl folder as one, to be read and trimmed before any worker starts.
-    Nothing is appended to it.
-    """
+    """All logs of a crawl folder as one read-only ``Log``, for use before any worker starts."""
 
     def __init__(self, logs: Sequence[CommitLog], term: int) -> None:
         self._logs, self._term = logs, term
 
     def claim(self) -> Claim:
-        """See ``Log``; ``last`` has the last commit of each worker."""
+        """Claim all logs; ``last`` has the last commit of each worker."""
         return _claim(self._term, self._logs)
 
     def read(self) -> Iterator[Commit]:
-        """See ``Log``; merged by their marks."""
+        """The commits of all logs, merged by their marks."""
         return (_named(commit, worker) for worker, commit in merged_by_worker(self._logs))
 
     def append(self, commit: Commit) -> None:
-        """Raises ``RuntimeError``: each worker appends to a log of its own."""
-        raise RuntimeError(f"commit {commit.mark} belongs into the log of a worker")
+        """Raise ``RuntimeError``, because each worker appends to a separate log."""
+        raise RuntimeError(f"commit {commit.mark} must be appended to the log of a worker")
 
     def trim(self, sequence: int) -> None:
-        """Everything that was committed is in the tables, whatever ``sequence`` is: each log
-        keeps its last commit.
+        """Drop all but the last commit of each log, whatever ``sequence`` is.
+
+        Every commit is in the tables by then.
         """
         for log in self._logs:
             log.drop_until(log.last.sequence if log.last else 0)
@@ -83,7 +82,7 @@ class FolderLogs:
 
 
 def _named(commit: Commit, worker: int) -> Commit:
-    """The commit with the worker that made it, which records of earlier versions do not say."""
+    """The commit with its worker's number, which records of earlier versions lack."""
     return commit if commit.shard == worker else msgspec.structs.replace(commit, shard=worker)
 
 

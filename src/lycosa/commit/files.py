@@ -1,11 +1,11 @@
 """The files of commit logs, and how they are read.
 
 ``commit-w000-<sequence of its first record>.log``: a head {magic, salt}, then frames {magic,
-length, checksum, payload}. The checksum is seeded with the file's random salt, so that bytes inside
-a payload can never pass for a frame. The head is synced before the first frame, and each frame
-before the next, so a crash can only leave *one* unfinished frame, at the end of the last file. A
-frame that does not verify although a good one follows it, or a missing file, is damage and is
-reported, never skipped.
+length, checksum, payload}. The checksum is seeded with the file's random salt, so bytes inside a
+payload can never be mistaken for a frame. The head is synced before the first frame, and each frame
+before the next. So a crash can leave at most *one* unfinished frame, at the end of the last file.
+An invalid frame that is followed by a valid one, or a missing file, is damage; it is reported and
+never skipped.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ from lycosa.commit.record import Commit, LogDamaged, Mark, PartitionBatch
 from lycosa.system.wire import UNREADABLE
 
 FORMAT = 2
-"""Format 1 had the writes of a batch as an array of pairs. It is read as well, and never
-appended to.
+"""Format 1 stored the writes of a batch as an array of pairs.
+
+It can be read but is never appended to.
 """
 
 HEAD = struct.Struct(">8sQ")  # magic with the format's version, salt
 HEAD_MAGIC = b"LYCLOG\x00" + bytes([FORMAT])
 _HEAD_MAGICS = (HEAD_MAGIC, b"LYCLOG\x00\x01")
-FRAME = struct.Struct(">4sIQ")  # magic, length of the payload, checksum of it
+FRAME = struct.Struct(">4sIQ")  # magic, length of the payload, checksum of the payload
 FRAME_MAGIC = b"\xc5LyR"
 _NAME = re.compile(r"commit-w(\d{3,})-(\d{12,})\.log")
 _DECODER = msgspec.msgpack.Decoder(Commit)
@@ -47,16 +48,14 @@ class Readable(Protocol):
 
 
 class SavedLog:
-    """One worker's log as it is on disk. Nothing is changed by reading it, and an unfinished
-    record at its end is left out.
-    """
+    """One worker's log on disk, read-only. An unfinished record at its end is left out."""
 
     def __init__(self, worker: int, files: list[Path]) -> None:
         self.worker, self.files = worker, files
 
     @property
     def first(self) -> int:
-        """The sequence of the first record, by the name of its file; there may be none yet."""
+        """The sequence of the first record, from its file name; the file may have no record."""
         return first_of(self.files[0])
 
     def records(self, after: int = 0) -> Iterator[Commit]:
@@ -68,16 +67,15 @@ class SavedLog:
 
 
 def saved_logs(folder: Path) -> dict[int, SavedLog]:
-    """The logs of all workers that there are files of, by worker."""
+    """The logs in the folder, by worker."""
     return {worker: SavedLog(worker, files) for worker, files in sorted(files_of(folder).items())}
 
 
 def read_logs(folder: Path) -> Iterator[tuple[int, Commit]]:
-    """The records of all logs with their worker's number, worker by worker, while their owners may
-    be writing.
+    """The records of all logs with their worker's number, worker by worker.
 
-    Nothing is changed, and an unfinished end is left out. A file that its owner drops meanwhile
-    raises ``FileNotFoundError``: read again. Raises ``LogDamaged``.
+    The owners may be writing. Nothing is changed, and an unfinished end is left out. A file that
+    its owner deletes meanwhile raises ``FileNotFoundError``: read again. Raises ``LogDamaged``.
     """
     for worker, files in files_of(folder).items():
         yield from ((worker, record) for record in records_of(files))
@@ -86,11 +84,10 @@ def read_logs(folder: Path) -> Iterator[tuple[int, Commit]]:
 def merged_by_worker(
     logs: Iterable[Readable], after: Callable[[int], int] = lambda worker: 0
 ) -> Iterator[tuple[int, Commit]]:
-    """The records of several logs with their worker, in the order in which any one partition saw
-    them: by run, then by sequence.
+    """The records of several logs with their workers, ordered by run and then by sequence.
 
-    ``after`` gives, for a worker's log, the sequence up to which every partition is known to have
-    everything.
+    That is the order in which each partition received them. ``after`` gives for each worker's log
+    the sequence up to which every partition is known to have everything.
     """
     streams = [_with_worker(log.worker, log.records(after(log.worker))) for log in logs]
     return heapq.merge(*streams, key=lambda each: each[1].mark)
@@ -99,7 +96,7 @@ def merged_by_worker(
 def merged(
     logs: Iterable[Readable], after: Callable[[int], int] = lambda worker: 0
 ) -> Iterator[Commit]:
-    """The records of ``merged_by_worker`` alone."""
+    """The records of ``merged_by_worker`` without the workers."""
     return (record for _, record in merged_by_worker(logs, after))
 
 
@@ -108,8 +105,8 @@ def missing(
 ) -> Iterator[tuple[Mark, PartitionBatch]]:
     """The batches that partitions lack, in the order in which each partition must get them.
 
-    ``records`` come from ``merged``. ``applied`` gives the mark in a partition's table; it is asked
-    once per partition.
+    ``records`` come from ``merged``. ``applied`` gives the mark in a partition's table; it is
+    called once per partition.
     """
     marks: dict[int, Mark] = {}
     for record in records:
@@ -127,8 +124,9 @@ def name_of(worker: int, sequence: int) -> str:
 
 
 def is_begun(path: Path) -> bool:
-    """Whether a file has a whole head of the present format, as every log has from its worker's
-    first start on.
+    """Whether a file has a complete head of the present format.
+
+    Every log has one from its worker's first start on.
     """
     with path.open("rb") as file:
         return (
@@ -152,14 +150,14 @@ def files_of(folder: Path) -> dict[int, list[Path]]:
 
 
 def first_of(path: Path) -> int:
-    """The sequence of the first record of a file, which its name gives."""
+    """The sequence of the first record of a file, from its name."""
     match = _NAME.fullmatch(path.name)
     assert match is not None, path
     return int(match[2])
 
 
 def records_of(files: list[Path], after: int = 0) -> Iterator[Commit]:
-    """The records of one worker's files that have a sequence greater than ``after``."""
+    """The records of one worker's files with a sequence greater than ``after``."""
     expected = 0
     for index, path in enumerate(files):
         if index + 1 < len(files) and first_of(files[index + 1]) <= after + 1:
@@ -174,7 +172,7 @@ def records_of(files: list[Path], after: int = 0) -> Iterator[Commit]:
 
 
 def decode(path: Path, offset: int, payload: bytes) -> Commit:
-    """The record of a frame. Raises ``LogDamaged``."""
+    """The record in a frame. Raises ``LogDamaged``."""
     try:
         return _DECODER.decode(payload)
     except UNREADABLE as error:
@@ -182,10 +180,10 @@ def decode(path: Path, offset: int, payload: bytes) -> Commit:
 
 
 def frames(path: Path, is_last: bool) -> Iterator[tuple[int, bytes]]:
-    """Offset and payload of each record of a file; the end of the last file may be unfinished."""
+    """Offset and payload of each record of a file. The end of the last file may be unfinished."""
     length = path.stat().st_size
     if is_last and length <= HEAD.size:
-        return  # the crash came before its first record, maybe before its head
+        return  # the crash came before its first record, perhaps before its head
     if length < HEAD.size:
         raise LogDamaged(path, 0, "the file has no head")
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
@@ -208,7 +206,7 @@ def _head_fault(magic: bytes) -> str:
 
 
 def _payload(data: mmap.mmap, offset: int, salt: int) -> bytes | None:
-    """The payload of the record at an offset, or ``None`` when there is no whole one."""
+    """The payload of the record at an offset, or ``None`` when there is no complete one."""
     if offset + FRAME.size > len(data):
         return None
     magic, length, checksum = FRAME.unpack_from(data, offset)
@@ -220,11 +218,11 @@ def _payload(data: mmap.mmap, offset: int, salt: int) -> bytes | None:
 
 
 def _check_unfinished(path: Path, data: mmap.mmap, offset: int, salt: int) -> None:
-    """What is at ``offset`` is an unfinished record only if no other begins at its end, and no good
-    one further on.
+    """Raise ``LogDamaged`` unless the bytes at ``offset`` can be an unfinished record.
 
-    The first tells of a salt that was damaged: with it no record is good, and each but the last is
-    followed by another.
+    They cannot if another record begins where they end, or if a valid record follows anywhere. The
+    first check detects a damaged salt: then no record is valid, and each but the last is followed
+    by another.
     """
     if offset + FRAME.size <= len(data):
         magic, length, _ = FRAME.unpack_from(data, offset)

@@ -1,13 +1,12 @@
-"""What a worker's log ends with, said in a small file apart from the log, so that a log that was
-cut or deleted is noticed.
+"""A small file with the end of a worker's log, so that a truncated or deleted log is noticed.
 
-An unfinished record at the end of a log is what a crash leaves; the same bytes are left when
-somebody cuts a record that was acknowledged. The log alone cannot tell the two apart. So after each
-record is on disk, its mark is written here, without a sync: the file may be behind the log after a
-power loss, and is never ahead of it. A log that ends before this mark has lost what was committed.
+An unfinished record at the end of a log is normal after a crash. The same bytes remain when an
+acknowledged record is truncated, and the log alone cannot tell the two apart. So after each record
+is on disk, its mark is written to this file, without a sync: after a power loss the file may be
+behind the log, but it is never ahead. A log that ends before this mark has lost committed data.
 
 Layout: magic with the version (8 bytes), term (4), sequence (8), XXH3-64 of these 20 bytes (8). A
-file that does not verify says nothing.
+file with a wrong checksum is ignored.
 """
 
 from __future__ import annotations
@@ -27,15 +26,16 @@ _MAGIC = b"LYCLAST\x01"
 
 
 class LastCommit:
-    """The file of one worker. It is made by the first ``say``."""
+    """The file of one worker. The first ``say`` creates it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._fd = -1
 
     def say(self, mark: Mark) -> None:
-        """The log holds this commit. A disk that refuses leaves an older mark, which does no
-        harm: the log itself is synced.
+        """Write the mark of a commit that is in the log.
+
+        If the disk refuses, an older mark stays. That is harmless, because the log is synced.
         """
         body = _BODY.pack(_MAGIC, *mark)
         with suppress(OSError):
@@ -54,7 +54,7 @@ class LastCommit:
 
 
 def last_said(path: Path) -> Mark | None:
-    """The mark in the file; ``None`` when there is none, or none that verifies."""
+    """The mark in the file; ``None`` when there is none, or its checksum is wrong."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:

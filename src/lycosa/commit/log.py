@@ -1,14 +1,14 @@
-"""The commit log: what one worker has decided, in order, on disk before anyone is told.
+"""The commit log: the decisions of one worker, in order, on disk before they take effect.
 
 A commit is one record {write batches per partition, lengths of the open output files}. ``append``
-returns when it is on disk; only then are the batches applied to the partitions' tables and the
-outboxes sent. So a table may lag behind the log and is never ahead of it, and recovery is: cut the
-output files back to the lengths of the last record, apply to each partition the batches that it
-lacks, in order. Applying a batch sets keys to values, so that doing it again changes nothing.
+returns when it is on disk. Only then are the batches applied to the partitions' tables and the
+outboxes sent. So a table may be behind the log but is never ahead of it. Recovery truncates the
+output files to the lengths in the last record and applies to each partition the batches that it
+lacks, in order. Applying a batch sets keys to values, so repeating it changes nothing.
 
-Each worker has its own log, numbered from 1 without a gap. It exists from the worker's first start
-on, before the first commit, and its last record is never dropped: so a log that is not there, or
-holds no record although one was made, was deleted or emptied.
+Each worker has a separate log, numbered from 1 without a gap. The log exists from the worker's
+first start on, before the first commit, and its last record is never dropped. So a log that is
+absent, or empty although the worker has committed, was deleted or truncated.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ MAX_RECORD_BYTES = 1 << 30
 
 
 class LogUnusable(OSError):
-    """An earlier write failed in a way that leaves unknown what is on disk; the worker must be
-    started again.
+    """An earlier write failed and left the content of the disk unknown.
+
+    The worker must be restarted.
     """
 
 
@@ -53,11 +54,11 @@ _ENCODER = msgspec.msgpack.Encoder()
 
 
 class CommitLog:
-    """The log of one worker in a folder. Calls block, and one thread at a time may make them.
+    """The log of one worker in a folder. Calls block; only one thread at a time may call.
 
-    Opening cuts off an unfinished record at the end. ``file_bytes`` is the size beyond which the
-    next record starts a new file. ``last_commit`` is told of each record once it is on disk. Raises
-    ``LogDamaged`` and ``OSError``.
+    Opening truncates an unfinished record at the end. When a file exceeds ``file_bytes``, the next
+    record starts a new one. ``last_commit`` receives the mark of each record once it is on disk.
+    Raises ``LogDamaged`` and ``OSError``.
     """
 
     def __init__(
@@ -82,37 +83,34 @@ class CommitLog:
 
     @property
     def last(self) -> Commit | None:
-        """The last commit, or ``None`` when there was none yet."""
+        """The last commit, or ``None`` before the first one."""
         return self._last
 
     @property
     def next_sequence(self) -> int:
-        """The sequence that the next record must carry."""
+        """The required sequence of the next record."""
         return self._last.sequence + 1 if self._last else 1
 
     def begin(self) -> None:
-        """Makes the first file when there is none. Raises ``DiskFull`` or ``OSError``."""
+        """Create the first file when there is none. Raises ``DiskFull`` or ``OSError``."""
         if not self._files:
             self._start_file(1)
 
     def append(self, record: Commit) -> None:
-        """Returns when the record is on disk. Raises ``DiskFull`` or ``OSError``; the record is
-        then not in the log.
+        """Append a record; returns when it is on disk.
 
-        After ``DiskFull`` the same record may be appended again. After any other failure of the
-        disk it is unknown what a later write would leave, so every further call raises
-        ``LogUnusable``.
+        Raises ``DiskFull`` or ``OSError``; the record is then not in the log. After ``DiskFull``
+        the same record may be appended again. After any other failure of the disk the effect of a
+        later write is unknown, so every further call raises ``LogUnusable``.
         """
         assert record.sequence == self.next_sequence, (
             f"record {record.sequence} after {self.next_sequence - 1}"
         )
-        assert self._last is None or record.term >= self._last.term, (
-            "a run's number never goes back"
-        )
+        assert self._last is None or record.term >= self._last.term, "the term never decreases"
         if self._broken:
             raise LogUnusable(errno.EIO, "an earlier write failed", str(self._files[-1]))
         payload = _ENCODER.encode(record)
-        assert len(payload) <= MAX_RECORD_BYTES, "a commit this large has no bound on its memory"
+        assert len(payload) <= MAX_RECORD_BYTES, "a commit exceeds the maximum size of a record"
         if self._fd < 0 or self._length > max(self._file_bytes, HEAD.size):
             self._start_file(record.sequence)
         frame = (
@@ -133,13 +131,15 @@ class CommitLog:
         return records_of(self._files, after)
 
     def drop_until(self, sequence: int) -> None:
-        """Deletes the files that hold only records up to ``sequence``. The last record always
-        stays, for its lengths.
+        """Delete the files that contain only records up to ``sequence``.
+
+        The last record always stays, for its lengths.
         """
         last = self._last.sequence if self._last else 0
         while len(self._files) > 1 and first_of(self._files[1]) <= min(sequence + 1, last):
             self._files[0].unlink()
-            # After each one, so that a power loss brings back the newest file first: no gap.
+            # Synced after each one, so that a power loss restores the newest file first and leaves
+            # no gap.
             sync_folder(self._folder)
             del self._files[0]
 
@@ -157,7 +157,7 @@ class CommitLog:
         )
 
     def _open_last(self) -> Commit | None:
-        """Opens the last file behind its last whole record and gives that record."""
+        """Open the last file after its last complete record, and return that record."""
         while self._files:
             path = self._files[-1]
             for offset, payload in deque(frames(path, is_last=True), maxlen=1):
@@ -176,15 +176,16 @@ class CommitLog:
         magic, self._salt = HEAD.unpack(os.pread(self._fd, HEAD.size, 0))
         if os.fstat(self._fd).st_size != length:
             os.ftruncate(self._fd, length)
-        # a crash may have come between the write and its sync; from here on this record counts
+        # the crash may have come between the write and its sync; from here on this record counts
         sync_data(self._fd)
         sync_folder(self._folder)
         is_full = magic != HEAD_MAGIC  # a file of format 1
         self._length = self._file_bytes + length if is_full else length
 
     def _start_file(self, sequence: int) -> None:
-        """A new file, ready for its first record. Raises ``DiskFull`` or ``OSError``; the file
-        before stays the last one.
+        """Create a new file for its first record.
+
+        Raises ``DiskFull`` or ``OSError``; the previous file then stays the last one.
         """
         path = self._folder / name_of(self.worker, sequence)
         salt = int.from_bytes(os.urandom(8))
@@ -207,21 +208,19 @@ class CommitLog:
         self._fd, self._salt, self._length = fd, salt, HEAD.size
 
     def _take_back(self, error: OSError) -> OSError:
-        """Removes what a failed append left, and gives the error to raise."""
+        """Remove the remains of a failed append; returns the error to raise."""
         told = named(error, self._files[-1])
         try:
             os.ftruncate(self._fd, self._length)
             sync_data(self._fd)
         except OSError:
             self._broken = True
-        # after a failed fsync the kernel may have forgotten pages and report success next time
+        # after a failed fsync the kernel may drop the pages and report success next time
         if not isinstance(told, DiskFull):
             self._broken = True
         return told
 
 
 def all_logs(folder: Path, file_bytes: int = DEFAULT_FILE_BYTES) -> list[CommitLog]:
-    """The logs of all workers that ever committed, by worker number; of earlier runs with more
-    workers too.
-    """
+    """The logs of all workers in the folder, by number, including those of earlier runs."""
     return [CommitLog(folder, worker, file_bytes) for worker in sorted(files_of(folder))]

@@ -1,9 +1,10 @@
-"""The log port in memory, as a broker's topic behaves: for tests, and for histories of many nodes.
+"""The log port in memory, which behaves like a broker's topic.
 
-A ``MemoryChangelog`` is the topic of one shard and outlives its owners; a ``MemoryLog`` is one
-owner's hold on it. A claim raises the number of the producer, which shuts out every earlier one,
-and then appends a record of its own; the log is read until that record is met, which is its end by
-construction. Readers ignore commits of an older term behind a newer claim.
+It is for tests and for histories of many nodes. A ``MemoryChangelog`` is the topic of one shard and
+outlives its owners; a ``MemoryLog`` is one owner's access to it. A claim raises the producer
+number, which excludes every earlier producer, and then appends a claim record. The log is read up
+to that record, which is its end by construction. Readers ignore commits of an older term after a
+newer claim.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _DECODER = msgspec.msgpack.Decoder(Commit)
 
 
 class _Entry(NamedTuple):
-    """A claim (no payload) or a commit."""
+    """A claim (empty payload) or a commit."""
 
     term: int
     payload: bytes
@@ -36,35 +37,35 @@ class MemoryChangelog:
         self._entries: list[_Entry] = []
         self._producer = 0
         self.terms = 0
-        self._trimmed = 0  # the commit of the newest snapshot that a trim named
+        self._trimmed = 0  # the commit of the newest snapshot named by a trim
 
     def fence(self) -> int:
-        """Shuts every earlier producer out; gives the number of the new one."""
+        """Exclude every earlier producer; returns the number of the new one."""
         self._producer += 1
         return self._producer
 
     def claim(self, producer: int) -> int:
-        """Appends a claim; gives the term that it begins. Raises ``Fenced``."""
+        """Append a claim; returns the term that it begins. Raises ``Fenced``."""
         self.check(producer)
         self.terms += 1
         self._entries.append(_Entry(self.terms, b""))
         return self.terms
 
     def append(self, producer: int, commit: Commit) -> None:
-        """Raises ``Fenced``."""
+        """Append a commit. Raises ``Fenced``."""
         self.check(producer)
         self._entries.append(_Entry(commit.term, _ENCODER.encode(commit)))
 
     def check(self, producer: int) -> None:
-        """Raises ``Fenced`` for a producer that is not the newest, and for one that never
-        claimed.
-        """
+        """Raise ``Fenced`` unless ``producer`` is the newest one and has claimed."""
         if producer != self._producer or not producer:
             raise Fenced(f"shard {self.shard} has a later owner")
 
     def commits(self) -> Iterator[Commit]:
-        """What counts, in order. Raises ``LogDamaged`` for a commit of another crawl or of a
-        term not begun, and for a gap.
+        """The valid commits, in order.
+
+        Raises ``LogDamaged`` for a commit of another crawl or of a term that no claim began, and
+        for a gap.
         """
         claimed, expected = 0, 0
         for entry in self._entries:
@@ -86,8 +87,9 @@ class MemoryChangelog:
             yield commit
 
     def trim(self, sequence: int) -> None:
-        """Drops what the trim of an earlier snapshot named, so that the older of two snapshots can
-        still be used. One that names a snapshot again, as owners do that have nothing new, drops
+        """Drop the commits up to the previous snapshot, so that two snapshots stay usable.
+
+        A trim that names the same snapshot again, as from an owner without new commits, drops
         nothing.
         """
         last = max((commit.sequence for commit in self.commits()), default=0)
@@ -108,14 +110,13 @@ class MemoryChangelog:
 
 
 class MemoryLog:
-    """One owner's hold on a changelog."""
+    """One owner's access to a changelog; implements ``Log``. ``append`` raises only ``Fenced``."""
 
     def __init__(self, changelog: MemoryChangelog) -> None:
         self._changelog = changelog
         self._producer = self.term = 0
 
     def claim(self) -> Claim:
-        """See ``Log``."""
         self._producer = self._changelog.fence()
         self.term = self._changelog.claim(self._producer)
         first = last = None
@@ -124,15 +125,12 @@ class MemoryLog:
         return Claim(self.term, [last] if last else [], first.mark if first else NOTHING)
 
     def read(self) -> Iterator[Commit]:
-        """See ``Log``."""
         return self._changelog.commits()
 
     def append(self, commit: Commit) -> None:
-        """See ``Log``; raises ``Fenced`` alone."""
         self._changelog.append(self._producer, commit)
 
     def trim(self, sequence: int) -> None:
-        """See ``Log``."""
         self._changelog.check(self._producer)
         self._changelog.trim(sequence)
 

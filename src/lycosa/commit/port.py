@@ -1,25 +1,22 @@
-"""The port of the commit log: one shard's commits in order, whoever owns the shard, and how a new
-owner takes it over.
+"""The port of the commit log: the commits of one shard in order, and how an owner takes over.
 
-The calls block and belong on another thread. ``claim`` comes first and once. Everything that an
+All calls block and belong on another thread. ``claim`` is called first and once. Everything that an
 earlier owner appended is then either in the log or never will be, and ``read`` gives all of it.
-From its claim on an owner's commits bear its term; an owner that lost the shard to a later claim
-gets ``Fenced`` from ``append``. The port speaks of commits, terms and sequences, never of files,
+After its claim an owner's commits carry its term. An owner that lost the shard to a later claim
+gets ``Fenced`` from ``append``. The port deals with commits, terms and sequences, never with files,
 topics or offsets.
 
-``append`` has three outcomes besides success, which are three errors:
+Besides success, ``append`` has three outcomes, which are three errors:
 
-==================
-=================================================================================================
-``RolledBack``     the commit is not in the log and never will be: the same commit may be appended
-                   again
-``OutcomeUnknown`` the commit may be in the log: the process ends, and the next owner reads what was
-decided
-``Fenced``         the shard has a later owner: the process ends for good
-==================
-=================================================================================================
+    ==================  ===================================================================
+    ``RolledBack``      the commit is not in the log and never will be: it may be appended
+                        again
+    ``OutcomeUnknown``  the commit may be in the log: the process ends, and the next owner
+                        reads the log to find out
+    ``Fenced``          the shard has a later owner: the process ends for good
+    ==================  ===================================================================
 
-The two ends are no crashes: no URL is suspected because of them, and they do not count as deaths.
+The last two are not crashes: they make no URL a suspect and do not count as deaths.
 """
 
 from __future__ import annotations
@@ -37,21 +34,22 @@ class RolledBack(Exception):
 
 
 class OutcomeUnknown(Exception):
-    """Whether a commit got into the log is not known; only reading the log under a new claim
-    tells.
+    """It is unknown whether a commit got into the log.
+
+    Only reading the log after a new claim can tell.
     """
 
 
 class Fenced(Exception):
-    """The shard was claimed by a later owner, so that this one may not append any more."""
+    """The shard was claimed by a later owner, so this one may no longer append."""
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """What a claim found.
+    """The result of a claim.
 
-    ``term`` is the one that it begins. ``last`` has the last commit of each log that the shard's
-    commits were written to: a shard has one log, a crawl folder one for each worker that it ever
-    had. ``read`` gives all commits from ``reach`` on.
+    ``term`` is the term that it begins. ``last`` has the last commit of each log to which the
+    shard's commits were written: a shard has one log, a crawl folder has one for each worker that
+    it ever had. ``read`` gives all commits from ``reach`` on.
     """
 
     term: int
@@ -60,7 +58,7 @@ class Claim(msgspec.Struct, frozen=True):
 
     @property
     def latest(self) -> Commit | None:
-        """The newest commit, in crawl time."""
+        """The newest commit, by crawl time."""
         return max(
             self.last, key=lambda commit: (commit.time or commit.wall, commit.wall), default=None
         )
@@ -70,26 +68,30 @@ class Log(Protocol):
     """A shard's commit log."""
 
     def claim(self) -> Claim:
-        """Begins the next term. Blocks for as long as it takes to shut earlier owners out.
+        """Begin the next term. Blocks until earlier owners are excluded.
+
         Raises ``LogDamaged`` or ``OSError``.
         """
         ...
 
     def read(self) -> Iterator[Commit]:
-        """All commits that are kept, in the order of their marks. Raises ``LogDamaged`` for a
-        gap, never steps over one.
+        """All commits that are kept, in the order of their marks.
+
+        Raises ``LogDamaged`` for a gap, and never skips one.
         """
         ...
 
     def append(self, commit: Commit) -> None:
-        """Returns when the commit is safe. Raises ``RolledBack``, ``OutcomeUnknown``,
-        ``Fenced``, or ``OSError`` (the disk).
+        """Append a commit; returns when it is safe.
+
+        Raises ``RolledBack``, ``OutcomeUnknown``, ``Fenced``, or ``OSError`` (the disk).
         """
         ...
 
     def trim(self, sequence: int) -> None:
-        """Commits up to this one are in a snapshot, and need not be kept. The last commit always
-        is.
+        """Allow commits up to ``sequence``, which are in a snapshot, to be dropped.
+
+        The last commit is always kept.
         """
         ...
 

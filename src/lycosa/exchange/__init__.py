@@ -1,5 +1,6 @@
-"""The exchange: hands what was found to the partition that owns it (``Post``), and asks it
-(``Inquiry``).
+"""The exchange: delivers parcels to the partition that owns them, and sends it questions.
+
+``Post`` delivers parcels; ``Inquiry`` asks and calls.
 """
 
 from typing import TYPE_CHECKING

@@ -1,14 +1,14 @@
-"""Whether the partitions of a crawl agree about the parcels between them, read from their tables
-before a start.
+"""Whether the partitions of a crawl agree about the parcels between them.
 
-This holds where parcels are delivered to their receiver. In a topic one may be acknowledged and not
-taken yet, and the topic has it.
+The numbers are read from the partitions' tables before a start. The check is valid where parcels
+are delivered to their receiver. In a topic a parcel may be acknowledged and not yet taken, because
+the topic holds it.
 
 For each pair of partitions acknowledged <= taken <= made, and a row exists for every parcel that is
-made and not acknowledged (module ``outbox``). Each number is committed before the other side hears
-of it, so no crash can break this: only a log or a table that lost what was committed does. Rows
-that are there are sent again by every start; a number that contradicts another cannot be healed,
-because the receiver would wait for a parcel that nobody has, or drop a new one as known.
+made and not acknowledged (module ``outbox``). Each number is committed before the other side
+receives it, so no crash can violate this; only a log or a table that lost committed data can.
+Existing rows are sent again at every start. A number that contradicts another cannot be repaired:
+the receiver would wait for a parcel that no longer exists, or drop a new one as already known.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ import msgspec
 
 from lycosa.exchange.outbox import number_in
 
-_PARTITION_KEY, _ROW_KEY = 5, 13  # bytes: a prefix and a partition, and these with a number
+_PARTITION_KEY, _ROW_KEY = 5, 13  # bytes: prefix and partition; the same and a number
 
 
 class ParcelNumbers(msgspec.Struct):
-    """What one partition's table says: parcels ``made`` for others and, of these, rows still
-    ``waiting``; parcels ``taken`` from others.
+    """The parcel numbers in one partition's table.
+
+    ``made`` is the last parcel made for each other partition, ``waiting`` the rows of these that
+    still exist, ``taken`` the last parcel taken from each other partition.
     """
 
     made: dict[int, int] = {}
@@ -32,8 +34,9 @@ class ParcelNumbers(msgspec.Struct):
     taken: dict[int, int] = {}
 
     def apply(self, key: bytes, value: bytes | None) -> None:
-        """A row of the table, or a write to it (``None`` deletes); others than those of the
-        exchange are ignored.
+        """Add a row of the table, or a write to it (``None`` deletes).
+
+        Rows that are not of the exchange are ignored.
         """
         partition = int.from_bytes(key[1:_PARTITION_KEY])
         if key[:1] == b"I" and len(key) == _PARTITION_KEY:
@@ -49,8 +52,9 @@ class ParcelNumbers(msgspec.Struct):
 
 
 class Disagreement(msgspec.Struct, frozen=True):
-    """Numbers of one pair that contradict each other. ``loser`` is the partition whose table or
-    log lost what was committed.
+    """Contradictory numbers of one pair of partitions.
+
+    ``loser`` is the partition whose table or log lost committed data.
     """
 
     source: int
@@ -70,9 +74,7 @@ class Disagreement(msgspec.Struct, frozen=True):
 
 
 def disagreements(tables: Mapping[int, ParcelNumbers]) -> Iterator[Disagreement]:
-    """The pairs of partitions that contradict each other, of all those given; each pair with its
-    first contradiction.
-    """
+    """The pairs of partitions that contradict each other, each with its first contradiction."""
     for source, numbers in sorted(tables.items()):
         pairs = (
             numbers.made.keys()
@@ -107,7 +109,7 @@ def _judge(
             destination,
         )
     elif waiting and waiting != set(range(acknowledged + 1, made + 1)):
-        what, loser = f"partition {source} lost parcels that nobody has taken", source
+        what, loser = f"partition {source} lost parcels that were never taken", source
     else:
         return None
     return Disagreement(source, destination, made, acknowledged, taken, loser, what)

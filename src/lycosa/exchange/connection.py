@@ -1,8 +1,8 @@
-"""One connection between two workers: what is said on it, and the end that asks.
+"""One connection between two workers: its messages, and the side that asks.
 
-Whatever gathers while a frame is written goes into the next one. Questions overtake parcels: a page
-waits for the answer, where a parcel waits for a commit anyway; calls wait for one as well and go
-after questions.
+Everything that gathers while a frame is written is sent in the next frame. Questions overtake
+parcels, because a page waits for their answers, while a parcel waits for a commit anyway. Calls
+wait for a commit too and follow questions.
 """
 
 from __future__ import annotations
@@ -24,19 +24,21 @@ T = TypeVar("T")
 
 
 class Hello(msgspec.Struct, array_like=True, tag=0):
-    """First on every connection. ``crawl`` must be the receiver's own."""
+    """The first message on every connection. ``crawl`` must equal the receiver's."""
 
     crawl: str
 
 
 class Parcels(msgspec.Struct, array_like=True, tag=1):
-    """Parcels, each with a number by which it is answered."""
+    """Parcels, each with a number for its answer."""
 
     calls: list[tuple[int, Parcel]]
 
 
 class Answers(msgspec.Struct, array_like=True, tag=2):
-    """Answers; an empty text acknowledges, any other says why not. The number 0 speaks of the
+    """Answers to parcels.
+
+    An empty text acknowledges; any other text is the reason of a refusal. The number 0 concerns the
     whole connection.
     """
 
@@ -44,28 +46,30 @@ class Answers(msgspec.Struct, array_like=True, tag=2):
 
 
 class Questions(msgspec.Struct, array_like=True, tag=3):
-    """Keys with their partitions, each list with a number by which it is answered."""
+    """Lists of keys with their partitions, each list with a number for its answer."""
 
     calls: list[tuple[int, list[Key]]]
 
 
 class Replies(msgspec.Struct, array_like=True, tag=4):
-    """What is committed under the keys of a question; a key whose partition is not owned here is
-    left out.
+    """The committed values under the keys of a question.
+
+    A key whose partition is not owned here is left out.
     """
 
     replies: list[tuple[int, dict[bytes, bytes | None]]]
 
 
 class Calls(msgspec.Struct, array_like=True, tag=5):
-    """Calls to the owner of a partition, each with a number by which it is answered."""
+    """Calls to the owner of a partition, each with a number for its answer."""
 
     calls: list[tuple[int, int, bytes]]
 
 
 class CallReplies(msgspec.Struct, array_like=True, tag=6):
-    """What calls came to: the reply, or ``None`` with the reason, and whether that was the
-    owner's own answer.
+    """Results of calls.
+
+    Each is the reply, or ``None`` with the reason and whether the owner itself refused.
     """
 
     replies: list[tuple[int, bytes | None, str, bool]]
@@ -77,8 +81,9 @@ DECODER: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 
 
 class Outgoing:
-    """Sends what gathers, one message at a time: everything that came while the last frame was
-    written goes into the next.
+    """Sends messages one at a time.
+
+    Everything that gathers while a frame is written is sent in the next message.
     """
 
     def __init__(self, stream: FrameStream, message: Callable[[], bytes | None]) -> None:
@@ -110,7 +115,7 @@ async def connect(path: Path, crawl: str) -> Connection:
 
 
 class Connection:
-    """One established connection: parcels, questions and calls out, answers in."""
+    """One established connection: sends parcels, questions and calls, receives their answers."""
 
     def __init__(self, stream: FrameStream, peer: str) -> None:
         self._stream, self._peer = stream, peer
@@ -130,23 +135,23 @@ class Connection:
 
     @property
     def unanswered(self) -> int:
-        """Parcels that were given to ``deliver`` and are not answered."""
+        """The number of parcels given to ``deliver`` that have no answer yet."""
         return len(self._delivered)
 
     async def deliver(self, parcel: Parcel) -> None:
-        """Returns when the other side acknowledges. Raises ``ExchangeError``."""
+        """Send a parcel; returns when the other side acknowledges it. Raises ``ExchangeError``."""
         number = self._next()
         self._waiting.append((number, parcel))
         await self._answer_to(number, self._delivered)
 
     async def ask(self, keys: list[Key]) -> dict[bytes, bytes | None]:
-        """Returns what the other side replies. Raises ``ExchangeError``."""
+        """Send a question; returns the reply. Raises ``ExchangeError``."""
         number = self._next()
         self._questions.append((number, keys))
         return await self._answer_to(number, self._asked)
 
     async def call(self, destination: int, body: bytes) -> bytes:
-        """Returns the owner's reply. Raises ``ExchangeError``."""
+        """Send a call; returns the owner's reply. Raises ``ExchangeError``."""
         number = self._next()
         self._calls.append((number, destination, body))
         return await self._answer_to(number, self._called)
@@ -197,14 +202,14 @@ class Connection:
             return
         answer = self._delivered.get(call)
         if answer is None or answer.done():
-            return  # nobody waits any more
+            return  # the sender stopped waiting
         if refusal:
             answer.set_exception(ParcelRefused(refusal))
         else:
             answer.set_result(None)
 
     def _message(self) -> bytes | None:
-        """What waits, without that whose senders gave up."""
+        """The next message, without entries whose senders stopped waiting."""
         if self._questions:
             questions, self._questions = (
                 [question for question in self._questions if question[0] in self._asked],

@@ -1,29 +1,34 @@
-"""What can go wrong between partitions, by cause. Everything but ``ParcelsLost``,
-``ParcelsStuck`` and ``PositionLost`` is tried again.
+"""Errors between partitions, by cause.
+
+All except ``ParcelsLost``, ``ParcelsStuck`` and ``PositionLost`` are retried.
 """
 
 from __future__ import annotations
 
 
 class ExchangeError(Exception):
-    """A parcel was not acknowledged: no owner, connection lost, time over, or the receiver
-    refused. It may still have arrived.
+    """A parcel was not acknowledged; it may still have arrived.
+
+    The owner is missing, the connection was lost, the time limit has passed, or the receiver
+    refused.
     """
 
 
 class ParcelRefused(ExchangeError):
-    """The receiver answered, and did not take the parcel."""
+    """The receiver answered that it did not take the parcel."""
 
 
 class ParcelGap(ParcelRefused):
-    """A parcel arrived before the one in front of it; the sender starts again from the last one
-    acknowledged.
+    """A parcel arrived before the one in front of it.
+
+    The sender starts again after the last acknowledged parcel.
     """
 
 
 class ParcelsLost(ParcelRefused):
-    """Parcels that the source knows to be handed over were not taken: the receiver would wait
-    for them for ever.
+    """Parcels were not taken, although the source knows that they were handed over.
+
+    The receiver would wait for them for ever.
     """
 
     def __init__(self, source: int, destination: int, taken: int, acknowledged: int) -> None:
@@ -35,7 +40,7 @@ class ParcelsLost(ParcelRefused):
 
 
 class ParcelsStuck(ExchangeError):
-    """Parcels were refused again and again, for so long that waiting on makes no sense."""
+    """Parcels were refused for so long that waiting longer makes no sense."""
 
     def __init__(
         self, source: int, destination: int, sequence: int, seconds: float, why: str
@@ -48,8 +53,9 @@ class ParcelsStuck(ExchangeError):
 
 
 class PositionLost(ExchangeError):
-    """An inbox topic does not hold what follows the position that the last commit names: the
-    topic was cut, or is another one.
+    """An inbox topic lacks the records after the position in the last commit.
+
+    The topic was truncated, or is another one.
     """
 
     def __init__(self, destination: int, after: int, first: int, last: int) -> None:
@@ -60,12 +66,11 @@ class PositionLost(ExchangeError):
 
 
 class NoAnswer(ExchangeError):
-    """A call was not answered in time. It may have taken effect: calls are idempotent, so the
-    caller repeats it.
+    """A call was not answered in time.
+
+    It may have taken effect. Calls are idempotent, so the caller repeats it.
     """
 
 
 class CallRefused(ExchangeError):
-    """The owner answered a call with an error: repeating it without a change has the same
-    result.
-    """
+    """The owner answered a call with an error; repeating it unchanged gives the same result."""

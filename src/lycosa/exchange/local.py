@@ -1,6 +1,4 @@
-"""The exchange inside one process, and the table of receivers that every exchange of a process
-needs.
-"""
+"""The exchange within one process, and the table of receivers that every exchange needs."""
 
 from __future__ import annotations
 
@@ -15,8 +13,9 @@ T = TypeVar("T")
 
 
 class Receivers:
-    """Who takes the parcels of which partition, and answers for it. Each parcel and each call has a
-    task of its own, which nobody cancels but ``close``.
+    """The receivers of the partitions in this process.
+
+    Each parcel and each call runs in a separate task, which only ``close`` cancels.
     """
 
     def __init__(self) -> None:
@@ -32,8 +31,9 @@ class Receivers:
         look_up: LookUp | None = None,
         answering: Answering | None = None,
     ) -> None:
-        """Parcels for this partition go to ``receiver`` from now on, questions about its keys to
-        ``look_up``, calls to ``answering``.
+        """Register the callbacks of a partition.
+
+        ``receiver`` gets its parcels, ``look_up`` questions about its keys, ``answering`` calls.
         """
         self.unregister(partition)
         self._receivers[partition] = receiver
@@ -43,7 +43,7 @@ class Receivers:
             self._answering[partition] = answering
 
     def unregister(self, partition: int) -> None:
-        """The partition is not owned here any more."""
+        """Remove a partition that is no longer owned here."""
         self._receivers.pop(partition, None)
         self._look_ups.pop(partition, None)
         self._answering.pop(partition, None)
@@ -60,17 +60,19 @@ class Receivers:
         return partition in self._receivers
 
     def start(self, parcel: Parcel) -> asyncio.Task[None]:
-        """Hands a parcel over. The task ends when it is committed, or with ``ExchangeError``.
-        Tasks begin in the order of these calls.
+        """Deliver a parcel.
+
+        The task ends when the parcel is committed, or with ``ExchangeError``. Tasks begin in the
+        order of these calls.
         """
         return self._begin(self._take(parcel))
 
     def call(self, partition: int, body: bytes) -> asyncio.Task[bytes]:
-        """Calls the owner. The task ends with its reply, or with ``CallRefused``."""
+        """Call the owner. The task ends with its reply, or with ``CallRefused``."""
         return self._begin(self._reply(partition, body))
 
     def close(self) -> None:
-        """Cancels what is under way."""
+        """Cancel all deliveries and calls in progress."""
         for task in self._running:
             task.cancel()
 
@@ -112,12 +114,13 @@ class Receivers:
     def _forget(self, task: asyncio.Task[Any]) -> None:
         self._running.discard(task)
         if not task.cancelled():
-            task.exception()  # seen, even if the sender stopped waiting for it
+            task.exception()  # retrieved, so that asyncio does not warn when no caller waits
 
 
 class InProcessExchange:
-    """``Post`` and ``Inquiry`` between partitions of one process, and of a crawl in virtual time.
-    ``deadline_s`` bounds each delivery, ``call_s`` each call; ``None`` waits for ever.
+    """``Post`` and ``Inquiry`` between partitions of one process, also in virtual time.
+
+    ``deadline_s`` limits each delivery, ``call_s`` each call; ``None`` waits for ever.
     """
 
     def __init__(self, deadline_s: float | None = None, call_s: float | None = 30.0) -> None:
@@ -131,27 +134,23 @@ class InProcessExchange:
         look_up: LookUp | None = None,
         answering: Answering | None = None,
     ) -> None:
-        """See ``Receivers``."""
+        """Register the callbacks of a partition, as in ``Receivers``."""
         self.receivers.register(partition, receiver, look_up, answering)
 
     async def post(self, parcels: Sequence[Parcel]) -> Handover:
-        """See ``Post``."""
         return handover(await asyncio.gather(*map(self.deliver, parcels), return_exceptions=True))
 
     async def deliver(self, parcel: Parcel) -> None:
-        """Returns once the receiver has committed the parcel. Raises ``ExchangeError``."""
+        """Deliver a parcel; returns once it is committed. Raises ``ExchangeError``."""
         await awaited(self.receivers.start(parcel), self._deadline_s)
 
     async def ask(self, keys: Sequence[Key]) -> dict[bytes, bytes | None]:
-        """See ``Inquiry``."""
         return self.receivers.answer(keys)
 
     async def call(self, destination: int, body: bytes) -> bytes:
-        """See ``Inquiry``."""
         return await replied(self.receivers.call(destination, body), self._call_s)
 
     async def close(self) -> None:
-        """See ``Post`` and ``Inquiry``."""
         self.receivers.close()
 
     def __repr__(self) -> str:
@@ -159,8 +158,9 @@ class InProcessExchange:
 
 
 def handover(results: Sequence[BaseException | None]) -> Handover:
-    """What deliveries that were begun in order came to. An error that is not of the exchange is
-    raised.
+    """The result of deliveries that were begun in order.
+
+    An error that is not of the exchange is raised.
     """
     failure: ExchangeError | None = None
     count = 0
@@ -175,8 +175,9 @@ def handover(results: Sequence[BaseException | None]) -> Handover:
 
 
 async def awaited(task: asyncio.Future[T], deadline_s: float | None) -> T:
-    """The task's result; when time is over, or the caller is cancelled, the task goes on. Raises
-    ``ExchangeError``.
+    """The task's result. The task continues after a timeout or when the caller is cancelled.
+
+    Raises ``ExchangeError``.
     """
     done, _ = await asyncio.wait({task}, timeout=deadline_s)
     if not done:
@@ -187,8 +188,9 @@ async def awaited(task: asyncio.Future[T], deadline_s: float | None) -> T:
 
 
 async def replied(task: asyncio.Task[bytes], deadline_s: float | None) -> bytes:
-    """The reply to a call; raises ``CallRefused``, or ``NoAnswer`` for everything else that
-    happens to it.
+    """The reply to a call.
+
+    Raises ``CallRefused``, or ``NoAnswer`` for every other failure.
     """
     try:
         return await awaited(task, deadline_s)

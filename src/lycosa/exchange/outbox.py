@@ -1,20 +1,23 @@
-"""Both ends of the exchange as rows of a partition's own table, so that they change in the same
-commit as everything else.
+"""Both ends of the exchange as rows of a partition's table.
 
-===================  ==================================================================
-``O dest4``          number of the last parcel made for a partition (8 bytes)
-``O dest4 seq8``     a parcel that is not acknowledged yet: its discovered URLs (array), or what
-                     else it has (map), msgpack
-``I source4``        number of the last parcel taken from a partition (8 bytes)
-===================  ==================================================================
+As rows they change in the same commit as everything else.
+
+    ===================  ==================================================================
+    ``O dest4``          number of the last parcel made for a partition (8 bytes)
+    ``O dest4 seq8``     an unacknowledged parcel: its discovered URLs (array), or its other
+                         content (map), msgpack
+    ``I source4``        number of the last parcel taken from a partition (8 bytes)
+    ===================  ==================================================================
 
 Invariant: for each pair, acknowledged ≤ taken ≤ made, and a row exists for every number that is
-made and not acknowledged. Two rules keep it through crashes. A parcel is sent only when its row is
-committed: else a crash could forget a parcel that the receiver knows, and give its number to
-another. And it is acknowledged only when the commit that took it is on disk, a repeated one too:
-else the receiver could forget it after the sender did. A topic holds parcels durably before they
-are taken: there acknowledged ≤ held ≤ made, where 1 to "held" lie in the topic in order, and
-everything up to the position in the receiver's commit is taken (``topic``).
+made and not acknowledged. Two rules keep it through crashes. First, a parcel is sent only when its
+row is committed. Otherwise a crash could erase a parcel that the receiver knows, and its number
+would be used again. Second, a parcel, also a repeated one, is acknowledged only when the commit
+that took it is on disk. Otherwise the receiver could forget it after the sender has deleted it.
+
+A topic holds parcels durably before they are taken. There acknowledged ≤ held ≤ made, where 1 to
+"held" are in the topic in order, and everything up to the position in the receiver's commit is
+taken (``topic``).
 """
 
 from __future__ import annotations
@@ -29,15 +32,15 @@ from lycosa.model.discovered import Discovered
 from lycosa.model.errand import Answer, Errand
 
 PARCEL_URLS = 500
-"""Most URLs of a parcel: about 100 kB, a fraction of a commit."""
+"""Maximum number of URLs in a parcel: about 100 kB, a fraction of a commit."""
 
 _OUTBOXES, _OUTBOXES_END = b"O", b"P"
-# of robots.txt files that are in the answers of one parcel, unless it is a single one
+# of the robots.txt files in the answers of one parcel, unless it has a single answer
 _PARCEL_BYTES = 1_000_000
 
 
 class Table(Protocol):
-    """A partition's table, uncommitted writes included."""
+    """A partition's table, including uncommitted writes."""
 
     def get(self, key: bytes) -> bytes | None: ...
     def put(self, key: bytes, value: bytes) -> None: ...
@@ -45,7 +48,7 @@ class Table(Protocol):
 
 
 class Committed(Protocol):
-    """The same table, only what is committed."""
+    """The committed content of the same table."""
 
     def get(self, key: bytes) -> bytes | None: ...
     def scan(self, start: bytes, end: bytes, limit: int = 0) -> Iterator[tuple[bytes, bytes]]: ...
@@ -56,14 +59,11 @@ class Outbox:
 
     def __init__(self, source: int, table: Table, committed: Committed) -> None:
         self.source, self._table, self._committed = source, table, committed
-        self._acknowledged: dict[
-            int,
-            int,
-            # where a scan starts: from the prefix it would pass the tombstones of all that was sent
-        ] = {}
+        # where a scan starts: a scan from the prefix would pass the tombstones of all sent rows
+        self._acknowledged: dict[int, int] = {}
 
     def enqueue(self, destination: int, discovered: Sequence[Discovered]) -> None:
-        """Puts URLs for another partition into the open commit, as one or more parcels."""
+        """Add URLs for another partition to the open commit, as one or more parcels."""
         self._add(
             destination,
             [
@@ -73,9 +73,7 @@ class Outbox:
         )
 
     def enqueue_contents(self, destination: int, rows: list[tuple[bytes, bytes]]) -> None:
-        """Puts rows of content-seen for another partition into the open commit, as one or more
-        parcels.
-        """
+        """Add rows of content-seen for another partition to the open commit, in parcels."""
         self._add(
             destination,
             [
@@ -85,14 +83,23 @@ class Outbox:
         )
 
     def enqueue_errands(self, destination: int, items: Sequence[Errand | Answer]) -> None:
-        """Puts errands and answers for another partition into the open commit, in their order,
-        as one or more parcels.
-        """
+        """Add errands and answers for another partition to the open commit, as parcels."""
         self._add(destination, [_of_items(part) for part in _parts(items)])
 
+    def enqueue_places(self, destination: int, urls: Sequence[str]) -> None:
+        """Puts URLs whose places joined the scope into the open commit, as one or more parcels."""
+        self._add(
+            destination,
+            [
+                ParcelRow([], places=list(urls[start : start + PARCEL_URLS]))
+                for start in range(0, len(urls), PARCEL_URLS)
+            ],
+        )
+
     def pending(self, destination: int, limit: int, after: int = 0) -> list[Parcel]:
-        """Committed parcels for a partition that are not acknowledged, in order, with a number
-        greater than ``after``.
+        """Committed parcels for a partition that are not acknowledged, in order.
+
+        At most ``limit``, with numbers greater than ``after``.
         """
         start = max(after, self._acknowledged.get(destination, 0)) + 1
         rows = self._committed.scan(_row_key(destination, start), _made_key(destination + 1), limit)
@@ -102,8 +109,9 @@ class Outbox:
         return [self._parcel(destination, sequence, row) for sequence, row in found]
 
     def destinations(self) -> list[int]:
-        """Partitions with committed parcels that are not acknowledged. One look-up per partition
-        that was ever sent to.
+        """Partitions with committed unacknowledged parcels.
+
+        One lookup for each partition to which parcels were ever sent.
         """
         found, destination = [], 0
         while pairs := list(self._committed.scan(_made_key(destination), _OUTBOXES_END, 1)):
@@ -114,8 +122,9 @@ class Outbox:
         return found
 
     def acknowledged(self, destination: int, sequence: int) -> None:
-        """This parcel and all before it are handed over: their rows go with the open commit.
-        Harmless when repeated.
+        """Delete the rows of this parcel and all before it, in the open commit.
+
+        They are handed over. Further calls do nothing.
         """
         known = self._acknowledged.get(destination, sequence - 1)
         for number in range(known + 1, sequence + 1):
@@ -140,6 +149,7 @@ class Outbox:
             acknowledged,
             row.errands,
             row.answers,
+            row.places,
         )
 
     def __repr__(self) -> str:
@@ -153,10 +163,10 @@ class Inbox:
         self._table, self._committed, self._destination = table, committed, destination
 
     def is_new(self, source: int, sequence: int, acknowledged: int = 0) -> bool:
-        """Whether this parcel is the next one; false for one that was taken before.
+        """Whether this parcel is the next one; false for one that was already taken.
 
-        Raises ``ParcelGap`` for one beyond the next, which comes again, and ``ParcelsLost`` when
-        those in front of it never will.
+        Raises ``ParcelGap`` for a later one, which will be sent again, and ``ParcelsLost`` when
+        those before it will never come.
         """
         taken = number_in(self._table.get(_taken_key(source)))
         if acknowledged > taken:
@@ -166,12 +176,13 @@ class Inbox:
         return sequence == taken + 1
 
     def accept(self, source: int, sequence: int) -> None:
-        """Notes in the open commit that this parcel was taken, together with what it caused."""
+        """Record in the open commit that this parcel was taken."""
         self._table.put(_taken_key(source), _packed(sequence))
 
     def is_committed(self, source: int, sequence: int) -> bool:
-        """Whether the commit that took this parcel is on disk, so that it may be acknowledged
-        without waiting for the next one.
+        """Whether the commit that took this parcel is on disk.
+
+        If so, it may be acknowledged without waiting for the next commit.
         """
         return sequence <= number_in(self._committed.get(_taken_key(source)))
 
@@ -179,8 +190,9 @@ class Inbox:
 def waiting_urls(
     scan: Callable[[bytes, bytes], Iterable[tuple[bytes, bytes]]],
 ) -> Iterator[Discovered]:
-    """The URLs in all parcels of one partition's outboxes that are not acknowledged. ``scan``
-    gives its rows between two keys, in order.
+    """The URLs in all unacknowledged parcels of one partition's outboxes.
+
+    ``scan`` gives the partition's rows between two keys, in order.
     """
     for key, value in scan(_OUTBOXES, _OUTBOXES_END):
         if len(key) > len(_made_key(0)):
@@ -197,7 +209,7 @@ def _of_items(items: Sequence[Errand | Answer]) -> ParcelRow:
 
 
 def _parts(items: Sequence[Errand | Answer]) -> Iterator[list[Errand | Answer]]:
-    """Parts of bounded number and size: an answer may bring a long robots.txt."""
+    """Split into parts of bounded size; an answer may contain a long robots.txt."""
     part: list[Errand | Answer] = []
     size = 0
     for item in items:
@@ -227,5 +239,5 @@ def _packed(number: int) -> bytes:
 
 
 def number_in(value: bytes | None) -> int:
-    """A parcel's number in a key or a value; 0 when there is none."""
+    """The number of a parcel in a key or a value; 0 when there is none."""
     return int.from_bytes(value) if value else 0

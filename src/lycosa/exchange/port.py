@@ -1,14 +1,15 @@
-"""The ports of the exchange: ``Post`` hands parcels over to the partition that owns what is in
-them, ``Inquiry`` asks it a question.
+"""The ports of the exchange.
 
-Between two partitions parcels are numbered without a gap. The sender keeps each in its outbox until
-it is handed over durably. That can mean two things. Over a socket, the receiver has *committed* the
-parcel. In a topic, the topic holds it, behind every parcel in front of it, and the receiver reads
-it there (``Inbound``). The receiver remembers the number of the last parcel from each sender. So
-every parcel takes effect exactly once, in order, whatever is lost, repeated or restarted in
-between.
+``Post`` delivers parcels to the partition that owns their content; ``Inquiry`` asks it.
 
-An inquiry has an answer in time or none, and nothing keeps it.
+Between two partitions parcels are numbered without a gap. The sender keeps each parcel in its
+outbox until it is handed over durably, which has one of two meanings. Over a socket, the receiver
+has *committed* the parcel. In a topic, the topic holds it after all parcels before it, and the
+receiver reads it there (``Inbound``). The receiver stores the number of the last parcel from each
+sender. So every parcel takes effect exactly once and in order, whatever is lost, repeated or
+restarted in between.
+
+An inquiry gets an answer in time or none, and is never stored.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ from lycosa.model.errand import Answer, Errand
 
 
 class Parcel(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What one partition has for another: discovered URLs, rows of content-seen (key, value),
-    errands, or answers to errands. ``sequence`` counts the parcels of this pair from 1;
-    ``acknowledged`` is the last one of which the source knows that it was handed over.
+    """What one partition sends to another.
+
+    The content is discovered URLs, rows of content-seen (key, value), errands, answers to errands,
+    or URLs whose places joined the scope. ``sequence`` counts the parcels of this pair from 1.
+    ``acknowledged`` is the last one that the source knows to be handed over.
     """
 
     source: int
@@ -37,36 +40,40 @@ class Parcel(msgspec.Struct, frozen=True, array_like=True, gc=False):
     acknowledged: int = 0
     errands: list[Errand] = []
     answers: list[Answer] = []
+    places: list[str] = []
 
 
 Receiver = Callable[[Parcel], Awaitable[None]]
-"""Takes a parcel for a partition and returns when the commit that took it is on disk, for a
-repeated parcel too.
+"""Takes a parcel for a partition; returns when the commit that took it is on disk.
 
-Receivers are started in the order of arrival, and a receiver must have judged the number
-(``Inbox.is_new``, ``Inbox.accept``) before its first real wait. It is never cancelled because the
-sender stopped waiting. What it raises goes to the sender as ``ExchangeError``.
+That holds for a repeated parcel too. Receivers are started in the order of arrival, and a receiver
+must have judged the number (``Inbox.is_new``, ``Inbox.accept``) before it first suspends. It is
+never cancelled because the sender stopped waiting. Its errors reach the sender as
+``ExchangeError``.
 """
 
 
 LookUp = Callable[[bytes], bytes | None]
-"""What is committed under a key of one partition. Called on the loop, for a handful of keys a
-page.
+"""The committed value under a key of one partition.
+
+Called on the loop, for a handful of keys per page.
 """
 
 Answering = Callable[[bytes], Awaitable[bytes]]
-"""Answers a call: gives the reply when the commit that holds the call's effect is in the log, for a
-repeated call too. What it raises goes to the caller as ``CallRefused``. It is never cancelled
-because the caller stopped waiting.
+"""Answers a call: returns the reply when the commit with the call's effect is in the log.
+
+That holds for a repeated call too. Its errors reach the caller as ``CallRefused``. It is never
+cancelled because the caller stopped waiting.
 """
 
 Key = tuple[int, bytes]
-"""A key with the partition that owns it."""
+"""A partition and a key that it owns."""
 
 
 class Handover(msgspec.Struct, frozen=True):
-    """How many parcels, from the front, are handed over durably; and why the next one is not
-    (``None``: all are).
+    """How many parcels, from the first, are handed over durably.
+
+    ``failure`` is the reason why the next one is not (``None``: all are).
     """
 
     count: int
@@ -74,19 +81,19 @@ class Handover(msgspec.Struct, frozen=True):
 
 
 class Post(Protocol):
-    """Hands parcels over durably."""
+    """Delivers parcels durably."""
 
     async def post(self, parcels: Sequence[Parcel]) -> Handover:
-        """Parcels of one pair of partitions, in order. One counts only when it and all in front of
-        it are handed over, in that order.
+        """Deliver parcels of one pair of partitions, in order.
 
-        The sender posts again from the first that does not count, those behind it included,
-        whatever became of them. Never raises ``ExchangeError``.
+        A parcel counts only when it and all before it are handed over in that order. The sender
+        posts again from the first that does not count, including those after it, whatever happened
+        to them. Never raises ``ExchangeError``.
         """
         ...
 
     async def close(self) -> None:
-        """Ends what is under way."""
+        """Cancel everything in progress."""
         ...
 
 
@@ -94,48 +101,51 @@ class Inquiry(Protocol):
     """Asks the owner of a partition."""
 
     async def ask(self, keys: Sequence[Key]) -> dict[bytes, bytes | None]:
-        """What is committed under these keys; ``None`` when nothing. Never raises: what nobody
-        answers within a short time is absent.
+        """The committed values under these keys; ``None`` for no value.
+
+        Never raises. A key without an answer within a short time is absent.
         """
         ...
 
     async def call(self, destination: int, body: bytes) -> bytes:
-        """What the owner replies, once the effect of the call is in its log. Calls are idempotent
-        by their content.
+        """The owner's reply, once the effect of the call is in its log.
 
-        Raises ``NoAnswer`` when there is no reply in time, after which the caller repeats the call,
-        and ``CallRefused``.
+        Calls are idempotent by their content. Raises ``CallRefused``, and ``NoAnswer`` when there
+        is no reply in time, after which the caller repeats the call.
         """
         ...
 
     async def close(self) -> None:
-        """Ends what is under way."""
+        """Cancel everything in progress."""
         ...
 
 
 class Inbound(Protocol):
-    """The topic of one partition's parcels, read by its owner."""
+    """The topic with one partition's parcels, read by its owner."""
 
     async def read(self, after: int) -> list[tuple[int, Parcel]]:
-        """The next parcels behind a position, each with its own; waits until there is one, for as
-        long as the topic is away.
+        """The next parcels after a position, each with its position.
 
-        Positions rise and begin at 1. A parcel may be there several times, and before the one in
-        front of it: the reader steps over what it has taken and over what is not next. Raises
-        ``PositionLost``.
+        Waits until there is one, also while the topic is unreachable. Positions ascend from 1. A
+        parcel may occur several times, and before the one in front of it: the reader skips parcels
+        that it has taken and those that are not next. Raises ``PositionLost``.
         """
         ...
 
     async def end(self) -> int:
-        """The position of the last parcel that is there by now, 0 when there is none; waits
-        while the topic is away.
+        """The position of the last parcel in the topic, 0 when there is none.
+
+        Waits while the topic is unreachable.
         """
         ...
 
 
 class Lateness(msgspec.Struct, frozen=True):
-    """A destination for which fewer than ``fewer_than`` URLs wait may be posted up to ``seconds``
-    late, so that a topic gets fewer and larger requests. Errands and their answers are never late.
+    """How long a small number of URLs may be delayed.
+
+    Parcels for a destination with fewer than ``fewer_than`` waiting URLs may be posted up to
+    ``seconds`` late, so that a topic gets fewer and larger requests. Errands and their answers are
+    never delayed.
     """
 
     fewer_than: int = 100
@@ -143,8 +153,9 @@ class Lateness(msgspec.Struct, frozen=True):
 
 
 class ExchangeEnds(msgspec.Struct, frozen=True):
-    """What one worker of several is given. ``inbound`` is its inbox topic, ``None`` when parcels
-    are brought to it.
+    """The ends of the exchange that one of several workers uses.
+
+    ``inbound`` is its inbox topic, ``None`` when parcels are delivered to it.
     """
 
     post: Post

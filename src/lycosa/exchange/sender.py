@@ -1,14 +1,12 @@
-"""Empties an outbox: for each destination, the parcels in front, a few at a time, until all are
-handed over.
+"""Empties an outbox: sends each destination its parcels in order, a few at a time.
 
-Parcels of one destination go out in order. When one fails, sending starts again from it, after a
-wait that doubles: the receiver takes no parcel before the one in front, so those behind it count as
-failed as well. A row is deleted only when its parcel and all in front of it are handed over
-(``Handover``).
+When a parcel fails, sending starts again from it after a wait that doubles. The receiver takes no
+parcel before the one in front of it, so the later ones count as failed too. A row is deleted only
+when its parcel and all before it are handed over (``Handover``).
 
-A connection that is lost or a worker that does not answer is waited for, however long: its
-supervisor starts another one. It is said, though. A receiver that answers and refuses the parcel in
-front does not change its mind, so after ten minutes that is a failure.
+After a lost connection or without an answer, the sender waits without a limit, because the
+supervisor starts another worker; the delay is reported. A receiver that answers and refuses the
+first parcel will not change its answer, so that is a failure after ten minutes.
 """
 
 from __future__ import annotations
@@ -23,12 +21,13 @@ from lycosa.exchange.port import Lateness, Parcel, Post
 
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.05, 5.0
 REFUSED_S = 600.0
-"""How long the parcel in front may be refused before that is a failure."""
+"""How long the first parcel may be refused before that is a failure."""
 
 
 class Stalled(NamedTuple):
-    """A parcel in front that is not acknowledged: tried for ``seconds``, the last time without
-    success because of ``why``.
+    """A first parcel that is not acknowledged.
+
+    It has been tried for ``seconds``; ``why`` is the reason of the last failure.
     """
 
     source: int
@@ -39,8 +38,9 @@ class Stalled(NamedTuple):
 
 
 class _Trouble(NamedTuple):
-    """Since when (seconds of the loop's clock) the parcel in front cannot be delivered, since
-    when it is refused (-1 = it is not), why.
+    """Why the first parcel cannot be delivered, and since when.
+
+    Times are seconds of the loop's clock; ``refused_since`` is -1 when it is not refused.
     """
 
     sequence: int
@@ -50,8 +50,10 @@ class _Trouble(NamedTuple):
 
 
 class Sender:
-    """Sends one partition's outbox. ``sleep`` is the clock's; ``window`` parcels of a destination
-    are under way at once. With ``lateness`` a destination for which little waits is sent to later.
+    """Sends one partition's outbox.
+
+    ``sleep`` is the clock's. At most ``window`` parcels of a destination are in flight. With
+    ``lateness``, a destination with few waiting URLs is sent to later.
     """
 
     def __init__(
@@ -70,18 +72,18 @@ class Sender:
             lateness,
         )
         self._running: dict[int, asyncio.Task[None]] = {}
-        self._more: dict[
-            int, asyncio.Event
-        ] = {}  # destinations that are late: set when more was committed for them
+        # destinations whose parcels are delayed: set when more was committed for them
+        self._more: dict[int, asyncio.Event] = {}
         self.failures = 0
-        """Posts of which not all parcels were handed over; the rest is tried again."""
+        """Posts that did not hand over all their parcels; the rest is retried."""
         self.on_failure: Callable[[BaseException], None] = lambda error: None
-        """Told when sending to a destination cannot go on."""
+        """Called when sending to a destination cannot continue."""
         self._troubles: dict[int, _Trouble] = {}
 
     def send(self, destinations: Iterable[int]) -> None:
-        """Parcels for these partitions were committed. At the start:
-        ``send(outbox.destinations())``.
+        """Send the committed parcels for these partitions.
+
+        At the start call ``send(outbox.destinations())``.
         """
         for destination in destinations:
             if destination in self._more:
@@ -93,7 +95,7 @@ class Sender:
                 task.add_done_callback(self._ended)
 
     def stalled(self) -> list[Stalled]:
-        """Destinations that have not taken the parcel in front at the last try."""
+        """Destinations that did not take the first parcel at the last try."""
         now = asyncio.get_running_loop().time()
         return [
             Stalled(
@@ -108,7 +110,7 @@ class Sender:
         return not self._running
 
     async def close(self) -> None:
-        """Stops; what is not acknowledged stays in the outbox."""
+        """Stop sending. Unacknowledged parcels stay in the outbox."""
         tasks = list(self._running.values())
         for task in tasks:
             task.cancel()
@@ -137,13 +139,14 @@ class Sender:
             self.on_failure(error)
 
     def _is_little(self, parcels: list[Parcel], lateness: Lateness) -> bool:
-        """Whether so little waits for a destination that it may be late; what was tried before
-        is not.
+        """Whether so few URLs wait for a destination that they may be delayed.
+
+        Parcels that were tried before are not delayed.
         """
         if (
             parcels[0].destination in self._troubles
             or len(parcels) >= self._window
-            or any(each.errands or each.answers for each in parcels)
+            or any(each.errands or each.answers or each.places for each in parcels)
         ):
             return False
         return (
@@ -151,7 +154,7 @@ class Sender:
         )
 
     async def _later(self, destination: int, lateness: Lateness) -> list[Parcel]:
-        """What waits when there is enough of it, or time is over."""
+        """Wait for more parcels or the end of the delay; returns what there is then."""
         more = self._more[destination] = asyncio.Event()
         parcels = self._outbox.pending(destination, self._window)
         try:
@@ -161,13 +164,16 @@ class Sender:
                     more.clear()
                     parcels = self._outbox.pending(destination, self._window)
         except TimeoutError:
-            pass  # what there is goes now
+            pass  # send what there is
         finally:
             del self._more[destination]
         return parcels
 
     async def _hand_over(self, parcels: list[Parcel]) -> bool:
-        """Whether all were handed over. The rows of those that were go with the next commit."""
+        """Post parcels and delete the rows of those that were handed over, in the next commit.
+
+        Returns whether all were.
+        """
         handed = await self._post.post(parcels)
         count, failure = handed.count, handed.failure
         if count:
@@ -178,7 +184,7 @@ class Sender:
         return failure is None
 
     def _note(self, front: Parcel, result: ExchangeError | None) -> None:
-        """How the parcel in front fared. Raises ``ParcelsStuck``."""
+        """Record the result for the first parcel. Raises ``ParcelsStuck``."""
         if result is None:
             self._troubles.pop(front.destination, None)
             return

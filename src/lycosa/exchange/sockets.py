@@ -1,14 +1,15 @@
-"""The exchange between the workers of one machine: a Unix socket per worker, one connection to each
-other worker.
+"""The exchange between the workers of one machine.
 
-Messages are MessagePack in frames. The sender of a connection says which crawl it belongs to, then
-sends parcels, as many per frame as have gathered while the last frame was written; answers come
-back the same way, in any order. Questions about keys overtake parcels, which wait for a commit;
-their deadline is short, because a page waits for the answer. Three things bound what is under way:
-a window of unanswered parcels per connection, the same window on the receiving side, which stops
-reading beyond it, and a deadline on each delivery. A connection that breaks fails its deliveries,
-since nobody knows whether they arrived, and the next delivery connects again, waiting longer after
-each failure. Calls to the owner of a partition take the same connections.
+Each worker has a Unix socket and one connection to each other worker. Messages are MessagePack in
+frames. The side that connects first states its crawl and then sends parcels, in each frame as many
+as gathered while the previous one was written. Answers come back in the same way, in any order.
+Questions about keys overtake parcels, which wait for a commit; their time limit is short, because a
+page waits for the answer. Calls to the owner of a partition use the same connections.
+
+Three limits bound the data in flight: a window of unanswered parcels per connection, the same
+window on the receiving side, which stops reading beyond it, and a time limit for each delivery.
+When a connection breaks, its deliveries fail, because it is unknown whether they arrived. The next
+delivery connects again, waiting longer after each failure.
 """
 
 from __future__ import annotations
@@ -46,13 +47,13 @@ _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 2.0
 
 
 class SocketExchange:
-    """``Post`` and ``Inquiry`` of one worker. ``address`` is its own socket, ``route`` gives the
-    socket of the one that owns a partition.
+    """``Post`` and ``Inquiry`` of one worker.
 
-    ``crawl`` must be equal on both sides: the crawl's id and the number of the run, so that nobody
-    left over from another one is heard. Both folders of sockets must be private to the user, and
-    short: an address has at most 100 bytes. ``answer_s`` is how long a question waits, ``call_s``
-    how long a call.
+    ``address`` is its socket, and ``route`` gives the socket of the worker that owns a partition.
+    ``crawl`` must be equal on both sides. It contains the crawl's id and the number of the run, so
+    that a process left over from another run is rejected. All sockets must be in folders private to
+    the user and have short paths: an address has at most 100 bytes. ``answer_s`` limits a question,
+    ``call_s`` a call.
     """
 
     def __init__(
@@ -88,12 +89,12 @@ class SocketExchange:
         look_up: LookUp | None = None,
         answering: Answering | None = None,
     ) -> None:
-        """See ``Receivers``."""
+        """Register the callbacks of a partition, as in ``Receivers``."""
         self.receivers.register(partition, receiver, look_up, answering)
 
     async def open(self) -> None:
-        """Listens from now on. Raises ``OSError``."""
-        # left by a kill; the crawl's lock says that nobody uses it
+        """Listen for connections. Raises ``OSError``."""
+        # left by a killed process; the lock of the crawl guarantees that no process uses it
         self._address.unlink(missing_ok=True)
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listener.bind(str(self._address))
@@ -103,12 +104,12 @@ class SocketExchange:
         self._spawn(self._accept(listener))
 
     async def post(self, parcels: Sequence[Parcel]) -> Handover:
-        """See ``Post``."""
         return handover(await asyncio.gather(*map(self.deliver, parcels), return_exceptions=True))
 
     async def deliver(self, parcel: Parcel) -> None:
-        """Returns once the receiver has committed the parcel. Raises ``ExchangeError``. A partition
-        of this worker is reached without a socket.
+        """Deliver a parcel; returns once its receiver has committed it. Raises ``ExchangeError``.
+
+        A partition of this worker is reached without a socket.
         """
         if parcel.destination in self.receivers:
             await awaited(self.receivers.start(parcel), self._deadline_s)
@@ -123,13 +124,13 @@ class SocketExchange:
             ) from None
 
     async def ask(self, keys: Sequence[Key]) -> dict[bytes, bytes | None]:
-        """See ``Inquiry``. Each worker that is concerned is asked once, all at the same time."""
+        """Ask each worker that owns some of the keys once, all at the same time."""
         by_path: dict[Path, list[Key]] = {}
         for key in keys:
             if key[0] not in self.receivers:
                 by_path.setdefault(self._route(key[0]), []).append(key)
         found = self.receivers.answer(keys)
-        if len(by_path) == 1:  # of two workers: no task is needed
+        if len(by_path) == 1:  # the usual case with two workers: no task is needed
             path, wanted = by_path.popitem()
             return found | await self._ask(path, wanted)
         for answered in await asyncio.gather(
@@ -146,7 +147,6 @@ class SocketExchange:
             return {}
 
     async def call(self, destination: int, body: bytes) -> bytes:
-        """See ``Inquiry``."""
         if destination in self.receivers:
             return await replied(self.receivers.call(destination, body), self._call_s)
         path = self._route(destination)
@@ -156,7 +156,7 @@ class SocketExchange:
         except (CallRefused, NoAnswer):
             raise
         except (TimeoutError, ExchangeError, OSError) as error:
-            why = str(error) or f"not within {self._call_s} s"
+            why = str(error) or f"no answer within {self._call_s} s"
             raise NoAnswer(
                 f"the call to partition {destination} was not answered by {path.name}: {why}"
             ) from error
@@ -168,7 +168,6 @@ class SocketExchange:
         return link
 
     async def close(self) -> None:
-        """See ``Post`` and ``Inquiry``."""
         self.receivers.close()
         for task in self._tasks:
             task.cancel()
@@ -181,7 +180,7 @@ class SocketExchange:
             self._address.unlink(missing_ok=True)
 
     def snapshot(self) -> dict[str, int]:
-        """Unanswered parcels by the name of the socket that they go to."""
+        """Unanswered parcels by the name of the destination's socket."""
         return {path.name: link.unanswered for path, link in self._links.items()}
 
     def __repr__(self) -> str:
@@ -207,7 +206,7 @@ class SocketExchange:
 
 
 class _Visitor:
-    """A connection that another worker opened to us."""
+    """A connection that another worker opened to this one."""
 
     def __init__(self, stream: FrameStream, receivers: Receivers, crawl: str, window: int) -> None:
         self._stream, self._receivers, self._crawl = stream, receivers, crawl
@@ -218,16 +217,16 @@ class _Visitor:
         self._outgoing = Outgoing(stream, self._message)
 
     async def serve(self) -> None:
-        """Until the other side closes, or sends what is not a message."""
+        """Serve until the other side closes, or sends bytes that are not a message."""
         sending = asyncio.get_running_loop().create_task(self._outgoing.run())
         try:
-            # the other side went away or wrong; it fails its own deliveries
+            # the other side is gone or faulty; it treats its deliveries as failed
             with suppress(OSError, FrameError, *UNREADABLE):
                 await self._read()
         finally:
-            self._stream.close()  # before anything that waits: this may be the second cancellation
+            self._stream.close()  # before anything that suspends: this may be a second cancellation
             sending.cancel()
-            # a lost connection, which reading has seen too
+            # collects the error of a lost connection, which reading has seen too
             await asyncio.gather(sending, return_exceptions=True)
 
     async def _read(self) -> None:
@@ -242,6 +241,8 @@ class _Visitor:
             return
         while (payload := await self._stream.receive()) is not None:
             message = DECODER.decode(payload)
+            # Questions are answered at once from committed data. Parcels and calls wait for a
+            # commit, so each runs as a task and is answered when that ends.
             if isinstance(message, Questions):
                 self._replies += [
                     (call, self._receivers.answer(keys)) for call, keys in message.calls
@@ -284,7 +285,7 @@ class _Visitor:
 
 
 class _Link:
-    """Our connection to another worker, opened when needed."""
+    """The connection to another worker, opened when it is needed."""
 
     def __init__(self, path: Path, crawl: str, window: int) -> None:
         self._path, self._crawl = path, crawl
@@ -295,7 +296,7 @@ class _Link:
 
     @property
     def unanswered(self) -> int:
-        """Parcels that were sent, or wait to be."""
+        """The number of parcels that were sent or wait to be sent."""
         return self._connection.unanswered if self._connection else 0
 
     async def deliver(self, parcel: Parcel) -> None:
@@ -323,7 +324,7 @@ class _Link:
             await self._connection.close()
 
     async def _open(self) -> Connection:
-        """The connection, made anew when it broke; tries until the caller's deadline."""
+        """The connection, opened again when it is broken; tries until the caller's time limit."""
         async with self._opening:
             while self._connection is None or self._connection.is_over:
                 if self._failures:
@@ -331,6 +332,6 @@ class _Link:
                         min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2 ** min(self._failures, 10))
                     )
                 self._failures += 1  # until a parcel is answered
-                with suppress(OSError):  # no such worker yet: the loop waits longer
+                with suppress(OSError):  # the worker does not listen yet: the loop waits longer
                     self._connection = await connect(self._path, self._crawl)
             return self._connection

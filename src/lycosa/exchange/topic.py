@@ -1,13 +1,14 @@
-"""Parcels through topics: one append-only list per destination, which holds what was appended, and
-which the destination's owner reads.
+"""Parcels through topics.
 
-The rule of a sender (``TopicPost``): a parcel counts as posted only when it and every parcel in
-front of it are acknowledged, and lie in that order in the topic. After a failure it posts again
-from the first that does not count, including those behind it that were acknowledged, because the
-receiver has stepped over them. So when the deletion of row n is committed, the topic holds 1 to n
-as a subsequence without gaps, whatever else lies between: repeated parcels, parcels beyond the next
-one, and those of an earlier owner of the source, which has the same rows and so the same parcels. A
-receiver that takes each parcel that is the next one, and no other, takes 1 to n.
+Each destination has one append-only list, which its owner reads.
+
+The rule of a sender (``TopicPost``): a parcel counts as posted only when it and every parcel before
+it are acknowledged and are in that order in the topic. After a failure the sender posts again from
+the first that does not count. That includes later ones that were acknowledged, because the receiver
+has skipped them. So when the deletion of row n is committed, the topic contains 1 to n as a
+subsequence without gaps. Between them there may be repeated parcels, parcels beyond the next one,
+and those of an earlier owner of the source, which has the same rows and so the same parcels. A
+receiver that takes only the next parcel each time takes 1 to n.
 
 ``MemoryTopics`` are topics in memory, for many workers in one process. They outlive the workers.
 """
@@ -22,20 +23,21 @@ from lycosa.exchange.local import awaited
 from lycosa.exchange.port import Handover, Parcel
 
 Append = Callable[[Parcel], Awaitable[int]]
-"""Appends a parcel to the topic of its destination; gives its position when the topic holds it
-durably.
+"""Appends a parcel to the topic of its destination.
 
-One that is begun after another was acknowledged lands behind it; those that are under way together
-may land in any order, though each that does not land in the order of the calls is posted again.
-Raises ``ExchangeError`` when it is not known to have landed; it may land later.
+Returns its position when the topic holds it durably. A parcel whose append begins after another was
+acknowledged is placed after it. Concurrent appends may end in any order, but those that are not in
+the order of the calls are posted again. Raises ``ExchangeError`` when it is unknown whether the
+parcel was appended; it may be appended later.
 """
 
 _READ_AT_ONCE = 64
 
 
 class TopicPost:
-    """``Post`` by a topic. What is not acknowledged within ``deadline_s`` is posted again;
-    repeated parcels harm nobody.
+    """``Post`` through a topic.
+
+    Parcels not acknowledged within ``deadline_s`` are posted again; repeated parcels do no harm.
     """
 
     def __init__(self, append: Append, deadline_s: float = 30.0) -> None:
@@ -46,7 +48,6 @@ class TopicPost:
         return f"TopicPost(unanswered={len(self._running)})"
 
     async def post(self, parcels: Sequence[Parcel]) -> Handover:
-        """See ``Post``."""
         tasks = [asyncio.ensure_future(self._append(parcel)) for parcel in parcels]
         self._running.update(tasks)
         count = last = 0
@@ -57,7 +58,7 @@ class TopicPost:
                     return Handover(
                         count,
                         ExchangeError(
-                            f"parcel {parcel.sequence} lies in front of the one before it"
+                            f"parcel {parcel.sequence} was placed before the one in front of it"
                         ),
                     )
                 count, last = count + 1, position
@@ -71,29 +72,28 @@ class TopicPost:
         return Handover(count)
 
     async def close(self) -> None:
-        """See ``Post``."""
         for task in self._running:
             task.cancel()
 
 
 class MemoryTopics:
-    """The inbox topics of all destinations."""
+    """The inbox topics of all destinations, in memory."""
 
     def __init__(self) -> None:
         self._records: dict[int, list[Parcel]] = {}
         self._trimmed: dict[int, int] = {}
-        self._waiting: dict[int, list[asyncio.Future[None]]] = {}  # readers at the end of a topic
+        self._waiting: dict[int, list[asyncio.Future[None]]] = {}  # readers waiting for a record
 
     def __repr__(self) -> str:
         ends = {destination: self.end(destination) for destination in sorted(self._records)}
         return f"MemoryTopics(ends={ends}, trimmed={self._trimmed})"
 
     def append(self, parcel: Parcel) -> asyncio.Future[int]:
-        """See ``Append``. It has landed when this returns."""
+        """Append a parcel, as ``Append``; it is in the topic when this returns."""
         self._records.setdefault(parcel.destination, []).append(parcel)
         loop = asyncio.get_running_loop()
         for waiting in self._waiting.pop(parcel.destination, ()):
-            # readers of an earlier loop are gone, where the topics are not
+            # readers of an earlier event loop are gone, but the topics outlive it
             if waiting.get_loop() is loop and not waiting.done():
                 waiting.set_result(None)
         appended: asyncio.Future[int] = loop.create_future()
@@ -105,22 +105,22 @@ class MemoryTopics:
         return self._trimmed.get(destination, 0) + len(self._records.get(destination, ()))
 
     def records(self, destination: int) -> list[Parcel]:
-        """What a topic holds, in order."""
+        """The records in a topic, in order."""
         return list(self._records.get(destination, ()))
 
     def trim(self, destination: int, until: int) -> None:
-        """Drops the records up to a position."""
+        """Drop the records up to a position."""
         dropped = min(until, self.end(destination)) - self._trimmed.get(destination, 0)
         if dropped > 0:
             del self._records[destination][:dropped]
             self._trimmed[destination] = self._trimmed.get(destination, 0) + dropped
 
     def inbound(self, destination: int) -> MemoryInbound:
-        """The reading end of one destination."""
+        """The reading end for one destination."""
         return MemoryInbound(self, destination)
 
     async def read(self, destination: int, after: int) -> list[tuple[int, Parcel]]:
-        """See ``Inbound``."""
+        """The next parcels after a position, as ``Inbound.read``."""
         while True:
             trimmed, end = self._trimmed.get(destination, 0), self.end(destination)
             if not trimmed <= after <= end:
@@ -142,9 +142,7 @@ class MemoryInbound:
         self._topics, self._destination = topics, destination
 
     async def read(self, after: int) -> list[tuple[int, Parcel]]:
-        """See ``Inbound``."""
         return await self._topics.read(self._destination, after)
 
     async def end(self) -> int:
-        """See ``Inbound``."""
         return self._topics.end(self._destination)

@@ -1,4 +1,4 @@
-"""Names, addresses and exchanges: everything that speaks to the network."""
+"""Everything that talks to the network: DNS lookups, address checks, HTTP requests."""
 
 from typing import TYPE_CHECKING
 

@@ -1,12 +1,11 @@
-"""One response body while it arrives: in memory as long as it is small and there is room, else in a
-file.
+"""One response body while it arrives: in memory if small and there is room, otherwise in a file.
 
-The bytes that all open transfers hold in memory share one budget (P5: memory does not depend on
-what servers send). A body that outgrows its own share, or arrives when the budget is spent, moves
-to a file of its own; nothing is refused for want of memory. A chunk of a few bytes costs ten times
-as many to keep by itself, and takes as long to receive as a large one: small ones are put together,
-and a body that comes in nothing else is cut. Writes go to the page cache and are not synced: a
-spool file is worth nothing after a crash.
+The bytes that all open transfers hold in memory share one budget, so memory does not depend on what
+servers send. A body that exceeds its share, or arrives when the budget is used up, moves to a
+separate file; no body is refused for lack of memory. A chunk of a few bytes costs ten times its
+size to store separately and as much time to receive as a large one. So small chunks are joined, and
+a body that consists of nothing else is cut. Writes go to the page cache and are not synced, because
+a spool file is useless after a crash.
 """
 
 from __future__ import annotations
@@ -20,14 +19,13 @@ from lycosa.system.durable import write_all
 
 SPOOL_PREFIX = "body-"
 FREE_CHUNKS = 50_000  # 0.1 s of processor time
-MEAN_CHUNK = (
-    64  # beyond these, a server that sends less at a time is at work on our time and not on a page
-)
+# Beyond these, a server that sends less at a time costs us more time than a page is worth.
+MEAN_CHUNK = 64
 _SMALL = 1024
 
 
 class MemoryBudget:
-    """Bytes that open transfers hold in memory together, and how many bodies are on disk."""
+    """The bytes that open transfers hold in memory together, and the number of bodies on disk."""
 
     __slots__ = ("held", "limit", "spooled")
 
@@ -41,8 +39,9 @@ class MemoryBudget:
 
 
 class Body:
-    """Collects at most ``max_bytes``, and chunks as long as they are of a bearable size; further
-    bytes are dropped and set ``is_cut``.
+    """Collects at most ``max_bytes``, and a bounded number of small chunks.
+
+    Further bytes are dropped and set ``is_cut``.
     """
 
     __slots__ = (
@@ -70,7 +69,7 @@ class Body:
         self.is_cut = False
 
     def add(self, chunk: bytes) -> None:
-        """Takes the next bytes. Raises ``OSError`` when the file cannot be written."""
+        """Add the next bytes. Raises ``OSError`` when the file cannot be written."""
         room = self._max - self.size
         self._number += 1
         if len(chunk) > room or self._number > FREE_CHUNKS + self.size // MEAN_CHUNK:
@@ -95,8 +94,9 @@ class Body:
         self._budget.held += size
 
     def take(self) -> tuple[bytes, str]:
-        """The body and the empty string, or nothing and the path of its file, which from now on
-        is the receiver's to delete.
+        """The body and an empty string, or empty bytes and the path of its file.
+
+        From then on the caller has to delete that file.
         """
         body = bytes(self._chunks[0]) if len(self._chunks) == 1 else b"".join(self._chunks)
         self._release()
@@ -104,7 +104,7 @@ class Body:
         return body, path
 
     def discard(self) -> None:
-        """Forgets the body and deletes its file."""
+        """Drop the body and delete its file."""
         self._release()
         if self.path:
             with contextlib.suppress(FileNotFoundError):

@@ -1,18 +1,17 @@
-"""Sends one request and brings back what the server said, byte for byte, within limits that hold
-against any server.
+"""Sends one request and returns the response byte for byte, within limits for any server.
 
-Built on libcurl's event-driven interface (``pycurl.AsyncCurlMulti``): of the clients compared it
-alone gives the header block as received, the body undecoded, the connected address before the
-request goes out, and the tolerance of a browser. libcurl is kept from having ideas of its own: it
-sends no request twice (``repeats``), never resolves a name (every request is pinned to one
-address), follows no redirect, uses no proxy from the environment, remembers no cookies (``cookies``
-lends it some), reads no .netrc, and undoes no content encoding. Its per-host limit stays unused,
-because handles that queue there burn their connect timeout; who may fetch when is decided before.
-One thing is its rendering and not the wire's: HTTP/2 header lines, and folded HTTP/1 lines, which
-arrive unfolded.
+It is built on libcurl's event-driven interface (``pycurl.AsyncCurlMulti``). Of the clients
+compared, only libcurl gives the header block as received, the body undecoded and the connected
+address before the request is sent, and is as tolerant as a browser. libcurl's automatic functions
+are disabled: it sends no request twice (``repeats``), never resolves a name (every request is
+pinned to one address), follows no redirect, uses no proxy from the environment, keeps no cookies
+(``cookies`` lends it some), reads no .netrc, and undoes no content encoding. Its per-host limit is
+unused, because the connect timeout of handles that it queues keeps running; who may fetch when is
+decided before. Only two things are not byte for byte: HTTP/2 header lines, which libcurl writes as
+text, and folded HTTP/1 lines, which it unfolds.
 
-Handles are pooled, since setting up a new one costs more than an exchange on a kept connection.
-Every transfer has a timer of its own beside libcurl's, so that ``fetch`` returns whatever a server,
+Handles are pooled, because setting up a new one costs more than a request on a kept connection.
+Every transfer has a timer in addition to libcurl's, so ``fetch`` always returns, whatever a server,
 libcurl or a callback does.
 """
 
@@ -38,8 +37,8 @@ from lycosa.model.fetched import Fetched, FetchKind, FetchRequest
 from lycosa.ports import Clock
 from lycosa.reasons import Reason
 
-# one buffer for all transfers: fewer system calls on large bodies, and what one step of the loop
-# may take in
+# one buffer for all transfers: fewer system calls for large bodies, and the limit of what one step
+# of the loop receives
 _RECEIVE_BYTES = 65_536
 _POOLED_HANDLES = 256
 _REDIRECTS = range(300, 400)
@@ -55,9 +54,7 @@ _TRUNCATED = {
 
 @dataclass(frozen=True, slots=True)
 class FetcherSnapshot:
-    """Open transfers, their bytes in memory, their bodies on disk, idle handles, and connections
-    made since the start.
-    """
+    """Current state of the fetcher, and the number of connections made since the start."""
 
     open_transfers: int
     open_bytes: int
@@ -69,10 +66,10 @@ class FetcherSnapshot:
 class CurlFetcher:
     """The fetcher of one worker process, bound to the event loop of its first request.
 
-    Cookies are sent and kept only when there are ``cookies`` to keep them in, and never with a
-    robots.txt, which is the same for everybody. ``spool_folder`` takes bodies that are too large
-    for memory; what a killed process leaves there is for the next one to delete. Raises
-    ``ValueError`` when ``section.ca_file`` is not a file or ``contact`` cannot stand in a header.
+    Cookies are sent and stored only with ``cookies``, and never with a robots.txt, which is the
+    same for all clients. ``spool_folder`` receives bodies that are too large for memory; the next
+    process must delete the files that a killed one leaves there. Raises ``ValueError`` when
+    ``section.ca_file`` is not a file or ``contact`` is not valid in a header.
     """
 
     def __init__(
@@ -110,15 +107,18 @@ class CurlFetcher:
         self._connections_made = 0
         self._is_closed = False
         self.may_send: Callable[[], bool] = lambda: True
-        """Asked when a connection is there, at the moment before the request leaves; when it may
-        not, it ends as ``LEASE_EXPIRED``.
+        """Called when the connection is ready, directly before the request is sent.
+
+        If it returns false, the request is not sent and ends as ``LEASE_EXPIRED``.
         """
 
     async def fetch(self, request: FetchRequest) -> Fetched:
-        """What came of ``request``; never raises for what a server or the network does.
+        """The result of ``request``. Never raises for anything that a server or the network does.
+
         Cancelling ends the transfer.
         """
         wall = self._clock.wall()
+        # The connected address is judged again, directly before the request is sent.
         refusal = self._guard.refusal(request.address)
         if refusal:
             return _unsent(
@@ -152,14 +152,16 @@ class CurlFetcher:
         finally:
             self._open.discard(wait)
             transfer.release()
+            # libcurl has not finished with a handle that was removed in the middle of a transfer
             if wait.is_whole and not self._is_closed:
                 self._recycle(transfer)
             else:
                 transfer.curl.close()
 
     async def close(self) -> None:
-        """Ends open transfers (they return ``INTERNAL``) and closes all connections. May be
-        called again.
+        """End open transfers (they return ``INTERNAL``) and close all connections.
+
+        May be called again.
         """
         self._is_closed = True
         for wait in list(self._open):
@@ -171,7 +173,7 @@ class CurlFetcher:
             await self._multi.aclose()
 
     def snapshot(self) -> FetcherSnapshot:
-        """How it stands now."""
+        """The current state."""
         return FetcherSnapshot(
             len(self._open),
             self._budget.held,
@@ -184,7 +186,7 @@ class CurlFetcher:
         return f"CurlFetcher({self.snapshot()})"
 
     def _lend_cookies(self, transfer: Transfer, request: FetchRequest) -> Lent | None:
-        """The cookies of the request's site, ``None`` when there shall be none."""
+        """Give the handle the cookies of the request's site; ``None`` if it gets none."""
         if self._cookies is None:
             return None
         if request.kind is FetchKind.ROBOTS:
@@ -195,7 +197,7 @@ class CurlFetcher:
     def _running_multi(self) -> Any:
         if self._multi is None:
             self._multi = pycurl.AsyncCurlMulti()
-            # one request at a time per host anyway
+            # no multiplexing: there is only one request at a time per host
             self._multi.setopt(pycurl.M_PIPELINING, pycurl.PIPE_NOTHING)
             if self._section.connections:
                 self._multi.setopt(pycurl.M_MAXCONNECTS, self._section.connections)
@@ -206,7 +208,8 @@ class CurlFetcher:
         section = self._section
         options = {
             pycurl.NOPROXY: "*",
-            pycurl.PROXY: "",  # without this libcurl looks into the environment
+            # Each of these turns off something that libcurl would otherwise do by itself.
+            pycurl.PROXY: "",  # otherwise libcurl reads the environment
             pycurl.NETRC: pycurl.NETRC_IGNORED,
             pycurl.HTTPAUTH: pycurl.HTTPAUTH_NONE,
             pycurl.FOLLOWLOCATION: 0,
@@ -243,8 +246,8 @@ class CurlFetcher:
         ended = self._clock.monotonic()
         reason, detail = _verdict(transfer, code, message)
         self._connections_made += transfer.curl.getinfo(pycurl.NUM_CONNECTS)
-        # Half a header block is no response, and what our own failure left of one is not the
-        # server's.
+        # An incomplete header block is no response, nor is what was received before an error of
+        # ours or a refusal.
         has_two_targets = is_of_two_targets(code, message)
         is_whole = transfer.headers.is_complete or has_two_targets
         is_response = is_whole and reason not in _NO_RESPONSE and not transfer.headers.flaw()
@@ -276,7 +279,7 @@ class CurlFetcher:
         )
 
     def _note_connection(self, origin: str, fetched: Fetched, transfer: Transfer) -> None:
-        """Remembers what the exchange showed of its origin's connections."""
+        """Store what the request showed about connections to its origin."""
         if transfer.socket >= 0:
             self._connections.opened(origin, transfer.socket)
         if fetched.status:
@@ -290,7 +293,7 @@ class CurlFetcher:
             learn(origin, self._clock.monotonic())
 
     def _tls_version(self, url: str, transfer: Transfer) -> str:
-        """libcurl tells it when a connection is made; for a kept one it is remembered."""
+        """The TLS version; libcurl reports it only for a new connection, so it is remembered."""
         if not url.startswith("https:"):
             return ""
         connection = transfer.curl.getinfo(pycurl.CONN_ID)
@@ -302,15 +305,16 @@ class CurlFetcher:
 
 
 class _Wait:
-    """One transfer in progress: ends by libcurl's result, by a limit in time, or by
-    cancellation, whichever is first.
+    """One transfer in progress.
+
+    It ends with libcurl's result, at a time limit or by cancellation, whichever comes first.
     """
 
     def __init__(self, transfer: Transfer, multi: Any, now: Callable[[], float]) -> None:
         self._transfer, self._multi, self._now = transfer, multi, now
         self._loop = asyncio.get_running_loop()
         self._result: asyncio.Future[tuple[int, str]] = self._loop.create_future()
-        self.is_whole = False  # libcurl is done with the handle, so it can be used again
+        self.is_whole = False  # libcurl has finished with the handle, so it can be used again
         self._future = multi.add_handle(transfer.curl)
         self._future.add_done_callback(self._on_done)
         limits = transfer.limits
@@ -328,7 +332,7 @@ class _Wait:
             self._remove()
 
     def stop(self, reason: Reason, detail: str) -> None:
-        """Ends the transfer now and closes its connection."""
+        """End the transfer now and close its connection."""
         self._transfer.decide(reason, detail)
         if not self._result.done():
             self._result.set_result((-1, detail))
@@ -357,9 +361,7 @@ class _Wait:
 
 
 def _verdict(transfer: Transfer, code: int, message: str) -> tuple[Reason, str]:
-    """What ended the exchange: our own verdict, else libcurl's error, else what is missing in
-    what it calls a success.
-    """
+    """Why the transfer ended: our verdict, libcurl's error, or a flaw in its success."""
     if transfer.verdict is not Reason.NONE:
         return transfer.verdict, transfer.detail
     if is_of_two_targets(code, message):
@@ -388,7 +390,7 @@ def _verdict(transfer: Transfer, code: int, message: str) -> tuple[Reason, str]:
 def _code_and_message(error: BaseException) -> tuple[int, str]:
     code, *message = error.args
     text = str(message[0]) if message else ""
-    # a server's bytes may be in it, as surrogates that no file takes
+    # it may quote bytes of the server, as surrogates that cannot be written to a file
     text = text.encode("utf-8", "replace").decode("utf-8")
     return (code, text) if isinstance(code, int) else (-1, str(error))
 

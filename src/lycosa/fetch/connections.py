@@ -1,12 +1,11 @@
-"""What is remembered of an origin's connections: how long one may be idle and still be used, and
-whether HTTP/2 works on them.
+"""What is known about connections to an origin: how long one may be idle, and whether HTTP/2 works.
 
 A request on a connection that the server has closed is lost, and costs both sides. libcurl checks
-that a kept connection is open, but not when it did so within the last second, as it does for all of
-them once a second. So the socket is looked at here, before each use. That leaves the time that a
-packet takes, and servers that close when a request arrives: a connection is not used near the end
-of the time that ``Keep-Alive: timeout`` announces, and an origin that closed one instead of
-answering gets new connections for an hour.
+whether a kept connection is still open, except when it did so within the last second, and it checks
+all of them once a second. So the socket is checked here before each use. Two cases remain: a close
+that is still on its way, and servers that close when a request arrives. Therefore a connection is
+not used near the end of the time that ``Keep-Alive: timeout`` announces, and an origin that closed
+a connection instead of responding gets new connections for an hour.
 """
 
 from __future__ import annotations
@@ -17,16 +16,18 @@ from collections import OrderedDict
 
 import msgspec
 
-MOST_IDLE_S = 118  # libcurl's own
+MOST_IDLE_S = 118  # libcurl's default
 FRESH_S = 3600.0
 _TIMEOUT = re.compile(r"(?:^|[,;\s])timeout\s*=\s*\"?(\d{1,9})", re.IGNORECASE)
 _CLOSED = getattr(select, "POLLRDHUP", 0)  # Linux and FreeBSD
-_MARGIN_S = 1  # a packet's way, and the rounding of both sides
+_MARGIN_S = 1  # network latency, and the rounding of both sides
 
 
 class Manner(msgspec.Struct, frozen=True, gc=False):
-    """How to connect: for how many seconds a connection may have been idle (0 = none is kept),
-    whether HTTP/2 may be offered, and whether the connection that is kept is not to be used.
+    """How to connect.
+
+    ``idle_s`` is the longest idle time of a connection that may be used (0 = none is kept).
+    ``http2`` says whether HTTP/2 may be offered. ``is_new`` demands a new connection.
     """
 
     idle_s: int = MOST_IDLE_S
@@ -45,10 +46,10 @@ class _Known(msgspec.Struct, gc=False):
 
 
 class Connections:
-    """One per fetcher; knows ``size`` origins at most and forgets the oldest first. Times are
-    monotonic seconds.
+    """The connections of one fetcher, by origin. Times are monotonic seconds.
 
-    When ``keeps`` is false, no connection is used twice.
+    At most ``size`` origins are remembered; the oldest is forgotten first. When ``keeps`` is false,
+    no connection is used twice.
     """
 
     def __init__(self, *, keeps: bool = True, size: int = 1024) -> None:
@@ -70,11 +71,11 @@ class Connections:
         )
 
     def opened(self, origin: str, socket: int) -> None:
-        """A connection was made, with this file descriptor."""
+        """Record a new connection with this file descriptor."""
         self._of(origin).socket = socket
 
     def announced(self, origin: str, keep_alive: str) -> None:
-        """An answer came with this value of ``Keep-Alive``, empty when there was none."""
+        """Record the ``Keep-Alive`` value of a response, empty when there was none."""
         match = _TIMEOUT.search(keep_alive)
         idle_s = min(MOST_IDLE_S, max(0, int(match[1]) - _MARGIN_S)) if match else MOST_IDLE_S
         known = self._known.get(origin)
@@ -84,11 +85,11 @@ class Connections:
             self._of(origin).idle_s = idle_s
 
     def closed_unanswered(self, origin: str, now: float) -> None:
-        """A kept connection was closed instead of an answer."""
+        """Record that the server closed a kept connection instead of responding."""
         self._of(origin).fresh_until = now + FRESH_S
 
     def wants_http1(self, origin: str, now: float) -> None:
-        """The server asked for HTTP/1.1 (HTTP_1_1_REQUIRED, RFC 9113 section 7)."""
+        """Record that the server asked for HTTP/1.1 (HTTP_1_1_REQUIRED, RFC 9113 section 7)."""
         self._of(origin).http1_until = now + FRESH_S
 
     def __repr__(self) -> str:
@@ -103,9 +104,11 @@ class Connections:
 
 
 def is_closed_by_peer(socket: int) -> bool:
-    """Whether the other side has closed the connection of this file descriptor. False where the
-    system cannot tell, and for a number that is no longer a socket; when it is another connection's
-    by now, the answer is about that, and costs at worst a new connection.
+    """Whether the peer has closed the connection with this file descriptor.
+
+    False where the system cannot tell, and for a number that is no longer a socket. If the number
+    belongs to another connection by now, the answer is about that one, and a wrong answer costs
+    only a new connection.
     """
     if socket < 0 or not _CLOSED:
         return False
@@ -115,5 +118,5 @@ def is_closed_by_peer(socket: int) -> bool:
 
 
 def origin_of(url: str) -> str:
-    """Scheme, host and port, as they stand in a canonical URL."""
+    """Scheme, host and port, as written in a canonical URL."""
     return "/".join(url.split("/", 3)[:3])

@@ -1,14 +1,14 @@
-"""Cookies of sites, when the operator asks for them: one jar per site, bounded, in memory, and
-never read by another site.
+"""Cookies, when the operator enables them: one bounded jar per site, in memory.
 
-Parsing, matching and expiry are libcurl's (RFC 6265 section 5, with the public suffix list): its
-engine is lent the jar of one site for one exchange, and what it holds afterwards is what the site
-changed. So a site cannot be sent what another one set, whatever a domain attribute says, and no
-handle remembers anything. The border between sites is the crawl's own list, which is asked again: a
-cookie that the engine accepts for a domain beyond the site is dropped.
+No site can read the jar of another. Parsing, matching and expiry are libcurl's (RFC 6265 section 5,
+with the public suffix list). Its cookie engine gets the jar of one site for one request, and the
+engine's content afterwards shows what the site changed. So a site is never sent a cookie of another
+one, whatever a domain attribute says, and no handle keeps cookies. The border between sites comes
+from the crawl's public suffix list: a cookie that the engine accepts for a domain outside the site
+is dropped.
 
-Two hosts of one site may be asked at once; each exchange therefore brings back its own changes and
-not a whole jar.
+Two hosts of one site may be requested at the same time. Therefore each request stores only its
+changes and not the whole jar.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from typing import Any, NamedTuple
 from lycosa.fetch.libcurl import pycurl
 from lycosa.urls.identity import host_of
 
-SITE_COOKIES = 100  # of one site; RFC 6265 section 6.1 asks for at least 50 of a domain
-# of one site; libcurl itself takes no cookie over 4,096 bytes and sends no more than 8 KB
+SITE_COOKIES = 100  # of one site; RFC 6265 section 6.1 asks for at least 50 per domain
+# of one site; libcurl accepts no cookie over 4,096 bytes and sends at most 8 KB
 SITE_BYTES = 65_536
 _HTTP_ONLY = b"#HttpOnly_"
-# domain, whether its subdomains too, path, secure, expiry, name, value: Netscape's file format
+# domain, whether it includes subdomains, path, secure, expiry, name, value: Netscape's format
 _FIELDS = 7
 _Key = tuple[bytes, bytes, bytes]  # domain, path, name: RFC 6265 section 5.3
 Lent = dict[_Key, bytes]
 
 
 class CookieSnapshot(NamedTuple):
-    """What all jars hold."""
+    """The content of all jars."""
 
     sites: int
     cookies: int
@@ -39,8 +39,9 @@ class CookieSnapshot(NamedTuple):
 
 
 class _Jar:
-    """One site's cookies in the order of their creation, which is the order in which they are
-    sent (RFC 6265 section 5.4).
+    """One site's cookies in the order of their creation.
+
+    They are sent in this order (RFC 6265 section 5.4).
     """
 
     __slots__ = ("lines", "size")
@@ -50,7 +51,7 @@ class _Jar:
         self.size = 0
 
     def put(self, key: _Key, line: bytes) -> None:
-        """A new cookie, or a new value of one, which keeps its place."""
+        """Add a cookie, or change the value of one, which keeps its place."""
         self.size += len(line) - len(self.lines.get(key, b""))
         self.lines[key] = line
 
@@ -58,16 +59,16 @@ class _Jar:
         self.size -= len(self.lines.pop(key, b""))
 
     def shrink(self) -> None:
-        """Forgets the oldest cookies until the jar is within its bounds."""
+        """Drop the oldest cookies until the jar is within its limits."""
         while len(self.lines) > SITE_COOKIES or self.size > SITE_BYTES:
             self.drop(next(iter(self.lines)))
 
 
 class CookieJars:
-    """The jars of one fetcher; together they hold at most ``max_bytes``, and the site that was
-    asked longest ago is forgotten first.
+    """The jars of one fetcher, with at most ``max_bytes`` in all.
 
-    ``site_of`` gives the site of a host.
+    The jar that was not used for the longest time is dropped first. ``site_of`` gives the site of a
+    host.
     """
 
     def __init__(self, site_of: Callable[[str], str], max_bytes: int) -> None:
@@ -76,8 +77,9 @@ class CookieJars:
         self._size = 0
 
     def lend(self, curl: Any, url: str) -> Lent:
-        """Gives the engine of ``curl`` the cookies of the URL's site and no others; the answer
-        is for ``take_back``.
+        """Give the engine of ``curl`` exactly the cookies of the URL's site.
+
+        The result has to be passed to ``take_back``.
         """
         empty(curl)
         site = self._site_of(host_of(url))
@@ -90,13 +92,11 @@ class CookieJars:
         return dict(jar.lines)
 
     def take_back(self, curl: Any, url: str, lent: Lent) -> None:
-        """Keeps what the exchange changed: cookies that came, got another value, were deleted or
-        have expired.
-        """
+        """Store the changes of a request: cookies that are new, changed, deleted or expired."""
         site = self._site_of(host_of(url))
         held = dict(self._of_site(site, curl.getinfo_raw(pycurl.INFO_COOKIELIST)))
         gone = [key for key in lent if key not in held]
-        # the engine tells the newest first
+        # the engine lists the newest first
         changed = [(key, line) for key, line in reversed(held.items()) if lent.get(key) != line]
         if not gone and not changed:
             return
@@ -114,7 +114,7 @@ class CookieJars:
             self._size -= self._jars.popitem(last=False)[1].size
 
     def snapshot(self) -> CookieSnapshot:
-        """How they stand."""
+        """The current state."""
         return CookieSnapshot(
             len(self._jars), sum(len(jar.lines) for jar in self._jars.values()), self._size
         )
@@ -134,8 +134,9 @@ class CookieJars:
 
 
 def empty(curl: Any) -> None:
-    """Turns the engine of ``curl`` on, with nothing in it. Turns the trace off: pycurl cannot
-    call back while an option is being set.
+    """Enable the cookie engine of ``curl`` and empty it.
+
+    Turns the trace off, because pycurl cannot call back while an option is being set.
     """
     curl.setopt(pycurl.VERBOSE, 0)
     curl.setopt(pycurl.COOKIEFILE, "")

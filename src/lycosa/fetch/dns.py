@@ -1,14 +1,13 @@
-"""Names to addresses, asked seldom: a cache with the name servers' own TTL, which also remembers
-failures.
+"""DNS lookups through a cache that obeys TTLs and also stores failures.
 
-A crawl asks for the same few names again and again, and for many that do not exist. So an answer is
-kept for its TTL within bounds, that there is no such name for a while of its own, any other failure
-for a second (the next try should be one), identical questions in flight become one, and when the
-name servers fail an answer that has run out is served again for a bounded time (RFC 8767). Literal
-addresses, ``localhost`` (RFC 6761 section 6.3) and the operator's pins never reach a name server.
-What kind of address may be connected to is not judged here but by the guard, on the address itself.
+A crawl looks up the same few names again and again, and many that do not exist. So an answer is
+cached for its TTL within bounds, "no such name" for a separate time, and any other failure for a
+second (so that the next try is a real one). Identical lookups in flight are merged. When the name
+servers fail, an expired answer is used again for a bounded time (RFC 8767). Literal addresses,
+``localhost`` (RFC 6761 section 6.3) and the operator's pins never reach a name server. The guard
+decides which addresses may be connected to, on the address itself.
 
-The cache has no timer of its own; the time limit belongs to the query.
+The cache has no timeout; that belongs to the query.
 """
 
 from __future__ import annotations
@@ -29,20 +28,20 @@ from lycosa.reasons import Reason
 
 STALE_S = 86_400.0  # RFC 8767 section 5 suggests one to three days
 STALE_RETRY_S = 30.0  # and to ask again after 30 seconds
-FAILURE_S = 1.0  # the least that RFC 9520 section 3.2 allows
-_WITNESS_S = 10.0  # between two looks whether anybody answers
-_PREFETCH_BACKLOG = (
-    4  # prefetches are dropped when this many times the concurrency is already in question
-)
+FAILURE_S = 1.0  # the minimum of RFC 9520 section 3.2
+_WITNESS_S = 10.0  # between two checks whether any name server answers
+# prefetches are dropped when there are already this many times as many lookups as run at once
+_PREFETCH_BACKLOG = 4
 
 
 class Query(Protocol):
-    """Asks name servers, without a cache. Raises ``ResolveError``, and always ends within a
-    limit of its own.
+    """Queries name servers, without a cache.
+
+    Raises ``ResolveError``, and always ends within a time limit.
     """
 
     async def ask(self, name: str) -> Sequence[tuple[str, float]]:
-        """Addresses, each with its time to live in seconds; at least one."""
+        """The addresses, at least one, each with its time to live in seconds."""
         ...
 
     async def close(self) -> None: ...
@@ -50,9 +49,7 @@ class Query(Protocol):
 
 @dataclass(slots=True)
 class _Entry:
-    """What is remembered of a name: addresses or a reason, until when, and until when it may be
-    served stale.
-    """
+    """The cached result for a name: addresses or a reason, and until when it is valid."""
 
     addresses: tuple[str, ...]
     expires: float
@@ -64,9 +61,7 @@ class _Entry:
 
 @dataclass(frozen=True, slots=True)
 class ResolverSnapshot:
-    """Entries, names in question now, and since the start: hits, questions, failures, stale
-    answers.
-    """
+    """Current entries and lookups in flight, and counts since the start."""
 
     entries: int
     in_question: int
@@ -77,8 +72,9 @@ class ResolverSnapshot:
 
 
 class CachingResolver:
-    """Resolves names through pins, a cache and ``query``. Raises ``ValueError``, naming the pin,
-    when one cannot be read.
+    """Looks up names in pins, a cache and ``query``, in this order.
+
+    Raises ``ValueError`` with the text of a pin that cannot be parsed.
     """
 
     def __init__(self, section: DnsSection, clock: Clock, query: Query) -> None:
@@ -92,8 +88,9 @@ class CachingResolver:
         self._hits = self._questions = self._failures = self._stale = 0
 
     async def resolve(self, name: str) -> Sequence[str]:
-        """Addresses of ``name``, IPv4 and IPv6 in turn; raises ``ResolveError``. Cancelling does
-        not cancel the question.
+        """The addresses of ``name``, IPv4 and IPv6 alternating. Raises ``ResolveError``.
+
+        Cancelling the caller does not cancel the lookup.
         """
         name = _folded(name)
         known = self._without_asking(name)
@@ -109,8 +106,9 @@ class CachingResolver:
         return entry.addresses
 
     def prefetch(self, name: str) -> None:
-        """Starts to resolve ``name`` if that is needed and there is room; its outcome is
-        remembered, nothing is raised.
+        """Start a lookup if it is needed and there is room.
+
+        The result is cached; nothing is raised.
         """
         name = _folded(name)
         busy = len(self._asking) >= _PREFETCH_BACKLOG * self._section.concurrency
@@ -118,7 +116,7 @@ class CachingResolver:
             self._ask_once(name)
 
     async def close(self) -> None:
-        """Ends the questions in flight; who waits for one gets ``ResolveError``."""
+        """Cancel the lookups in flight; their callers get ``ResolveError``."""
         tasks = list(self._asking.values())
         for task in tasks:
             task.cancel()
@@ -126,7 +124,7 @@ class CachingResolver:
         await self._query.close()
 
     def snapshot(self) -> ResolverSnapshot:
-        """How it stands now."""
+        """The current state."""
         return ResolverSnapshot(
             len(self._entries),
             len(self._asking),
@@ -141,7 +139,7 @@ class CachingResolver:
 
     async def _asked(self, name: str) -> _Entry:
         task = self._ask_once(name)
-        # unlike awaiting the task itself, leaves it alone when the caller is cancelled
+        # unlike awaiting the task itself, this does not cancel it together with the caller
         await asyncio.wait((task,))
         if task.cancelled():
             raise ResolveError(name, Reason.DNS_FAILED, "the resolver was closed")
@@ -189,7 +187,7 @@ class CachingResolver:
         return entry
 
     async def _is_outage(self) -> bool:
-        """Whether nobody is answered just now."""
+        """Whether the name servers seem to answer no query at the moment."""
         silence, now = self._silence, self._clock.monotonic()
         if silence.is_suspected(now) and now >= self._next_look:
             self._next_look = now + _WITNESS_S
@@ -213,7 +211,7 @@ class CachingResolver:
         self._failures += 1
         now = self._clock.monotonic()
         old = self._entries.get(name)
-        # "No such name" is an answer; only the lack of one may be bridged.
+        # "No such name" is an answer; an old answer is used only when there is none.
         if (
             old
             and old.addresses
@@ -234,7 +232,7 @@ class CachingResolver:
 
 
 class Pins:
-    """The operator's own answers: exact names first, then patterns in the order given."""
+    """The operator's addresses for names: exact names first, then patterns in the given order."""
 
     def __init__(
         self,
@@ -254,7 +252,8 @@ class Pins:
 
 
 def parse_pins(pins: Sequence[str]) -> Pins:
-    """Reads ``PATTERN=ADDRESS[,ADDRESS...]``; ``*`` in a pattern stands for any characters.
+    """Parse ``PATTERN=ADDRESS[,ADDRESS...]``; ``*`` in a pattern stands for any characters.
+
     Raises ``ValueError`` with the pin.
     """
     exact: dict[str, tuple[str, ...]] = {}
@@ -279,7 +278,7 @@ def _folded(name: str) -> str:
 
 def _literal(text: str) -> IPv4Address | IPv6Address | None:
     text = text.removeprefix("[").removesuffix("]")
-    if not (text[:1].isdigit() or ":" in text):  # a cheap no for nearly every name
+    if not (text[:1].isdigit() or ":" in text):  # quickly excludes nearly every name
         return None
     try:
         return ip_address(text)
@@ -288,8 +287,9 @@ def _literal(text: str) -> IPv4Address | IPv6Address | None:
 
 
 def _in_turn(addresses: Sequence[str]) -> tuple[str, ...]:
-    """IPv4 and IPv6 alternating, IPv4 first: a broken IPv6 path is the commoner fault of a host,
-    and costs a whole connect timeout.
+    """IPv4 and IPv6 alternating, IPv4 first.
+
+    A broken IPv6 path is the more common fault of a host, and costs a whole connect timeout.
     """
     unique = dict.fromkeys(addresses)
     four = [address for address in unique if ":" not in address]

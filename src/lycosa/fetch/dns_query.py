@@ -1,18 +1,18 @@
-"""Asks through c-ares: the hosts file and name servers in the order of nsswitch.conf, A and AAAA
-together, each answer with its TTL.
+"""DNS queries through c-ares.
 
-There is one channel per process, made inside the running loop when the first name is asked: c-ares
-keeps a watch on the system's configuration for each channel, and the kernel gives few of those.
-Search domains are switched off, since a link to ``intranet.example`` must never become a question
-about the crawler's own network.
+It reads the hosts file and asks name servers in the order of nsswitch.conf, A and AAAA together,
+and gives the TTL of each answer. There is one channel per process, created inside the running loop
+at the first lookup: for each channel c-ares watches the system's configuration, and the kernel
+allows few such watches. Search domains are disabled, because a link to ``intranet.example`` must
+never become a query about the crawler's network.
 
-c-ares fails all questions of a socket on which an answer comes that it cannot read, so that one
-hostile name could take down the others. Whoever is hit is asked for again on a channel of its own,
-where only its own answers count.
+When c-ares receives an answer that it cannot read, it fails all queries on that socket, so one
+hostile name could fail others. A query that fails this way is repeated on a separate channel, where
+only its own answers matter.
 
-The order is not set here (``lookups``): pycares 5 hands c-ares that string after freeing it, and a
-process where something else lay there by then asked nobody ("Could not contact DNS servers" for
-every name).
+The ``lookups`` option, which sets the order, is not used: pycares 5 frees that string before
+passing it to c-ares. In a process where that memory had been reused, no name server was asked
+("Could not contact DNS servers" for every name).
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from lycosa.ports import ResolveError
 from lycosa.reasons import Reason
 
 _NO_SEARCH_WITH_EDNS = pycares.ARES_FLAG_NOSEARCH | pycares.ARES_FLAG_EDNS
-# ARES_AI_NOSORT of ares.h: the order is ours, and sorting opens a socket for each address
+# ARES_AI_NOSORT of ares.h: we choose the order, and sorting opens a socket for each address
 _NO_SORT = 1 << 7
 _NO_SUCH_NAME = frozenset(
     {pycares.errno.ARES_ENOTFOUND, pycares.errno.ARES_ENODATA, pycares.errno.ARES_EBADNAME}
 )
 _GRACE_S = 0.5
-_ALONE = 4  # channels beside the one, each with a watch and a socket or two
+_ALONE = 4  # additional channels at once, each with a watch and a socket or two
 
 
 class _UnreadableAnswerError(ResolveError):
-    """An answer on the channel could not be read."""
+    """The channel received an answer that c-ares cannot read."""
 
 
 class AiodnsQuery:
-    """Questions to ``section.servers`` (``ADDRESS`` or ``ADDRESS:PORT``), or to the system's."""
+    """Queries to ``section.servers`` (``ADDRESS`` or ``ADDRESS:PORT``), or to the system's."""
 
     def __init__(self, section: DnsSection) -> None:
         self._section = section
@@ -55,7 +55,7 @@ class AiodnsQuery:
         try:
             return await self._ask(self._channel(), name)
         except _UnreadableAnswerError:
-            pass  # somebody's, not necessarily its own
+            pass  # perhaps the answer to another query on this channel
         async with self._alone:
             channel = self._new_channel()
             try:
@@ -84,7 +84,7 @@ class AiodnsQuery:
         return addresses
 
     async def close(self) -> None:
-        """Ends the questions in flight."""
+        """Cancel the queries in flight."""
         if self._resolver is not None:
             await self._resolver.close()
             self._resolver = None

@@ -1,12 +1,11 @@
-"""Vetoes addresses that are not the public internet, so that no page can point the crawler at its
-own network.
+"""Refuses addresses outside the public internet, so that no page can direct the crawler inward.
 
-Judges text addresses, never names: a name can resolve to something else a moment later, so the
-fetcher asks once before it connects and once more with the address it is really connected to. The
-ranges are those of the IANA IPv4 and IPv6 Special-Purpose Address Registries (RFC 6890 and
-successors), multicast, what is not allocated for global unicast, and two metadata services of
-clouds that answer on other addresses. Addresses that carry an IPv4 address (mapped, NAT64, 6to4,
-Teredo) are judged by the address they carry: that is where the packets end.
+It judges addresses as text and never names: a name can resolve to another address a moment later.
+So the fetcher asks before it connects, and again with the address that it is really connected to.
+The ranges are those of the IANA IPv4 and IPv6 Special-Purpose Address Registries (RFC 6890 and
+successors), multicast, addresses not allocated for global unicast, and metadata services of clouds
+on other addresses. An address that contains an IPv4 address (mapped, NAT64, 6to4, Teredo) is judged
+by that one, because the packets go there.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 _Network = IPv4Network | IPv6Network
 _CACHE_ENTRIES = 65_536
 
-# The most particular range first, so that its name is the one that is told.
+# The most specific range first, because its name is reported.
 _IPV4 = (
     ("169.254.169.254/32", "cloud metadata"),
     ("168.63.129.16/32", "cloud metadata (Azure)"),
@@ -74,10 +73,10 @@ _GLOBAL_UNICAST = IPv6Network("2000::/3")
 
 
 class Guard:
-    """Says which addresses may not be connected to.
+    """Decides which addresses may not be connected to.
 
-    ``allowed`` are the operator's CIDRs (or single addresses) that may be, although they are
-    special. Raises ``ValueError``, naming the entry, when one cannot be read.
+    ``allowed`` are the operator's exceptions, CIDR ranges or single addresses. Raises
+    ``ValueError`` with the entry when one cannot be parsed.
     """
 
     def __init__(self, allowed: Sequence[str]) -> None:
@@ -85,9 +84,7 @@ class Guard:
         self._verdicts: dict[str, str | None] = {}
 
     def refusal(self, address: str) -> str | None:
-        """The name of the special-purpose range that ``address`` lies in, or ``None`` when it
-        may be connected to.
-        """
+        """The special-purpose range that contains ``address``, or ``None`` when it is allowed."""
         try:
             return self._verdicts[address]
         except KeyError:

@@ -1,9 +1,9 @@
-"""Header lines: what we send, and the bounded collection of what we receive.
+"""Header lines: those that we send, and a bounded collection of those that we receive.
 
 A WARC record needs the header block as the server sent it, so lines are kept as bytes in the order
-they came: no parsing, no joining, no trimming. Interim responses (1xx) come in the same stream
-before the final one and trailers after it; neither belongs to the block, but both count against the
-limits, so that an endless stream of either ends.
+of arrival, without parsing, joining or trimming. Interim responses (1xx) come in the same stream
+before the final one, and trailers after it. Neither belongs to the block, but both count towards
+the limits, so that an endless stream of either ends.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PROTOCOLS = {b"HTTP/1.1": "http/1.1", b"HTTP/1.0": "http/1.0", b"HTTP/2 ": "h2"
 def build_user_agent(product: str, version: str, contact: str) -> str:
     """``lycosa/0.1 (+https://example.org/bot)``; without a contact only product and version.
 
-    Raises ``ValueError`` when ``contact`` cannot stand in a header's comment (RFC 9110 section
+    Raises ``ValueError`` when ``contact`` is not valid in a header's comment (RFC 9110 section
     5.6.5).
     """
     contact = contact.strip()
@@ -39,8 +39,9 @@ def build_user_agent(product: str, version: str, contact: str) -> str:
 
 
 def email_of(contact: str) -> str:
-    """The e-mail address for the From header (RFC 9110 section 10.1.2), or empty when
-    ``contact`` is something else.
+    """The e-mail address for the From header (RFC 9110 section 10.1.2).
+
+    Empty when ``contact`` is not an e-mail address.
     """
     match = _EMAIL.fullmatch(contact.strip())
     return match[1] if match else ""
@@ -59,10 +60,10 @@ def common_lines(section: FetchSection, user_agent: str, contact: str) -> list[b
 
 
 def conditional_lines(request: FetchRequest) -> list[bytes]:
-    """The validators of the last capture as conditions (RFC 9110 section 13.1); a value that is not
-    a field value is left out.
+    """The validators of the last capture as conditions (RFC 9110 section 13.1).
 
-    They come from a server, so one with a line break in it would add lines of the server's choice.
+    A value that is not a valid field value is left out. Validators come from a server, and one with
+    a line break would add lines of the server's choice.
     """
     pairs = (("If-None-Match", request.etag), ("If-Modified-Since", request.last_modified))
     return [
@@ -73,8 +74,9 @@ def conditional_lines(request: FetchRequest) -> list[bytes]:
 
 
 def plain_block(url: str, header_lines: list[bytes]) -> bytes:
-    """The request as libcurl sends it in HTTP/1.1: the target as it is, Host, then our lines in
-    their order.
+    """The request as libcurl sends it in HTTP/1.1.
+
+    That is the target unchanged, Host, then our lines in their order.
     """
     host = url.partition("://")[2].partition("/")[0].rpartition("@")[2].encode()
     return b"\r\n".join(
@@ -89,8 +91,9 @@ def plain_block(url: str, header_lines: list[bytes]) -> bytes:
 
 
 def target_of(url: str) -> str:
-    """The request target in origin form (RFC 9112 section 3.2.1), characters unchanged: libcurl
-    would rewrite ``%3a`` to ``%3A``.
+    """The request target in origin form (RFC 9112 section 3.2.1), characters unchanged.
+
+    libcurl itself would rewrite ``%3a`` to ``%3A``.
     """
     match = _TARGET.match(url)
     target = match[1] if match else ""
@@ -98,14 +101,12 @@ def target_of(url: str) -> str:
 
 
 def protocol_of(block: bytes) -> str:
-    """``http/1.0``, ``http/1.1`` or ``h2``, by the status line; empty when there is none."""
+    """``http/1.0``, ``http/1.1`` or ``h2``, from the status line; empty when there is none."""
     return _PROTOCOLS.get(block[:8]) or _PROTOCOLS.get(block[:7], "")
 
 
 class HeaderBlock:
-    """Collects the header lines of one exchange, as libcurl hands them over, one complete line
-    at a time.
-    """
+    """Collects the header lines of one response, one complete line at a time."""
 
     __slots__ = ("_bytes_left", "_lines", "_lines_left", "is_complete")
 
@@ -116,9 +117,7 @@ class HeaderBlock:
         self.is_complete = False
 
     def add(self, line: bytes) -> Reason:
-        """Takes one line; gives ``HEADERS_TOO_LARGE`` when it is beyond the limits, else
-        ``NONE``.
-        """
+        """Add one line. Returns ``HEADERS_TOO_LARGE`` beyond the limits, otherwise ``NONE``."""
         self._bytes_left -= len(line)
         self._lines_left -= 1
         if self._bytes_left < 0 or self._lines_left < 0:
@@ -126,8 +125,8 @@ class HeaderBlock:
         if self.is_complete:
             return Reason.NONE  # a trailer
         self._lines.append(line)
-        # To libcurl any line that begins so is the empty one; inside of others it refuses a CR. A
-        # CR alone is what a cut left of one.
+        # libcurl takes any line that begins like this for the empty one, and refuses a CR inside
+        # other lines. A single CR is the rest of a line that was cut off.
         if line[:1] in (b"\r", b"\n") and line != b"\r":
             if self._is_interim():
                 self._lines.clear()
@@ -140,8 +139,10 @@ class HeaderBlock:
         return b"".join(self._lines)
 
     def flaw(self) -> str:
-        """What libcurl overlooks and other clients do not, or the empty string: a status line that
-        is none (RFC 9112 section 4), an empty line that has something in it (section 2.2).
+        """A flaw that libcurl accepts and other clients do not, or the empty string.
+
+        An invalid status line (RFC 9112 section 4), or an empty line that is not empty (section
+        2.2).
         """
         if not _STATUS_LINE.match(self._lines[0]):
             return f"the status line is {self._lines[0][:40].decode('latin-1')!r}"
@@ -150,8 +151,9 @@ class HeaderBlock:
         return ""
 
     def is_length_beyond_counting(self) -> bool:
-        """Whether Content-Length is so great that libcurl takes it for none: then the body that
-        came is not what was announced.
+        """Whether Content-Length is so large that libcurl ignores it.
+
+        Then the received body is not the one that was announced.
         """
         fields = (_GREAT_LENGTH.match(line) for line in self._lines)
         return any(fields) and not any(

@@ -1,9 +1,9 @@
 """libcurl, loaded so that the machine's OpenSSL configuration cannot break it.
 
-The wheel of pycurl brings its own OpenSSL, which at load time reads the *system's* ``openssl.cnf``;
-one written for another release (provider sections, for example) makes every TLS connection fail. So
-the configuration is hidden while the library loads, unless the operator named one, and put back for
-child processes. Import ``pycurl`` from here only.
+The wheel of pycurl contains a copy of OpenSSL, which reads the *system's* ``openssl.cnf`` when it
+is loaded. A file written for another release (with provider sections, for example) makes every TLS
+connection fail. So the configuration is hidden while the library loads, unless the operator has
+chosen one, and is visible again for child processes. Import ``pycurl`` only from here.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ _CA_FILES = (
 
 
 def default_ca_file() -> str:
-    """The system's bundle of certificates: ``SSL_CERT_FILE``, else where systems keep it, else
-    empty (libcurl's own idea).
+    """The system's bundle of CA certificates: ``SSL_CERT_FILE``, or its usual location.
+
+    Empty if there is none; libcurl then uses its default.
     """
     candidates = (os.environ.get("SSL_CERT_FILE", ""), *_CA_FILES)
     return next((name for name in candidates if name and Path(name).is_file()), "")

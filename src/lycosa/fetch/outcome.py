@@ -1,8 +1,8 @@
-"""What libcurl's result codes mean to a crawler.
+"""The meaning of libcurl's result codes for a crawler.
 
-libcurl names the operation that failed; a crawler needs to know who is to blame and whether another
-try makes sense, and that also depends on how far the exchange had come. One table for the codes
-that say enough, one function for the rest.
+libcurl names the operation that failed. A crawler needs to know which side failed and whether a
+retry makes sense, which also depends on how far the request had come. One table has the codes that
+are sufficient, one function handles the others.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _BY_CODE: dict[int, Reason] = {
     getattr(pycurl, f"E_{name}"): Reason.TLS_FAILED for name in _TLS if hasattr(pycurl, f"E_{name}")
 } | {
     pycurl.E_URL_MALFORMAT: Reason.UNPARSABLE,
-    pycurl.E_LOGIN_DENIED: Reason.UNPARSABLE,  # a user name in the URL, which we never send
+    pycurl.E_LOGIN_DENIED: Reason.UNPARSABLE,  # a user name in the URL; we never send one
     pycurl.E_GOT_NOTHING: Reason.EMPTY_RESPONSE,
     pycurl.E_PARTIAL_FILE: Reason.CONNECTION_LOST,
     pycurl.E_SEND_ERROR: Reason.CONNECTION_LOST,
     pycurl.E_HTTP2: Reason.CONNECTION_LOST,
     pycurl.E_BAD_CONTENT_ENCODING: Reason.MALFORMED_RESPONSE,
-    # the address is pinned: only .onion names end here
+    # the address is pinned, so only .onion names give this code
     pycurl.E_COULDNT_RESOLVE_HOST: Reason.NETWORK_UNREACHABLE,
     getattr(pycurl, "E_WEIRD_SERVER_REPLY", 8): Reason.MALFORMED_RESPONSE,
     getattr(pycurl, "E_HTTP2_STREAM", 92): Reason.CONNECTION_LOST,
@@ -50,19 +50,18 @@ _CONNECT_ERRORS = {
     errno.ENFILE: Reason.INTERNAL,
     errno.ENOMEM: Reason.INTERNAL,
 }
-# Complaints about the chunked framing come with the same code as a broken connection.
 _TWO_TARGETS = "Multiple Location headers"
-# libcurl's last word after repeating a request, whose count it may keep from one request to the
-# next
+# libcurl's message when it gives up repeating a request; its count may include an earlier request
 _REPEATED = "Connection died, tried"
+# Errors in the chunked framing have the same code as a broken connection.
 _FRAMING_WORDS = ("chunk", "encoding", "too large", "header", "malformed", "illegal")
 
 
 def reason_of(code: int, message: str, os_error: int, is_sent: bool, has_answer: bool) -> Reason:
     """The reason for libcurl's result ``code``.
 
-    ``is_sent`` says that a connection was ready and the request went out; ``has_answer`` that an
-    answer had begun.
+    ``is_sent`` says that a connection was ready and the request was sent; ``has_answer`` that a
+    response had begun.
     """
     known = _BY_CODE.get(code)
     if known is not None:
@@ -77,17 +76,18 @@ def reason_of(code: int, message: str, os_error: int, is_sent: bool, has_answer:
         return Reason.REQUEST_UNANSWERED
     if code == pycurl.E_RECV_ERROR:
         return _receive_error(message.lower())
-    # also libcurl's word for HTTP/0.9 and for HTTP versions it does not know
+    # libcurl also uses this code for HTTP/0.9 and for unknown HTTP versions
     if code == pycurl.E_UNSUPPORTED_PROTOCOL:
         return Reason.MALFORMED_RESPONSE if is_sent else Reason.SCHEME
-    if code == pycurl.E_BAD_FUNCTION_ARGUMENT:  # also libcurl's word for a zero byte in a header
+    if code == pycurl.E_BAD_FUNCTION_ARGUMENT:  # also the code for a zero byte in a header
         return Reason.MALFORMED_RESPONSE if is_sent else Reason.INTERNAL
     return Reason.INTERNAL
 
 
 def is_of_two_targets(code: int, message: str) -> bool:
-    """Whether libcurl ended the exchange at a second ``Location`` that differs from the first,
-    which it and nothing after it gives away.
+    """Whether libcurl ended the response at a second ``Location`` that differs from the first.
+
+    libcurl gives neither that line nor anything after it.
     """
     return code == getattr(pycurl, "E_WEIRD_SERVER_REPLY", 8) and message.startswith(_TWO_TARGETS)
 

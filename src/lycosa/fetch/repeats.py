@@ -1,11 +1,11 @@
-"""Requests that libcurl would send again by itself, and what that says of the server.
+"""Requests that libcurl would repeat by itself, and the reasons of the server.
 
-libcurl repeats a request, up to five times and at once, when a kept connection ends without an
-answer, when an HTTP/2 server refuses the stream (REFUSED_STREAM, or GOAWAY with an earlier last
-stream), and over HTTP/1.1 when the server wants that. None of this can be turned off. A crawler
-that promises one request at a time, with a pause after it, cannot let that happen: the second one
-is stopped before it is sent, and what the first one came to is told apart here by libcurl's trace,
-which is the one place that says so.
+libcurl repeats a request, up to five times and at once, when a kept connection ends without a
+response, when an HTTP/2 server refuses the stream (REFUSED_STREAM, or GOAWAY with an earlier last
+stream), and over HTTP/1.1 when the server demands that. None of this can be turned off. A crawler
+that promises one request at a time, with a pause after it, must prevent it: the second request is
+stopped before it is sent. What happened to the first one is derived here from libcurl's trace, the
+only place that shows it.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from lycosa.reasons import Reason
 
 
 class Sign(Flag):
-    """What the trace said of one exchange."""
+    """What the trace said about one request."""
 
     NONE = 0
     KEPT = auto()  # the connection was a kept one
     REFUSED = auto()  # the stream was refused, which GOAWAY does too
     GOAWAY = auto()  # without an error
-    TROUBLED = auto()  # the server told an error of the whole connection, or "enhance your calm"
+    TROUBLED = auto()  # an error of the whole connection, or ENHANCE_YOUR_CALM
     WANTS_HTTP1 = auto()
 
 
 def sign_in(text: bytes) -> Sign:
-    """What one line of libcurl's trace says."""
+    """The sign in one line of libcurl's trace."""
     if text.startswith(b"HTTP/2 stream "):
         if b" refused by server" in text:
             return Sign.REFUSED
@@ -40,11 +40,10 @@ def sign_in(text: bytes) -> Sign:
 
 
 def reason_of_repeat(signs: Sign) -> tuple[Reason, str]:
-    """Why libcurl would send the request again: the reason with which this one has failed, and
-    words for it.
+    """Why libcurl would repeat the request: the reason of the first one's failure, and a text.
 
-    A server that retires a kept connection (GOAWAY without an error) did not refuse the request;
-    one that refuses a stream, or does so on a new connection, did.
+    A server that retires a kept connection (GOAWAY without an error) did not refuse the request. A
+    server that refuses a stream, or sends GOAWAY on a new connection, did.
     """
     if Sign.WANTS_HTTP1 in signs:
         return Reason.REQUEST_UNANSWERED, "the server wants HTTP/1.1"

@@ -1,12 +1,14 @@
-"""Tells name servers that answer nobody from a name that nobody answers for.
+"""Tells an outage of all DNS from a failure of one name.
 
-A host whose name does not resolve has a few tries and is given up. When our own line or our own
-name servers are down, that would be every host the crawl turns to, within a minute. So a failure is
-held against its name only while others are answered: it is not when many different names in a row
-were not answered, for a while, and names that once were are not answered now either. Those are
-asked for whose time to live is over, for a cache on the way goes on answering for the others. A
-crawl whose last hosts are dead ones must end all the same: after some minutes the others are asked
-for too, and where no name was ever answered there was no outage.
+A host whose name does not resolve has a few tries and is then retired. During an outage of our
+network or our name servers that would retire every host whose turn comes, within a minute. So a
+failure counts against its name only while other names are answered. It does not count when many
+different names in a row got no answer for a while and names that were answered earlier get none now
+either. Only names whose TTL has expired are used for that check, because a cache on the way still
+answers for the others.
+
+A crawl whose last hosts are dead must end all the same. After some minutes names that have not
+expired are used too, and if no name was ever answered, there is no outage.
 """
 
 from __future__ import annotations
@@ -16,27 +18,29 @@ from itertools import islice
 
 _LEAST_NAMES = 10
 _LEAST_S = 10.0
-_PATIENCE_S = 300.0  # with a suspicion that nothing confirms
+_PATIENCE_S = 300.0  # duration of a suspicion that nothing confirms
 _KNOWN = 1000  # names that were answered
-_WITNESSES = 3
+_WITNESSES = 3  # names to check
 
 
 class Silence:
-    """What is known of whether the name servers answer at all. ``most_s`` bounds for how long it
-    is taken for our own trouble.
+    """Whether the name servers answer at all.
+
+    ``most_s`` bounds the time for which failures are attributed to an outage.
     """
 
     def __init__(self, most_s: float) -> None:
         self._most_s = most_s
         self._since = 0.0  # the first failure since the last answer
-        self._is_late = False  # any witness will do
+        self._is_late = False  # names that have not expired may be used for the check
         self._unanswered: set[str] = set()
-        # names, and when the answer runs out; the oldest first
+        # names, and when the answer expires; the oldest first
         self._known: OrderedDict[str, float] = OrderedDict()
 
     def answered(self, name: str = "", expires: float = 0.0) -> None:
-        """Some name was answered, be it that there is none such; with ``name``, by an address
-        that is good until ``expires``.
+        """Record an answer for some name, including "no such name".
+
+        With ``name``, the answer was an address that is valid until ``expires``.
         """
         self._unanswered.clear()
         if name:
@@ -47,19 +51,19 @@ class Silence:
                 self._known.popitem(last=False)
 
     def unanswered(self, name: str, now: float) -> None:
-        """Nobody answered for a name, or somebody with an error."""
+        """Record that a lookup of ``name`` got no answer or an error."""
         if not self._unanswered:
             self._since = now
         if len(self._unanswered) < _LEAST_NAMES:
             self._unanswered.add(name)
 
     def is_suspected(self, now: float) -> bool:
-        """Nobody has answered for a while, and not for want of different questions."""
+        """Whether enough different names have been without an answer for long enough."""
         most_s = self._most_s if self._known else min(self._most_s, _PATIENCE_S)
         return len(self._unanswered) >= _LEAST_NAMES and _LEAST_S <= now - self._since < most_s
 
     def witnesses(self, now: float) -> list[str]:
-        """Names that could be asked for to see whether anybody answers."""
+        """Names to look up in order to check whether any name server answers."""
         over = (name for name, expires in self._known.items() if expires <= now)
         found = list(islice(over, _WITNESSES))
         self._is_late = self._is_late or now - self._since >= _PATIENCE_S

@@ -1,13 +1,13 @@
-"""One exchange on the wire: a reusable libcurl handle, its callbacks, and what they have seen.
+"""One request on the wire: a reusable libcurl handle, its callbacks and what they observed.
 
-A callback must never raise: an exception inside some of them leaves the transfer waiting for ever.
-So each is wrapped and turns an exception into a verdict and an abort. The verdict is set once, by
-whoever ends the exchange first (guard, limits, timers); libcurl's own error only counts when there
-is none.
+A callback must never raise, because an exception inside some of them leaves the transfer waiting
+for ever. So each callback is wrapped, and an exception becomes a verdict and an abort. The verdict
+is set once, by whichever ends the transfer first (guard, limits, timers). libcurl's error counts
+only when there is no verdict.
 
-One exchange is one request on the wire. libcurl would send some again by itself (``repeats``): it
-then asks for a connection, a new socket or a kept one, for the second time, and either question
-ends the exchange.
+One transfer is one request on the wire. libcurl would send some requests again by itself
+(``repeats``). To do so it needs a connection, a new socket or a kept one, for the second time, and
+either callback then ends the transfer.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _R = TypeVar("_R")
 
 
 class Transfer:
-    """The state of one exchange after another on one handle; ``begin`` starts a new one.
+    """The state of one transfer after another on one handle; ``begin`` starts a new one.
 
     Times are seconds of ``clock.monotonic``, zero = not yet.
     """
@@ -62,7 +62,7 @@ class Transfer:
         self.begin(Limits())
 
     def begin(self, limits: Limits) -> None:
-        """Forgets the last exchange."""
+        """Reset everything for the next transfer."""
         self.limits = limits
         self.headers = HeaderBlock(limits.header_bytes, limits.header_count)
         self.body = Body(limits.body_bytes, limits.spool_bytes, self._budget, self._folder)
@@ -72,16 +72,16 @@ class Transfer:
         self.address = ""
         self.tls = ""
         self.signs = Sign.NONE
-        self.socket = -1  # of the connection that was made for it
+        self.socket = -1  # of the connection that was made for this transfer
         self.started = self._clock.monotonic()
         self.sent = 0.0
         self.first_byte = 0.0
         self.received = 0
         self._plain_block = b""
-        self._mark = (0.0, 0)  # since when and from how many bytes the speed is measured
+        self._mark = (0.0, 0)  # start time and byte count of the speed measurement
 
     def release(self) -> None:
-        """Lets go of what the exchange collected; a pooled handle must not keep it in memory."""
+        """Drop what the transfer collected, so that a pooled handle does not keep it in memory."""
         self.body.discard()
         self.headers = HeaderBlock(0, 0)
         self.request_block = b""
@@ -89,28 +89,29 @@ class Transfer:
     def point(
         self, request: FetchRequest, header_lines: list[bytes], *, is_plain: bool = True
     ) -> None:
-        """Sets what differs from one request to the next. Raises ``pycurl.error`` or
-        ``UnicodeError`` for a URL that cannot be sent.
+        """Set the options that differ from request to request.
 
-        ``is_plain`` says that libcurl adds nothing to ``header_lines``, no cookies that is.
+        Raises ``pycurl.error`` or ``UnicodeError`` for a URL that cannot be sent. ``is_plain`` says
+        that libcurl adds nothing to ``header_lines``, that is, no cookies.
         """
         address = f"[{request.address}]" if ":" in request.address else request.address
         curl = self.curl
         curl.setopt(pycurl.URL, request.url)
         curl.setopt(pycurl.REQUEST_TARGET, target_of(request.url))
-        # any host, any port of this handle, to this address, same port
+        # connect for any host and port of this handle to this address, same port
         curl.setopt(pycurl.CONNECT_TO, [f"::{address}:"])
         curl.setopt(pycurl.HTTPHEADER, header_lines)
         curl.setopt(pycurl.CONNECTTIMEOUT_MS, max(1, int(request.limits.connect_s * 1000)))
-        # The trace costs thirty calls an exchange. Without TLS it could only tell what is known:
-        # one HTTP/1.1 request, these lines.
+        # The trace costs thirty callbacks per request. Without TLS it adds nothing: the request is
+        # HTTP/1.1 with exactly these lines.
         is_plain = is_plain and request.url.startswith("http:")
         self._plain_block = plain_block(request.url, header_lines) if is_plain else b""
         curl.setopt(pycurl.VERBOSE, 0 if is_plain else 1)
 
     def connect_as(self, manner: Manner, http_version: int) -> None:
-        """Sets how the next exchange gets its connection; ``http_version`` is libcurl's constant
-        for an origin that takes HTTP/2.
+        """Set how the next transfer gets its connection.
+
+        ``http_version`` is libcurl's constant for an origin that accepts HTTP/2.
         """
         if (manner, http_version) == (self._manner, self._http_version):
             return
@@ -121,26 +122,26 @@ class Transfer:
         )
         curl.setopt(pycurl.FRESH_CONNECT, int(manner.is_new or manner.idle_s == 0))
         curl.setopt(pycurl.FORBID_REUSE, int(manner.idle_s == 0))
-        # to libcurl 0 is no limit
+        # for libcurl 0 means no limit
         curl.setopt(pycurl.MAXAGE_CONN, manner.idle_s or ORDINARY.idle_s)
 
     def decide(self, reason: Reason, detail: str) -> None:
-        """Ends the exchange with ``reason``, unless it has ended already."""
+        """End the transfer with ``reason``, unless it already has a verdict."""
         if self.verdict is Reason.NONE:
             self.verdict, self.detail = reason, detail
 
     def overdue(self, now: float) -> tuple[Reason, float]:
-        """The limit in time that is exceeded, or ``NONE`` and the seconds until one could be.
+        """The time limit that is exceeded, or ``NONE`` and the seconds until the next one could be.
 
-        libcurl has no time limit for the first byte of an HTTP answer, and counts its minimum speed
-        from before it.
+        libcurl has no timeout for the first byte of a response, and measures its minimum speed from
+        before that.
         """
         limits = self.limits
         if now >= self.started + limits.total_s:
             return (Reason.TOTAL_TIMEOUT if self.sent else Reason.CONNECT_TIMEOUT), 0.0
         deadlines = [self.started + limits.total_s]
         if not self.sent:
-            # libcurl's own limit comes first
+            # libcurl's connect timeout comes first; this is a backstop
             deadlines.append(self.started + limits.connect_s + 1.0)
             if now >= deadlines[-1]:
                 return Reason.CONNECT_TIMEOUT, 0.0
@@ -182,8 +183,9 @@ class Transfer:
         return int(pycurl.PREREQFUNC_OK)
 
     def _on_socket(self, socket: int, _purpose: int) -> int:
-        """Before a connection is made. After the request was sent, that can only be for sending
-        it again.
+        """Called before a connection is made.
+
+        After the request was sent, libcurl needs a connection only to send it again.
         """
         return self._safely(self._judge_socket, socket, failed=_SOCKET_REFUSED)
 
@@ -195,7 +197,7 @@ class Transfer:
         return _SOCKET_REFUSED
 
     def _on_header(self, line: bytes) -> int:
-        try:  # written out: a page has ten of these
+        try:  # ``_safely`` written inline, because a page has ten header lines
             size = len(line)
             if not self.first_byte:
                 self._count(0)
@@ -233,8 +235,10 @@ class Transfer:
         self.received += size
 
     def _on_debug(self, kind: int, data: bytes) -> None:
-        """libcurl's trace is the one place that shows the request as sent over TLS, the TLS
-        version, and why a request was not answered.
+        """Read libcurl's trace.
+
+        Only the trace shows the request as sent over TLS, the TLS version, and why there was no
+        response.
         """
         if kind == pycurl.INFOTYPE_HEADER_OUT:
             self.request_block += data

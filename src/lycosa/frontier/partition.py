@@ -218,8 +218,11 @@ class Partition:
 
     def restore(self, lease: Lease) -> None:
         """The lease was not used: its URL is first again."""
-        del self.leased[lease.visit.host8 + lease.entry.url8]
-        lease.visit.queue.restore(lease.entry)
+        visit = lease.visit
+        del self.leased[visit.host8 + lease.entry.url8]
+        visit.queue.restore(lease.entry)
+        if not visit.in_process:  # it was given back before, and may have had nothing else
+            self.places.note_waiting(visit, lease.entry.band)
 
     def complete(self, lease: Lease, done: Completed) -> bool:
         """The lease ended. Gives ``False`` when ``done`` is of an earlier fetch and was ignored:

@@ -179,6 +179,11 @@ class VisitState:
             self.may_wait and self.next_time <= now and self.record.waiting > self.queue.open_leases
         )
 
+    def has_errands_turn(self, now: float) -> bool:
+        """Whether its turn is an errand's: at most every second one while URLs of its own could be
+        fetched."""
+        return bool(self.record.errands) and not (self.ran_errand and self.has_own_turn(now))
+
     def rest(self, until: float, time_until: float, now: float) -> None:
         """An exchange ended: no request before ``until`` (monotonic; ``time_until`` in crawl time).
         What its own URLs wait for longer than ``now`` stays.
@@ -191,6 +196,26 @@ class VisitState:
     def postpone(self, until: float) -> None:
         """No turn before ``until`` (monotonic): its address is in use."""
         self.next_time, self.rest_time = max(self.next_time, until), max(self.rest_time, until)
+
+    def note_name(self, reason: Reason = Reason.NONE, is_outage: bool = False) -> None:
+        """Its name has an address; or it has none, for this reason. An outage says nothing of
+        it.
+        """
+        if reason is Reason.NONE:
+            self.record.dns_failures = 0
+        else:
+            self.record.dns_failures += not is_outage
+            self.record.last_error = reason
+
+    def note_answer(self, reason: Reason, status: int, address: str, is_failure: bool) -> None:
+        """A request for one of its URLs ended; ``is_failure``: no connection came about."""
+        record = self.record
+        record.last_error = reason
+        if is_failure:
+            record.failures += 1
+        elif status:
+            record.failures = 0
+            record.address = address or record.address
 
     @property
     def best_band(self) -> int:

@@ -1,8 +1,8 @@
-"""The key-value port in memory: for tests and for crawls in virtual time.
+"""The key-value port in memory, for tests and for crawls in virtual time.
 
-Behaves like the RocksDB one, crashes included: ``MemoryStores`` keeps what was written by folder,
-``crash`` undoes everything since each store's last ``flush``, and a store that is open cannot be
-opened again.
+It behaves like the RocksDB implementation, also in a crash: ``MemoryStores`` keeps each store's
+content by folder, ``crash`` undoes all writes since a store's last ``flush``, and an open store
+cannot be opened again.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from pathlib import Path
 
 from lycosa.kv.port import StoreError, StoreLocked, Writes, pairs_of
 
-_DEAD = 16  # deleted keys at the beginning of a scan that are worth moving all others for
+_DEAD = 16  # deleted keys at the start of a scan from which removing them pays off
 
 
 class _Shelf:
-    """The keys that begin with one byte. ``keys`` are in order but for the ``fresh`` ones, and
-    may still hold deleted ones.
+    """The keys that begin with one byte. They may include deleted keys.
+
+    ``keys`` are sorted; ``fresh`` ones are not yet sorted into them.
     """
 
     __slots__ = ("fresh", "keys")
@@ -29,7 +30,7 @@ class _Shelf:
         self.fresh: list[bytes] = []
 
     def put_in_order(self) -> None:
-        # a few into many: moving the tail is cheaper than looking at all of it
+        # few keys into many: inserting each is cheaper than sorting all
         if len(self.fresh) * 200 < len(self.keys):
             for key in self.fresh:
                 insort(self.keys, key)
@@ -40,19 +41,18 @@ class _Shelf:
 
 
 class MemoryKeyValue:
-    """A dictionary whose keys are put in order when somebody scans. ``scan`` gives the pairs as
-    they were when it was called.
+    """A dictionary whose keys are sorted when a scan needs them.
+
+    ``scan`` gives the pairs as they were when it was called.
     """
 
     def __init__(self) -> None:
         self._pairs: dict[bytes, bytes] = {}
-        self._shelves: dict[
-            bytes, _Shelf
-        ] = {}  # by first byte: what is never scanned is never put in order
-        self._listed: set[bytes] = set()  # on a shelf, deleted ones too
-        self._undo: list[
-            tuple[bytes, bytes | None]
-        ] = []  # what each write since the last flush replaced
+        # by first byte, so that keys which are never scanned are never sorted
+        self._shelves: dict[bytes, _Shelf] = {}
+        self._listed: set[bytes] = set()  # on a shelf, including deleted ones
+        # the values that writes since the last flush replaced
+        self._undo: list[tuple[bytes, bytes | None]] = []
         self._is_open = True
 
     def get(self, key: bytes) -> bytes | None:
@@ -119,7 +119,7 @@ class MemoryKeyValue:
         high = bisect_left(keys, end)
         while first < high and keys[first] not in pairs:
             first += 1
-        # a queue is read from its beginning, where those are that were taken before
+        # a queue is read from its start, where its deleted keys gather
         if first - low > _DEAD:
             self._listed.difference_update(keys[low:first])
             del keys[low:first]
@@ -148,13 +148,13 @@ class MemoryKeyValue:
 
 
 class MemoryStores:
-    """An opener whose stores outlive their closing, as files would."""
+    """An opener whose stores keep their content after closing, as files would."""
 
     def __init__(self) -> None:
         self._stores: dict[Path, MemoryKeyValue] = {}
 
     def __call__(self, folder: Path) -> MemoryKeyValue:
-        """Opens the store of a folder; raises ``StoreLocked`` when it is open."""
+        """Open the store of a folder. Raises ``StoreLocked`` when it is already open."""
         store = self._stores.get(folder)
         if store is None:
             store = self._stores[folder] = MemoryKeyValue()
@@ -164,9 +164,7 @@ class MemoryStores:
         return store
 
     def crash(self) -> None:
-        """The process dies: all stores close, and what was written after their last ``flush`` is
-        gone.
-        """
+        """Simulate the death of the process: close all stores and undo unflushed writes."""
         for store in self._stores.values():
             if store._is_open:
                 store._lose_unflushed()

@@ -1,4 +1,4 @@
-"""Newer writes laid over a table that is only read."""
+"""Newer writes merged over a read-only table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Pair = tuple[bytes, bytes]
 
 
 class MergedTable:
-    """A table with newer writes over it; ``None`` deletes."""
+    """A table with newer writes over it; the value ``None`` deletes."""
 
     def __init__(self, below: SavedTable, over: Mapping[bytes, bytes | None]) -> None:
         self._below, self._over = below, over
@@ -33,8 +33,9 @@ class MergedTable:
 
 
 def laid_over(below: Iterable[Pair], over: Iterable[tuple[bytes, bytes | None]]) -> Iterator[Pair]:
-    """Pairs in order, those of ``over`` in place of those below; both are in order, and ``None``
-    deletes.
+    """Merge two sorted sequences of pairs; for equal keys the pair of ``over`` wins.
+
+    The value ``None`` in ``over`` deletes the key.
     """
     newer = iter(over)
     upper = next(newer, None)

@@ -1,9 +1,9 @@
-"""A partition's table as its owner sees it: what is committed, with what awaits commit on top.
+"""A partition's table as its owner sees it, including writes that are not yet committed.
 
-Writes gather in memory until ``freeze`` hands them over as one batch; that batch stays visible
-until ``settle`` says that the store below has it. One batch is in flight at a time, so a look-up
-asks at most three places and always sees the newest value. A crash forgets both upper layers at
-once, which is exactly what was not yet committed.
+Writes gather in memory until ``freeze`` hands them over as one batch. That batch stays visible
+until ``settle`` reports that the store below contains it. Only one batch is in flight at a time, so
+a lookup reads at most three places and always sees the newest value. A crash loses both upper
+layers together, which is exactly what was not committed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from lycosa.kv.port import KeyValue
 
 
 class Overlay:
-    """Committed store below, one batch in flight, one open batch on top."""
+    """The committed store, one batch in flight above it, and one open batch on top."""
 
     def __init__(self, store: KeyValue) -> None:
         self._store = store
@@ -26,7 +26,7 @@ class Overlay:
 
     @property
     def open_writes(self) -> int:
-        """Writes that wait for the next commit."""
+        """The number of writes that wait for the next commit."""
         return len(self._open)
 
     def get(self, key: bytes) -> bytes | None:
@@ -38,8 +38,9 @@ class Overlay:
         return self._store.get(key)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Newest values in the order of ``keys``; the store is asked once, for what the upper
-        layers lack.
+        """The newest values, in the order of ``keys``.
+
+        The store is read once, for the keys that the upper layers lack.
         """
         found: dict[bytes, bytes | None] = {}
         missing = []
@@ -55,13 +56,13 @@ class Overlay:
         return [found[key] for key in keys]
 
     def pending(self, keys: Sequence[bytes]) -> dict[bytes, bytes | None]:
-        """Of ``keys`` those with a value that is not committed yet."""
+        """Those of ``keys`` that have an uncommitted value, with that value."""
         upper = {key: self._in_flight[key] for key in keys if key in self._in_flight}
         upper.update({key: self._open[key] for key in keys if key in self._open})
         return upper
 
     def committed(self, keys: Sequence[bytes]) -> dict[bytes, bytes | None]:
-        """What the store below has. May be called on another thread."""
+        """The committed values. Any thread may call this."""
         return dict(zip(keys, self._store.get_many(keys), strict=True))
 
     def put(self, key: bytes, value: bytes) -> None:
@@ -73,11 +74,11 @@ class Overlay:
     def scan(self, start: bytes, end: bytes, limit: int = 0) -> Iterator[tuple[bytes, bytes]]:
         """Pairs with ``start <= key < end`` in order, at most ``limit`` (0 = all).
 
-        Reads every key of the two upper layers, so it is for refills of many entries, not for
-        single look-ups.
+        Reads every key of the two upper layers, so use it for refills of many entries and not for
+        single lookups.
         """
         if not self._open and not self._in_flight:
-            yield from self._store.scan(start, end, limit)  # nothing to merge, so nothing to hold
+            yield from self._store.scan(start, end, limit)  # nothing to merge: stream it
             return
         upper = {
             key: value
@@ -85,6 +86,8 @@ class Overlay:
             for key, value in layer.items()
             if start <= key < end
         }
+        # deletions and replacements in the upper layers can hide at most this many pairs of the
+        # store
         hidden = len(upper)
         lower = self._store.scan(start, end, limit + hidden if limit else 0)
         merged: dict[bytes, bytes | None] = dict(lower)
@@ -100,11 +103,11 @@ class Overlay:
                 return
 
     def freeze(self) -> dict[bytes, bytes | None]:
-        """Hands over the open batch; it stays visible until ``settle``."""
+        """Hand over the open batch for a commit; it stays visible until ``settle``."""
         assert not self._in_flight, "one commit in flight"
         self._in_flight, self._open = self._open, {}
         return self._in_flight
 
     def settle(self) -> None:
-        """The store below now holds what ``freeze`` handed over."""
+        """Drop the batch that ``freeze`` handed over: the store below now contains it."""
         self._in_flight = {}

@@ -1,11 +1,11 @@
-"""The key-value port: ordered bytes to bytes, as one partition's RocksDB gives it.
+"""The key-value port: an ordered map from bytes to bytes, as one partition's RocksDB provides it.
 
-Synchronous, and counts as memory for the stages that use it. The worker calls ``write`` and
-``flush`` in a thread, and ``get_many`` where a host's back queue is refilled with more than a few
-rows (``leasing``). Look-ups of one key and short scans (one row, or the rows of a batch that is
-due) stay on the loop: they cost 3 to 5 us from memory, and RocksDB's Python binding keeps the
-interpreter's lock during them, so that a thread would not free the loop. One owner at a time, so
-there is no locking here.
+The port is synchronous, and stages may treat it as memory. The worker calls ``write`` and ``flush``
+in a thread, and ``get_many`` where a host's back queue is refilled with more than a few rows
+(``leasing``). Lookups of one key and short scans (one row, or the rows of a batch that is due) stay
+on the event loop. They cost 3 to 5 us from memory, and RocksDB's Python binding holds the
+interpreter lock during them, so a thread would not free the loop. Each store has one owner at a
+time, so there is no locking here.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from pathlib import Path
 from typing import Protocol
 
 Writes = Mapping[bytes, bytes | None] | Sequence[tuple[bytes, bytes | None]]
-"""Keys with their new value, ``None`` to delete; a later entry for the same key wins. A commit's
-are a dictionary: making a tuple for each of tens of thousands, at which the garbage collector then
-looks, costs a quarter of what writing them does.
+"""Keys with their new values; ``None`` deletes, and a later entry for the same key wins.
+
+The writes of a commit are a dictionary. Tens of thousands of tuples, which the garbage collector
+then traverses, would cost a quarter as much as writing them.
 """
 
 
 def pairs_of(writes: Writes) -> Iterable[tuple[bytes, bytes | None]]:
-    """Key by key, in order."""
+    """The writes as pairs, in order."""
     return writes.items() if isinstance(writes, Mapping) else writes
 
 
@@ -34,33 +35,36 @@ class KeyValue(Protocol):
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]: ...
 
     def scan(self, start: bytes, end: bytes, limit: int = 0) -> Iterator[tuple[bytes, bytes]]:
-        """Pairs with ``start <= key < end`` in order, at most ``limit`` (0 = all). The iterator
-        must be exhausted or closed.
+        """Pairs with ``start <= key < end`` in order, at most ``limit`` (0 = all).
+
+        The iterator must be exhausted or closed.
         """
         ...
 
     def write(self, writes: Writes) -> None:
-        """Atomically, in one batch. Only ``flush`` makes it durable: after a crash the store holds
-        the first n batches, n at least those before the last flush, and the caller repeats the
-        others from its commit log (each batch carries its number).
+        """Apply all writes atomically, as one batch.
+
+        Only ``flush`` makes a batch durable. After a crash the store holds the first n batches,
+        where n includes at least those before the last flush. The caller repeats the others from
+        its commit log (each batch carries its commit's number).
         """
         ...
 
     def flush(self) -> None:
-        """After this everything written is on disk."""
+        """Put everything written so far on disk before returning."""
         ...
 
     def close(self) -> None: ...
 
 
 class Opener(Protocol):
-    """Opens the store of one partition in a folder that may not exist yet."""
+    """Opens the store of one partition, in a folder that may not exist yet."""
 
     def __call__(self, folder: Path) -> KeyValue: ...
 
 
 class SavedTable(Protocol):
-    """A partition's table as it is on disk, for reading only."""
+    """A partition's table as it is on disk, read-only."""
 
     def get(self, key: bytes) -> bytes | None: ...
 
@@ -70,8 +74,9 @@ class SavedTable(Protocol):
 
 
 class Reader(Protocol):
-    """Opens the table of one partition for reading, without changing a file; an absent one is
-    empty.
+    """Opens the table of one partition for reading, without changing any file.
+
+    A table that does not exist is empty.
     """
 
     def __call__(self, folder: Path) -> SavedTable: ...
@@ -82,8 +87,8 @@ class StoreError(Exception):
 
 
 class StoreLocked(StoreError):
-    """Another process (or another part of this one) has the store open."""
+    """The store is already open, in another process or elsewhere in this one."""
 
 
 class StoreDamaged(StoreError):
-    """The files are not what was written: a checksum fails, or a file that must be there is not."""
+    """The files are not as they were written: a checksum fails or a file is missing."""

@@ -1,14 +1,14 @@
-"""A partition's table for reading only, beside the process that owns it, which is neither asked nor
-disturbed.
+"""A read-only view of a partition's table while its owner may be running.
 
-RocksDB can be opened for reading without its lock. What is seen is what had reached the table files
-at that moment; what the owner still has in memory is in the commit log (module ``inspect.reader``).
+The owner is neither asked nor disturbed, because RocksDB can be opened for reading without its
+lock. The view contains the data that had reached the table files when it was opened. Data that the
+owner still has in memory is in the commit log (module ``inspect.reader``).
 
-Two things are kept from harm. The folder is never written to: rocksdict rewrites a small file of
-its own at every opening, which could hit an owner that starts just then, so the database is opened
-through a temporary folder of symbolic links. And the owner may delete table files at any time: all
-of them are opened at once and stay readable for as long as this holds them; when one vanishes in
-between, the opening is repeated.
+Two precautions are needed. First, the folder is never written to: rocksdict rewrites one of its
+files at every opening, which could disturb an owner that starts at that moment, so the database is
+opened through a temporary folder of symbolic links. Second, the owner may delete table files at any
+time: all files are opened at once and stay readable while this view holds them, and when one
+vanishes during the opening, the opening is repeated.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _SKIPPED = frozenset({"LOCK", "rocksdict-config.json"})
 
 
 class ReadOnlyTable:
-    """The table files of one partition as they were at opening. ``cache`` is shared by the tables
-    of a reader.
+    """The table files of one partition as they were at opening.
 
-    A folder that does not exist is an empty table. Raises ``StoreDamaged``.
+    ``cache`` is shared by all tables of a reader. A folder that does not exist is an empty table.
+    Raises ``StoreDamaged``.
     """
 
     def __init__(self, folder: Path, cache: Cache) -> None:
@@ -49,7 +49,7 @@ class ReadOnlyTable:
         return value
 
     def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Pairs with ``start <= key < end`` in order; memory holds one at a time."""
+        """Pairs with ``start <= key < end`` in order, one in memory at a time."""
         if self._db is None or start >= end:
             return
         options = ReadOptions()
@@ -60,7 +60,7 @@ class ReadOnlyTable:
             while pairs.valid():
                 yield pairs.key(), pairs.value()
                 pairs.next()
-            pairs.status()  # a broken block ends an iterator like the end of the range does
+            pairs.status()  # raises if a broken block, and not the end of the range, ended the scan
         except Exception as error:
             raise self._damaged(error) from error
 
@@ -73,8 +73,9 @@ class ReadOnlyTable:
         return f"ReadOnlyTable({str(self._folder)!r}, open={self._db is not None})"
 
     def _refuse_orphans(self) -> None:
-        """Table files that nothing names are no empty table; one that is just being made has
-        none.
+        """Raise ``StoreDamaged`` if there are table files but no ``CURRENT`` file that names them.
+
+        A table that is being created has no table files yet.
         """
         if any(self._folder.glob("*.sst")) and not (self._folder / "CURRENT").exists():
             raise StoreDamaged(f"{self._folder} is damaged: it has table files but no CURRENT file")
@@ -84,18 +85,18 @@ class ReadOnlyTable:
 
 
 def shared_cache(size_bytes: int = 16 << 20) -> Cache:
-    """Block cache for the tables of one reader."""
+    """A block cache for all tables of one reader."""
     return Cache(size_bytes)
 
 
 def table_reader(cache: Cache | None = None) -> Reader:
-    """Opens tables that share one block cache."""
+    """A reader whose tables share one block cache."""
     shared = cache or shared_cache()
     return lambda folder: ReadOnlyTable(folder, shared)
 
 
 def _open(folder: Path, cache: Cache) -> Rdict:
-    """The table; tried again while its owner replaces files under the reader's hands."""
+    """Open the table, repeating while its owner replaces files during the opening."""
     last: Exception | None = None
     for _ in range(_TRIES):
         shadow = Path(tempfile.mkdtemp(prefix="lycosa-read-"))
@@ -107,7 +108,7 @@ def _open(folder: Path, cache: Cache) -> Rdict:
         except Exception as error:
             last = error
         finally:
-            # all files are open by now, or the opening failed
+            # all files are open now, or the opening failed
             shutil.rmtree(shadow, ignore_errors=True)
     raise StoreDamaged(f"{folder} cannot be read: {last}") from last
 
@@ -115,7 +116,7 @@ def _open(folder: Path, cache: Cache) -> Rdict:
 def _options(cache: Cache) -> Options:
     options = Options(raw_mode=True)
     options.create_if_missing(False)
-    # opens every table file now, so that later deletions do not matter
+    # opens every table file now, so that later deletions do no harm
     options.set_max_open_files(-1)
     options.set_stats_dump_period_sec(0)
     options.set_stats_persist_period_sec(0)

@@ -1,37 +1,38 @@
-"""Keys and record codecs of a partition's table.
+"""The keys and record formats of a partition's table.
 
-Keys are big-endian with one prefix byte, so that the keys of one host stand side by side and queues
-are in order:
+Keys are big-endian and begin with one prefix byte, so the keys of one host are adjacent and queues
+are sorted:
 
-==========================  =================================================
-``U host8 url8``            the URL record
-``Q host8 band1 seq6``      waiting URLs (value: their url8); dense sequence numbers make a refill a
-                            range of keys
-``H host8``                 the visit state of one host
-``F band1 seq6``            host waiting in a front queue (value: host8)
-``W address NUL band1 seq6``  host waiting for room at its address (value: host8); ``w address``
-                              says where that line begins and ends
-``D due4 host8 url8``       a URL due again, a retry or a refetch (value: host8 url8 of others of
-                            the same commit due in the same second)
-``P due4 host8``            a parked host, due for re-examination, or a sleeping one, due to line up
-``R host8 scheme1``         robots.txt of one origin
-``A site``                  usage of one site
-``L site``                  which other sites link to it (module ``admit.linking``)
-``J url``                   a URL whose place belongs to the scope: a seed, or where a seed
-                            redirects
-``V url8``                  a known URL, when URL-seen is a Bloom filter that the table confirms
-``C digest`` ``S`` ``s``    content-seen (module ``seen``)
-``T url8``                  the hosts whose robots.txt names this sitemap
-``N host8``                 how many sitemaps the host brought, and how many URLs these listed
-``B host8 url8``            a stored body that was not parsed (module ``frontier.unparsed``)
-``X host8 url8``            crashes at which the URL was in flight (module ``attempts.crashes``)
-``O`` ``I``                 outbox and watermarks (module ``exchange``)
-``M name``                  meta data and counters
-==========================  =================================================
+    ==========================  =================================================
+    ``U host8 url8``            the URL record
+    ``Q host8 band1 seq6``      waiting URLs (value: their url8); dense sequence numbers make a
+                                refill a range of keys
+    ``H host8``                 the visit state of one host
+    ``F band1 seq6``            host waiting in a front queue (value: host8)
+    ``W address NUL band1 seq6``  host waiting for room at its address (value: host8); ``w address``
+                                  holds the bounds of that line
+    ``D due4 host8 url8``       a URL that is due again, a retry or a refetch (value: host8 url8 of
+                                other URLs of the same commit that are due in the same second)
+    ``P due4 host8``            a parked host, due for re-examination, or a sleeping one, due to
+                                line up
+    ``R host8 scheme1``         robots.txt of one origin
+    ``A site``                  usage of one site
+    ``L site``                  which other sites link to it (module ``admit.linking``)
+    ``J url``                   a URL whose place belongs to the scope: a seed, or the target of a
+                                seed's redirect
+    ``V url8``                  a known URL, when URL-seen is a Bloom filter that the table confirms
+    ``C digest`` ``S`` ``s``    content-seen (module ``seen``)
+    ``T url8``                  the hosts whose robots.txt names this sitemap
+    ``N host8``                 how many sitemaps the host had, and how many URLs they listed
+    ``B host8 url8``            a stored body that was not parsed (module ``frontier.unparsed``)
+    ``X host8 url8``            crashes at which the URL was in flight (module ``attempts.crashes``)
+    ``O`` ``I``                 outbox and watermarks (module ``exchange``)
+    ``M name``                  metadata and counters
+    ==========================  =================================================
 
-Records are msgpack arrays: fields are only ever added at the end, with a default. Version 1 had
-record ids as text and whole dates in the history of a URL, versions 1 and 2 one URL in each ``Q``
-and ``D`` row; both are read as well.
+Records are msgpack arrays. A new field is always added at the end, with a default. Version 1 stored
+record ids as text and complete dates in the history of a URL; versions 1 and 2 stored one URL in
+each ``Q`` and ``D`` row. Both versions can still be read.
 """
 
 from __future__ import annotations
@@ -51,25 +52,24 @@ SEQ_BYTES = 6
 PARKED_BAND = 255
 LINE_PREFIX = b"w"
 CRASH_PREFIX = b"X"
-_URL8, _DUE = 8, 5  # bytes of a hash, and of a key before what is due
-_DATE, _ID = 9, 10  # places in a stored history
+_URL8, _DUE = 8, 5  # bytes of a URL's hash, and of the prefix and due time in a ``D`` key
+_DATE, _ID = 9, 10  # indexes in a stored history
 
 if TYPE_CHECKING:
     _History = History | None
 else:
-    _History = Any  # read as the array that is stored, then unfolded
+    _History = Any  # decoded as the stored array, then unfolded
 
 
 class UrlRecord(msgspec.Struct, array_like=True, gc=False):
-    """All that is remembered of one URL. Times are whole seconds since 1970; ``priority`` is in
-    255ths.
+    """Everything that is remembered of one URL.
 
-    ``target`` is path and query; ``via`` the page it was found on, as that URL itself when it is on
-    another host and as its target when it is on the same one. ``tries`` counts failed requests
-    since the last capture; ``segment`` and ``offset`` are where the last capture stands.
-    ``importance`` is that of the find that made the record, in 255ths (-1 = a record from before it
-    was kept). ``chain`` has the redirects before ``via``, the first asked first; it is left out of
-    a row where it is empty.
+    Times are whole seconds since 1970; ``priority`` is in 255ths. ``target`` is path and query.
+    ``via`` is the page on which the URL was found: a complete URL if that page is on another host,
+    otherwise only its target. ``tries`` counts failed requests since the last capture.
+    ``importance`` is that of the link by which the URL was first found, in 255ths (-1 in a record
+    from before this field existed). ``chain`` has the redirects before ``via``, the first one
+    first; a row omits it when it is empty.
     """
 
     state: UrlState
@@ -92,12 +92,9 @@ class UrlRecord(msgspec.Struct, array_like=True, gc=False):
 
 _ENCODER = msgspec.msgpack.Encoder()
 _URL_DECODER = msgspec.msgpack.Decoder(UrlRecord)
-# of MessagePack's arrays of 16 and of 15
-_WHOLE_HEAD, _HEAD_WITHOUT_CHAIN = (
-    b"\xdc\x00\x10",
-    b"\x9f",
-)
-assert len(UrlRecord.__struct_fields__) == 16, "the heads are of so many fields"
+# the first bytes of a MessagePack array with 16 fields and of one with 15
+_WHOLE_HEAD, _HEAD_WITHOUT_CHAIN = b"\xdc\x00\x10", b"\x9f"
+assert len(UrlRecord.__struct_fields__) == 16, "the array heads above are for 16 fields"
 _URN = "urn:uuid:"
 _OWN_ID = re.compile(
     _URN + "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
@@ -118,14 +115,12 @@ def encode_url(record: UrlRecord) -> bytes:
 
 
 def _trimmed(value: bytes, record: UrlRecord) -> bytes:
-    """A row without its last field, the chain, when that is empty: nearly every URL has none."""
+    """Drop the last field, the chain, when it is empty, as it is for nearly every URL."""
     return value if record.chain else _HEAD_WITHOUT_CHAIN + value[len(_WHOLE_HEAD) : -1]
 
 
 def decode_url(value: bytes) -> UrlRecord:
-    """The record in a ``U`` row, of either version. Raises one of
-    ``lycosa.system.wire.UNREADABLE``.
-    """
+    """The record in a ``U`` row of any version. Raises one of ``system.wire.UNREADABLE``."""
     record = _URL_DECODER.decode(value)
     if record.history is not None:
         record.history = _unfolded(record.history)  # type: ignore[arg-type]  # an array so far
@@ -133,10 +128,11 @@ def decode_url(value: bytes) -> UrlRecord:
 
 
 def _folded(history: History) -> Any:
-    """A history as it is stored: the record's id as the 16 bytes of its UUID, ``date_us`` counted
-    from ``fetched_at``.
+    """A history in its stored form.
 
-    An id that is a string is in the form of version 1, and so is the date.
+    The record's id becomes the 16 bytes of its UUID, and ``date_us`` is counted from
+    ``fetched_at``. A history whose id is not a UUID is stored in the form of version 1, with id and
+    date unchanged.
     """
     if not _OWN_ID(history.record_id):
         return history
@@ -184,14 +180,12 @@ def line_key(address: str, band: int, seq: int) -> bytes:
 
 
 def waiting_key(address: str, band: int, seq: int) -> bytes:
-    """The row of a host's place: in the line of an address, or in the partition's front queues
-    when that is empty.
-    """
+    """The row of a waiting host: in the line of an address, or in a front queue if it is empty."""
     return line_key(address, band, seq) if address else front_key(band, seq)
 
 
 def place_of(key: bytes) -> tuple[str, int, int]:
-    """The address, band and number of such a row."""
+    """The address, band and number of a ``waiting_key``."""
     seq = int.from_bytes(key[-SEQ_BYTES:], "big")
     return key[1 : -SEQ_BYTES - 2].decode() if key[:1] == b"W" else "", key[-SEQ_BYTES - 1], seq
 
@@ -201,8 +195,9 @@ def due_key(due_at: int, host8: bytes, url8: bytes) -> bytes:
 
 
 def due_urls(key: bytes, row: bytes) -> list[bytes]:
-    """The ``host8 url8`` of all URLs in a row of the refetch schedule: one is in the key, the
-    others are the value.
+    """The ``host8 url8`` of all URLs in a row of the refetch schedule.
+
+    The first one is in the key, the others are the value.
     """
     return [key[_DUE:], *(row[at : at + 2 * _URL8] for at in range(0, len(row), 2 * _URL8))]
 
@@ -252,5 +247,5 @@ def meta_key(name: str) -> bytes:
 
 
 def prefix_end(prefix: bytes) -> bytes:
-    """The first key behind all keys with this prefix (which never ends in 0xFF)."""
+    """The first key after all keys with this prefix, whose last byte must not be 0xFF."""
     return prefix[:-1] + bytes([prefix[-1] + 1])

@@ -1,22 +1,21 @@
-"""RocksDB as the key-value port: one small database per partition, all of a process within one
-memory bound.
+"""RocksDB as the key-value port: one small database per partition, all within one memory bound.
 
-**Durability.** RocksDB's own write-ahead log is off. The worker's commit log is written and fsynced
-before a batch comes here, and it keeps each batch until the next ``flush``, so a second log would
-only write everything twice. What that means, and what the crash test shows: after ``kill -9`` or
-power loss the store holds the first *n* batches, whole and in order, with n at least the number of
-batches before the last ``flush`` (a batch goes into one memtable, memtables reach the disk oldest
-first, and a table file is fsynced before the manifest names it). The batch itself carries the
-number of its commit, so the owner sees n and applies the rest again. A clean ``close`` flushes.
+**Durability.** RocksDB's write-ahead log is off. The worker's commit log is written and fsynced
+before a batch comes here, and keeps each batch until the next ``flush``, so a second log would only
+write everything twice. The consequence, which the crash test shows: after ``kill -9`` or power loss
+the store holds the first *n* batches, complete and in order, and n is at least the number of
+batches before the last ``flush``. (A batch goes into one memtable, memtables reach the disk oldest
+first, and a table file is fsynced before the manifest names it.) Each batch carries the number of
+its commit, so the owner knows n and applies the later batches again. ``close`` flushes.
 
-**Memory.** Blocks, their indexes and filters, and memtables of all stores that share a
-``SharedCache`` are charged to the one cache; beyond ``write_bytes`` of memtables the writing store
-flushes early. It does not wait for that, so for a moment the memtables on their way to disk come on
-top (at most 8 MB a store). Open files are capped per store.
+**Memory.** Blocks, their indexes and filters, and the memtables of all stores that share a
+``SharedCache`` are charged to that cache. When the memtables exceed ``write_bytes``, the store that
+writes starts a flush early. It does not wait for the flush, so for a moment the memtables that are
+being written to disk are additional (at most 8 MB per store). Open files are limited per store.
 
-**Damage.** Every block is checked against its checksum when read. Iterators end with ``status()``,
-because an iterator that met a broken block is merely *not valid*, which reads like the end of the
-range.
+**Damage.** Every block is verified against its checksum when it is read. Each scan ends with
+``status()``, because an iterator that meets a broken block becomes *not valid*, exactly as at the
+end of the range.
 """
 
 from __future__ import annotations
@@ -47,15 +46,15 @@ from rocksdict import (
 from lycosa.kv.port import Opener, StoreDamaged, StoreError, StoreLocked, Writes, pairs_of
 from lycosa.system.durable import FULL, DiskFull, named
 
-# Longest scan that is read at once; nothing of it stays open. A refill asks for tens, a sweep for
-# some hundreds.
+# Longest scan that is read at once and leaves no iterator open. A refill asks for tens of rows, a
+# sweep for some hundreds.
 _EAGER = 4096
-# zstd, for the lowest level. A dictionary of more than 8 KB, or one learnt from more than this,
-# makes files no smaller (0.3 %), and a compaction a third dearer.
+# zstd, for the lowest level. A dictionary of more than 8 KB, or one trained on more data than this,
+# makes files no smaller (0.3 %) and a compaction a third more expensive.
 _WINDOW_BITS, _LEVEL, _DICTIONARY_BYTES, _TRAINING_BYTES = -14, 3, 8 << 10, 160 << 10
-# Keys are spread by hash, so files of the highest level overlap all of the lowest one: each
-# compaction writes that anew, and with three times as many files at once it does so a third as
-# often. A look-up asks the filters of up to twelve files, 0.1 us each.
+# Keys are spread by hash, so each file of the highest level overlaps all of the lowest level, and
+# each compaction rewrites that level. Compacting three times as many files at once makes
+# compactions a third as frequent. A lookup checks the filters of up to twelve files, 0.1 us each.
 _FILES_BEFORE_COMPACTION, _FILES_BEFORE_SLOWDOWN, _FILES_BEFORE_STOP = 12, 40, 60
 _LOCK_SIGNS = (
     "While lock file",
@@ -66,8 +65,10 @@ _DAMAGE_SIGNS = ("Corruption", "No such file", "checksum mismatch", "Invalid arg
 
 
 class SharedCache:
-    """The memory of all stores of one process: ``cache_bytes`` in all, of which memtables may take
-    ``write_bytes``. One store's memtable is written to a file at ``memtable_bytes``.
+    """The memory of all stores of one process.
+
+    ``cache_bytes`` bounds all of it, of which memtables may take ``write_bytes``. One store's
+    memtable is written to a file at ``memtable_bytes``.
     """
 
     def __init__(
@@ -77,8 +78,8 @@ class SharedCache:
         memtable_bytes: int = 4 << 20,
     ) -> None:
         self.cache = Cache(cache_bytes)
-        # allow_stall False: a writer over the bound starts a flush and goes on; it must never wait
-        # for another store.
+        # allow_stall False: a writer above the bound starts a flush and continues. It must never
+        # wait for another store.
         self.write_buffers = WriteBufferManager.new_write_buffer_manager_with_cache(
             write_bytes, False, self.cache
         )
@@ -89,8 +90,9 @@ class SharedCache:
         )
 
     def resize(self, cache_bytes: int) -> None:
-        """Another size from now on; blocks beyond a smaller one are dropped at once, but for
-        those in use.
+        """Change the size of the cache.
+
+        Blocks beyond a smaller size are dropped at once, except those in use.
         """
         self.cache.set_capacity(cache_bytes)
 
@@ -107,11 +109,11 @@ class SharedCache:
 
 
 class RocksKeyValue:
-    """One partition's store in ``folder``, made when absent.
+    """One partition's store in ``folder``, created when it does not exist.
 
-    ``cache`` is shared with the other stores of the process; ``None`` gives this one a small cache
-    of its own. Every method may raise ``DiskFull``. Raises ``StoreLocked`` when the folder is in
-    use, ``StoreDamaged`` when its files do not fit together.
+    ``cache`` is shared with the other stores of the process; with ``None`` the store gets a small
+    separate cache. Every method may raise ``DiskFull``. Raises ``StoreLocked`` when the folder is
+    in use and ``StoreDamaged`` when its files do not fit together.
     """
 
     def __init__(
@@ -120,15 +122,15 @@ class RocksKeyValue:
         self._folder = folder
         self._cache = cache or SharedCache(16 << 20, 8 << 20)
         self._write_options = WriteOptions()
-        self._write_options.disable_wal = True  # type: ignore[method-assign, assignment]  # a property, whatever the stub says
-        # those not exhausted; weak, as one may be dropped before its first step
+        self._write_options.disable_wal = True  # type: ignore[method-assign, assignment]  # a property, which the stub types as a method
+        # scans that are not exhausted; weak, because a caller may drop one before its first step
         self._scans: WeakSet[_Scan] = WeakSet()
         _refuse_orphans(folder)
         folder.mkdir(parents=True, exist_ok=True)
         try:
             options = _options(self._cache, open_files)
-            # Named, or a store that exists would take the family's options from its own files:
-            # another cache, outside the bound.
+            # Named explicitly, because an existing store would otherwise take the family's options
+            # from its files: another cache, outside the bound.
             self._db = Rdict(str(folder), options, column_families={"default": options})
         except Exception as error:  # rocksdict raises bare Exception
             self._fail(error)
@@ -148,9 +150,11 @@ class RocksKeyValue:
         return values  # type: ignore[return-value]  # a list in gives a list out
 
     def scan(self, start: bytes, end: bytes, limit: int = 0) -> Iterator[tuple[bytes, bytes]]:
-        """Pairs as they are now, whatever is written meanwhile. Up to 4,096 asked for are read at
-        once; a longer or unlimited scan keeps the store's lock until it is exhausted, closed, or
-        the store is closed (then it raises).
+        """Pairs as they are now, independent of later writes.
+
+        A scan with a ``limit`` of up to 4,096 is read at once. A longer or unlimited scan keeps the
+        store locked until it is exhausted or closed, or until the store is closed (then the scan
+        raises).
         """
         if start >= end:
             return iter(())
@@ -180,7 +184,7 @@ class RocksKeyValue:
             self._fail(error)
 
     def close(self) -> None:
-        """Flushes and lets go of the lock; scans still open end. Twice is harmless."""
+        """Flush, end the scans that are still open and release the lock. May be called again."""
         for scan in list(self._scans):
             scan.close()
         try:
@@ -192,7 +196,7 @@ class RocksKeyValue:
             self._fail(error)
 
     def snapshot(self) -> dict[str, int]:
-        """Estimated keys, bytes in table files, in memtables, and waiting for compaction."""
+        """Estimated keys; bytes in table files, in memtables and waiting for compaction."""
         names = {
             "keys": "rocksdb.estimate-num-keys",
             "table_bytes": "rocksdb.total-sst-files-size",
@@ -216,15 +220,13 @@ class RocksKeyValue:
 
 
 class _Scan:
-    """A RocksDB iterator that can be let go of from outside: while it lives, the database stays
-    locked.
-    """
+    """A RocksDB iterator that the store can close; while it exists, the database stays locked."""
 
     def __init__(self, store: RocksKeyValue, start: bytes, end: bytes) -> None:
         self._iterator: RdictIter | None = None
         self._store = store
-        # Kept as long as the iterator, which refers to the bound and does not own it: freed, it
-        # would end the scan anywhere.
+        # The iterator refers to the options' bound but does not own it. If the options were freed,
+        # the scan would end at an arbitrary place.
         self._options = options = ReadOptions()
         options.set_iterate_upper_bound(end)
         try:
@@ -234,8 +236,9 @@ class _Scan:
             store._fail(error)
 
     def take(self, count: int, keep_open: bool = False) -> list[tuple[bytes, bytes]]:
-        """The next pairs, fewer only at the end of the range; lets go of the iterator unless
-        told to keep it.
+        """The next pairs, fewer than ``count`` only at the end of the range.
+
+        Closes the iterator unless ``keep_open``.
         """
         iterator = self._iterator
         if iterator is None:
@@ -259,7 +262,7 @@ class _Scan:
 
 
 def _stream(scan: _Scan, limit: int) -> Iterator[tuple[bytes, bytes]]:
-    """The pairs of a scan, read some at a time; ``limit`` 0 is all."""
+    """The pairs of a scan, read in blocks of 256; ``limit`` 0 means all."""
     left = limit
     try:
         while pairs := scan.take(min(left, 256) if limit else 256, keep_open=True):
@@ -274,7 +277,7 @@ def _stream(scan: _Scan, limit: int) -> Iterator[tuple[bytes, bytes]]:
 def rocks_opener(
     cache_bytes: int = 96 << 20, write_bytes: int = 32 << 20, *, open_files: int = 32
 ) -> Opener:
-    """An opener whose stores share one cache: ``cache_bytes`` bounds them all together."""
+    """An opener whose stores share one cache, which ``cache_bytes`` bounds."""
     return opener_within(SharedCache(cache_bytes, write_bytes), open_files=open_files)
 
 
@@ -288,12 +291,11 @@ def opener_within(shared: SharedCache, *, open_files: int = 32) -> Opener:
 
 
 def refuse_open(folder: Path) -> None:
-    """Raises ``StoreLocked`` when another process has this store open. Nothing is changed, and a
-    folder that is absent is not open.
+    """Raise ``StoreLocked`` when another process has this store open.
 
-    By the lock that RocksDB takes on its file ``LOCK``, which belongs to a process: never call it
-    while this process has the store open, since closing the file would let go of its own lock
-    (fcntl(2)).
+    Nothing is changed, and a folder that does not exist is not open. The check uses the lock that
+    RocksDB holds on its file ``LOCK``, which belongs to a process. Never call this while this
+    process has the store open: closing the file would release this process's lock too (fcntl(2)).
     """
     path = folder / "LOCK"
     try:
@@ -311,8 +313,9 @@ def refuse_open(folder: Path) -> None:
 
 
 def _refuse_orphans(folder: Path) -> None:
-    """Without its ``CURRENT`` file RocksDB would take a folder for a new one and delete the
-    tables in it.
+    """Raise ``StoreDamaged`` if there are table files but no ``CURRENT`` file.
+
+    RocksDB would take such a folder for a new one and delete the tables in it.
     """
     if folder.exists() and not folder.is_dir():
         raise StoreError(f"{folder} is not a folder")
@@ -321,17 +324,17 @@ def _refuse_orphans(folder: Path) -> None:
 
 
 def _options(shared: SharedCache, open_files: int) -> Options:
-    # without raw mode rocksdict pickles, and such a store cannot be opened raw again
+    # without raw mode rocksdict pickles values, and such a store can never be opened in raw mode
     options = Options(raw_mode=True)
     options.create_if_missing(True)
     options.set_write_buffer_manager(shared.write_buffers)
     options.set_write_buffer_size(shared.memtable_bytes)
     options.set_max_write_buffer_number(2)
     options.set_max_open_files(open_files)
-    # by default sixteen are started for each store that is opened, and ended again
+    # the default starts and ends sixteen threads for each store that is opened
     options.set_max_file_opening_threads(1)
     options.set_max_background_jobs(2)
-    # writes back as it goes: a flush then does not stall behind a large fsync
+    # writes data back continuously, so that a flush does not stall behind a large fsync
     options.set_bytes_per_sync(1 << 20)
     options.set_level_compaction_dynamic_level_bytes(True)
     options.set_level_zero_file_num_compaction_trigger(_FILES_BEFORE_COMPACTION)
@@ -339,17 +342,17 @@ def _options(shared: SharedCache, open_files: int) -> Options:
     options.set_level_zero_stop_writes_trigger(_FILES_BEFORE_STOP)
     options.set_compression_type(DBCompressionType.lz4())
     options.set_bottommost_compression_type(DBCompressionType.zstd())
-    # With a dictionary per file, learnt from it: short records then share what they have in common
-    # beyond their block (6 % of the state).
+    # One dictionary per file, trained on it: short records then share common content across blocks
+    # (saves 6 % of the state).
     options.set_bottommost_compression_options(_WINDOW_BITS, _LEVEL, 0, _DICTIONARY_BYTES, True)
     options.set_bottommost_zstd_max_train_bytes(_TRAINING_BYTES, True)
-    # A file of the lowest level is held in memory until its dictionary is learnt, so its size is
-    # memory: 64 MB a compaction by default.
+    # A file of the lowest level is held in memory until its dictionary is trained, so its size is
+    # memory: by default 64 MB per compaction.
     options.set_target_file_size_base(16 << 20)
-    # URL-seen answers for what is absent, so nearly all look-ups hit: no filters in the lowest
-    # level, which holds nine tenths of the keys.
+    # URL-seen answers for absent keys, so nearly all lookups hit. No filters in the lowest level,
+    # which holds nine tenths of the keys.
     options.set_optimize_filters_for_hits(True)
-    # Small logs and manifests: sixteen stores each keep their own.
+    # Small logs and manifests, because each of sixteen stores has its own.
     options.set_keep_log_file_num(2)
     options.set_max_log_file_size(1 << 20)
     options.set_max_manifest_file_size(4 << 20)
@@ -360,15 +363,16 @@ def _options(shared: SharedCache, open_files: int) -> Options:
 
 
 def bottom_options() -> Options:
-    """For table files made outside a store, to be ingested as its lowest level: compressed as
-    that is.
+    """Options for table files made outside a store and ingested as its lowest level.
+
+    They are compressed as that level is.
     """
     options = _options(SharedCache(8 << 20, 1 << 20), 16)
     options.set_compression_type(DBCompressionType.zstd())
     options.set_compression_options(_WINDOW_BITS, _LEVEL, 0, _DICTIONARY_BYTES)
     options.set_zstd_max_train_bytes(_TRAINING_BYTES)
     table = _table_options(SharedCache(8 << 20, 1 << 20))
-    table.set_bloom_filter(1, False)  # as good as none: those of the lowest level are left out
+    table.set_bloom_filter(1, False)  # minimal, because the lowest level has no filters
     options.set_block_based_table_factory(table)
     return options
 
@@ -378,7 +382,7 @@ def _table_options(shared: SharedCache) -> BlockBasedOptions:
     table.set_block_cache(shared.cache)
     table.set_block_size(16 << 10)
     table.set_bloom_filter(10, False)  # full filters, 10 bits a key: 1 % false positives
-    table.set_cache_index_and_filter_blocks(True)  # else they are memory outside the bound
+    table.set_cache_index_and_filter_blocks(True)  # otherwise their memory is outside the bound
     table.set_pin_l0_filter_and_index_blocks_in_cache(True)
     table.set_format_version(5)
     table.set_checksum_type(ChecksumType.xxh3())

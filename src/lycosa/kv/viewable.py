@@ -1,12 +1,13 @@
-"""A table that can be looked at as it was after some commit, while its owner goes on writing.
+"""A table that can be read as it was after a certain commit, while its owner continues to write.
 
-A scan of a table sees one moment, but two look-ups see two, and what explains or recounts a crawl
-needs many that agree. So while somebody looks, each write first keeps the values that it replaces,
-and a look-up prefers these: it sees the table as it was when it was frozen. While nobody looks
-nothing is kept, and reading costs its owner nothing at all.
+A scan of a table sees one moment, but two lookups see two moments, and explaining or recounting a
+crawl needs many lookups that agree. So while there is a frozen table, each write first saves the
+values that it replaces, and lookups in the frozen table prefer the saved values. While there is
+none, nothing is saved, and the owner's reads have no extra cost.
 
-A look-up reads the table *before* it asks for what was kept. A write keeps the old value before it
-changes the table, so whatever a look-up finds in the table, old or new, it ends with the old value.
+A lookup reads the table *before* it reads the saved values, and a write saves the old value before
+it changes the table. So whether a lookup finds the old or the new value in the table, its result is
+the old value.
 """
 
 from __future__ import annotations
@@ -18,17 +19,19 @@ from lycosa.kv.memory import MemoryKeyValue
 from lycosa.kv.merged import Pair, laid_over
 from lycosa.kv.port import KeyValue, Writes, pairs_of
 
-_ABSENT, _VALUE = b"0", b"1"  # before each kept value: whether the key had one
+_ABSENT, _VALUE = b"0", b"1"  # prefix of each saved value: whether the key had one
 
 
 class ViewableTable:
-    """See ``KeyValue``; ``freeze`` may be called, and the frozen table read, on any thread that
-    may read the table itself.
+    """A ``KeyValue`` that can be frozen.
+
+    ``freeze`` may be called, and the frozen table read, on any thread that may read the table
+    itself.
     """
 
     def __init__(self, table: KeyValue) -> None:
         self._table = table
-        # The table's own methods: the owner reads as if this were not here.
+        # The table's own methods, so that the owner's reads cost nothing extra.
         self.get: Callable[[bytes], bytes | None] = table.get
         self.get_many: Callable[[Sequence[bytes]], list[bytes | None]] = table.get_many
         self.flush: Callable[[], None] = table.flush
@@ -45,12 +48,13 @@ class ViewableTable:
             self._table.write(writes)
 
     def close(self) -> None:
-        """What is frozen cannot be read any more either."""
+        """Close the table. Its frozen tables cannot be read afterwards."""
         self._table.close()
 
     def freeze(self) -> FrozenTable:
-        """The table as it is now. Waits for a write that is under way. Close it after use: until
-        then each write keeps old values.
+        """The table as it is now. Waits for a write in progress.
+
+        Close the result after use: until then each write saves old values.
         """
         with self._writing:
             frozen = FrozenTable(self._table, self._forget)
@@ -66,8 +70,9 @@ class ViewableTable:
 
 
 class FrozenTable:
-    """A table as it was at one moment; see ``SavedTable``. ``forget`` is called once, when it is
-    closed.
+    """A table as it was at one moment; implements ``SavedTable``.
+
+    ``forget`` is called once, when the frozen table is closed.
     """
 
     def __init__(self, table: KeyValue, forget: Callable[[FrozenTable], None]) -> None:
@@ -77,7 +82,7 @@ class FrozenTable:
         self._is_open = True
 
     def keep(self, keys: Sequence[bytes]) -> None:
-        """These are about to be written."""
+        """Save the current values of ``keys``, which are about to be written."""
         missing = [
             key for key, kept in zip(keys, self._kept.get_many(keys), strict=True) if kept is None
         ]
@@ -89,7 +94,7 @@ class FrozenTable:
                     for key, value in zip(missing, values, strict=True)
                 ]
             )
-            self._kept.flush()  # nothing is ever taken back
+            self._kept.flush()  # frees the undo list, which is never needed here
 
     def get(self, key: bytes) -> bytes | None:
         value = self._table.get(key)
@@ -98,14 +103,14 @@ class FrozenTable:
 
     def scan(self, start: bytes, end: bytes) -> Iterator[Pair]:
         """Pairs with ``start <= key < end`` in order. The iterator must be exhausted or closed."""
-        # as they are from here on; what is written later has no part in them
+        # fixed at this moment; later writes do not affect it
         pairs = self._table.scan(start, end)
         with self._keeping:
             kept = [(key, _value_of(value)) for key, value in self._kept.scan(start, end)]
         return laid_over(pairs, kept) if kept else pairs
 
     def close(self) -> None:
-        """Waits for a write that is under way."""
+        """Stop saving old values. Waits for a write in progress."""
         if self._is_open:
             self._is_open = False
             self._forget(self)

@@ -11,7 +11,8 @@ class Recovered(msgspec.Struct, frozen=True):
     ``replayed`` batches that tables lacked, ``rebuilt`` URL-seen files, derived files that stay
     missing with the reason, when the last commit was (wall seconds, 0 = never), captures by
     partition, the URLs whose places belong to the scope, and the latest crawl time that a commit
-    has, with the wall time of that commit.
+    has, with the wall time of that commit, and the greatest version of live settings that a last
+    commit names.
     """
 
     replayed: int = 0
@@ -21,3 +22,4 @@ class Recovered(msgspec.Struct, frozen=True):
     captures: dict[int, int] = {}
     places: list[str] = []
     latest: tuple[float, float] = (0.0, 0.0)
+    settings: int = 0

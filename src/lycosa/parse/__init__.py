@@ -1,5 +1,3 @@
-"""From bytes to values: what a fetched document says, found in a child process that may die of
-it.
-"""
+"""Turns the bytes of a document into values, in a child process that a document may kill."""
 
 from __future__ import annotations

@@ -1,22 +1,26 @@
-"""Which charset a document without markup is in, and its text.
+"""Names of charsets, and the text of a document without markup.
 
-The order is the one of the Encoding and HTML standards: byte order mark, then what HTTP says, then
-UTF-8 when the bytes are valid as such, then the detector, then windows-1252. Pages have the meta
-prescan in between, which is part of reading them (``html``). Labels mean what the Encoding standard
-says (``iso-8859-1`` is windows-1252), as this is what servers were tested against.
+The order is that of the Encoding and HTML standards: byte order mark, the charset from HTTP, UTF-8
+if the bytes are valid, the detector, windows-1252. Pages also have the meta prescan, which is part
+of reading them (``html``). Labels mean what the Encoding standard defines (``iso-8859-1`` is
+windows-1252), because servers were tested against browsers.
 """
 
 from __future__ import annotations
 
-from lycosa.parse.html import charset_name, decode_whatwg, detect_charset
+import codecs
+
+import turbohtml
+import turbohtml.detect
 
 _MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xfe\xff", "utf-16be"), (b"\xff\xfe", "utf-16le"))
 _DETECT_WINDOW = 65_536
 
 
 def decode_text(body: bytes, label: str | None) -> tuple[str, str]:
-    """The text without a byte order mark, malformed bytes as U+FFFD, and the charset's name.
-    ``label`` is HTTP's charset.
+    """The text and the charset's name. ``label`` is the charset from HTTP.
+
+    The text has no byte order mark, and malformed bytes are U+FFFD.
     """
     for mark, charset in _MARKS:
         if body.startswith(mark):
@@ -28,3 +32,31 @@ def decode_text(body: bytes, label: str | None) -> tuple[str, str]:
     except UnicodeDecodeError:
         detected = detect_charset(body[:_DETECT_WINDOW]) or "windows-1252"
     return decode_whatwg(body, detected), detected
+
+
+def charset_name(label: str) -> str | None:
+    """The Encoding standard's name for a label, in lower case; ``None`` when it is not one.
+    ``latin1`` is ``windows-1252``.
+    """
+    try:
+        return (
+            turbohtml.parse(b"", encoding=label.strip(" \t\n\f\r")).encoding or ""
+        ).lower() or None
+    except LookupError:
+        return None
+
+
+def detect_charset(body: bytes) -> str | None:
+    """The charset that the bytes look like, by structure and letter frequencies; ``None``
+    without evidence.
+    """
+    found = turbohtml.detect.detect(body).encoding
+    return found.lower() if found else None
+
+
+def decode_whatwg(body: bytes, charset: str) -> str:
+    """Decodes by a name from ``charset_name`` or ``detect_charset``, malformed bytes as U+FFFD."""
+    try:
+        return codecs.lookup(f"whatwg-{charset}").decode(body, "replace")[0]
+    except LookupError:  # names that only Python has: the detector says UTF-8-SIG for a mark
+        return body.decode(charset, "replace")

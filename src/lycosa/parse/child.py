@@ -1,15 +1,14 @@
-"""The parse child: documents come in on a socket, what they say goes out, one answer for each
-question and in the same order.
+"""The parse child: receives documents on a socket and answers each of them in order.
 
-It has no state to lose: its parent kills it when a document takes too long, and a document that
-kills it costs nobody else anything. So it reads blocking and parses one document at a time. Its
-address space is limited before any document is seen. It ends when the socket closes, and where the
-system can it is killed when its parent dies.
+It has no state to lose. Its parent kills it when a document takes too long, and a document that
+kills it does no other harm. So it reads blocking and parses one document at a time. Its address
+space is limited before it receives the first document. It ends when the socket closes; where the
+system supports it, it is killed when its parent dies.
 
-Started as ``python -m lycosa.parse.child FD PARENT``; the first frame is a ``ParserConfig``, the
-first answer, empty, says that it is ready. With ``LYCOSA_TEST_HOOKS=1`` in its environment a
-document whose URL contains ``/hook-segfault``, ``/hook-hang`` or ``/hook-memory`` makes it
-misbehave in that way, so that tests can see crawls survive it.
+It is started as ``python -m lycosa.parse.child FD PARENT``. The first frame that it receives is a
+``ParserConfig``; its first answer is empty and says that it is ready. With ``LYCOSA_TEST_HOOKS=1``
+in its environment, a document whose URL contains ``/hook-segfault``, ``/hook-hang`` or
+``/hook-memory`` makes it fail in that way, so that tests can check that crawls survive it.
 """
 
 from __future__ import annotations
@@ -31,43 +30,45 @@ from lycosa.model.parsed import Document
 from lycosa.parse.inline import build_parser
 from lycosa.parse.parser_config import ParserConfig
 from lycosa.parse.parts import in_parts
-from lycosa.system.wire import FrameError, received_frames, recv_frame, send_frame
+from lycosa.system.wire import FrameError, FrameSocket
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _HOOKS_VARIABLE = "LYCOSA_TEST_HOOKS"
 
 
 def serve(sock: socket.socket) -> None:
-    """Answers documents until the peer closes. Raises ``OSError`` when the socket breaks."""
-    first = recv_frame(sock)
+    """Answer documents until the peer closes. Raises ``OSError`` when the socket breaks."""
+    frames = FrameSocket(sock)
+    first = frames.receive()
     if first is None:
         return
     config = msgspec.msgpack.decode(first, type=ParserConfig)
     parser = build_parser(config)
     _limit_memory(config.section.memory_bytes)
-    send_frame(sock, b"")
+    frames.send(b"")
     has_hooks = os.environ.get(_HOOKS_VARIABLE) == "1"
     decoder, encoder = msgspec.msgpack.Decoder(Document), msgspec.msgpack.Encoder()
-    for frame in received_frames(sock):
+    while (frame := frames.receive()) is not None:
         document = decoder.decode(frame)
-        # A last resort for when the parent died too: the signal's default action ends us even
-        # inside of a C parser.
+        # A last resort in case the parent died too: the signal's default action ends this process
+        # even inside a C parser.
         signal.setitimer(signal.ITIMER_REAL, 2 * config.section.deadline_s + 5)
         if has_hooks:
             _misbehave(document.url)
         answer = encoder.encode(in_parts(parser.parse(document)))
         signal.setitimer(signal.ITIMER_REAL, 0)
-        send_frame(sock, answer)
+        frames.send(answer)
 
 
 def _limit_memory(limit: int) -> None:
-    """Address space, as a bomb should fail here and not on its host. Some 250 MB are the
-    interpreter's, its libraries' and the model's.
+    """Limit the address space, so that a decompression bomb does no harm to the machine.
+
+    Some 250 MB are used by the interpreter, its libraries and the language model.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     if hard != resource.RLIM_INFINITY:
         limit = min(limit or hard, hard)
-    with contextlib.suppress(ValueError, OSError):  # macOS refuses limits below what it has mapped
+    with contextlib.suppress(ValueError, OSError):  # macOS refuses limits below what is mapped
         if limit:
             resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -88,23 +89,24 @@ def _misbehave(url: str) -> None:
 
 
 def _die_with_parent(parent: int) -> None:
-    """Asks Linux for a kill when the parent dies; elsewhere the closing socket is enough, but
-    for a document that hangs.
+    """Make Linux kill this process when its parent dies.
+
+    Elsewhere the closing socket ends it, except while a document hangs.
     """
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:  # it died before we asked
+        if os.getppid() != parent:  # the parent died before the call
             sys.exit(0)
 
 
 def main(arguments: list[str]) -> int:
-    """Entry of the process: file descriptor of the socket and the parent's process id."""
+    """Entry point: file descriptor of the socket, and the parent's process id."""
     fd, parent = int(arguments[0]), int(arguments[1])
     _die_with_parent(parent)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # when to stop is the parent's decision
-    # What is imported lives until the end, and documents leave few cycles: looking for them less
-    # often saves 3 % of the time.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
+    # Imported objects live until the end, and documents leave few cycles: collecting less often
+    # saves 3 % of the time.
     gc.freeze()
     gc.set_threshold(20_000, 50, 100)
     with socket.socket(fileno=fd) as sock:
@@ -116,6 +118,6 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    # Nothing is left to write, and taking the interpreter and its libraries down costs as much as
-    # ten pages.
+    # There is nothing left to write, and a regular shutdown of the interpreter and its libraries
+    # costs as much as ten pages.
     os._exit(main(sys.argv[1:]))

@@ -1,8 +1,8 @@
 """What a page asks of crawlers: meta robots and X-Robots-Tag, merged; the strictest wins.
 
-A directive counts when it is addressed to everybody (``robots``, or no name in the header) or to
-our product token. ``unavailable_after`` and directives about previews (``max-snippet`` and its kin)
-are no rules for fetching, so they are passed over.
+A directive counts when it is addressed to all crawlers (``robots``, or no name in the header) or to
+our product token. ``unavailable_after`` and directives about previews (such as ``max-snippet``) are
+no rules for fetching and are ignored.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ _NOINDEX = frozenset({"noindex", "none"})
 _NOFOLLOW = frozenset({"nofollow", "none"})
 _NOARCHIVE = frozenset({"noarchive", "nocache"})
 
-# Directives with a value of their own: their colon makes no product token, and their "none" no
-# directive.
+# Directives with a value: the colon in them does not end a product token, and a "none" in the value
+# is no directive.
 _WITH_VALUE = re.compile(r"(?:unavailable_after|max-[a-z-]{1,30})\s{0,8}[:=]\s*[^,;]*")
 _AGENT = re.compile(r"\s*([a-z_*-][a-z0-9_.*/-]*)\s*:")
 
@@ -25,8 +25,9 @@ _AGENT = re.compile(r"\s*([a-z_*-][a-z0-9_.*/-]*)\s*:")
 def read_directives(
     metas: Iterable[tuple[str, str]], headers: Iterable[str], product: str
 ) -> Directives:
-    """Merges the page's ``(name, content)`` metas and its X-Robots-Tag values, for the product
-    token ``product``.
+    """The merged directives for the product token ``product``.
+
+    ``metas`` are the page's ``(name, content)`` pairs, ``headers`` its X-Robots-Tag values.
     """
     us = product.lower()
     words: set[str] = set()
@@ -49,8 +50,9 @@ def _words(content: str) -> list[str]:
 
 
 def _words_for(value: str, us: str) -> Iterable[str]:
-    """The words of one header value that are addressed to us. A name holds for what follows it,
-    up to the next name.
+    """The words of one header value that are addressed to us.
+
+    A name applies to what follows it, up to the next name.
     """
     addressed = True
     for part in _WITH_VALUE.sub("", value.lower()).split(","):

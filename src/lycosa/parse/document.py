@@ -1,10 +1,10 @@
-"""From a response body to what it says: the parse stage as one pure function of bytes.
+"""From a response body to its content: the parse stage as one pure function of bytes.
 
-The order is fixed: content decoding within limits, media type, then the reader for it, then
-everything that is the same for all kinds (links in headers, canonical form, directives, language,
-fingerprint). A body that could not be decoded whole, or is larger than the limit, is read as far as
-it goes and keeps its reason. Whatever the bytes are, a ``Parsed`` comes back; a fault of our own
-gives ``INTERNAL`` with its name.
+The order is fixed: content decoding within limits, media type, the reader for that type, then
+everything that is common to all types (links in headers, canonical form, directives, language,
+fingerprint). A body that could not be decoded completely, or is larger than the limit, is read as
+far as possible and keeps its reason. Any bytes give a ``Parsed``; an internal error gives
+``INTERNAL`` with its name.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from lycosa.model.fetched import MAX_SITEMAP_BYTES, as_sent
 from lycosa.model.parsed import Directives, Document, Parsed
 from lycosa.parse.charset import decode_text
 from lycosa.parse.directives import read_directives
+from lycosa.parse.elements import RawLink, RawPage
 from lycosa.parse.feed import read_feed
 from lycosa.parse.fingerprint import simhash
-from lycosa.parse.html import Page, RawLink, fold_lines, read_html
+from lycosa.parse.html import fold_lines, read_html
 from lycosa.parse.language import LanguageGuesser, primary_subtag
 from lycosa.parse.link_header import parse_link_header
 from lycosa.parse.media_type import Shape, is_gzip_file, media_type_of, sniff
@@ -43,16 +44,13 @@ from lycosa.urls.identity import Canonicalizer, InvalidUrl
 
 _MAX_DESCRIPTION = 2000
 _GZIP_LAYERS = 2
-_LEAST_PART = 1 << 16  # bytes of a page; it has no sense to look for memory for less
-# the HTML parser's own code raises the second where it does not find out the first
-_NO_MEMORY = (
-    MemoryError,
-    SystemError,
-)
+_LEAST_PART = 1 << 16  # bytes; a page below twice this size is not halved for lack of memory
+# the C code of the HTML parser sometimes raises SystemError when it runs out of memory
+_NO_MEMORY = (MemoryError, SystemError)
 
 
 class DocumentParser:
-    """Parses documents one after the other. Keeps nothing between them but the language model."""
+    """Parses documents one after the other. Keeps only the language model between them."""
 
     def __init__(self, section: ParseSection, canonicalizer: Canonicalizer, product: str) -> None:
         self._section = section
@@ -61,7 +59,7 @@ class DocumentParser:
         self._languages = LanguageGuesser()
 
     def parse(self, document: Document) -> Parsed:
-        """Everything the document says. Never raises for what is in it."""
+        """The content of a document. Never raises because of it."""
         started = time.process_time()
         try:
             return _Reading(
@@ -73,9 +71,8 @@ class DocumentParser:
                 detail="out of memory",
                 elapsed_s=time.process_time() - started,
             )
-        except (
-            Exception
-        ) as error:  # one document must never end a crawl, and the reason is recorded with it
+        # one document must never end a crawl, and the error is recorded with it
+        except Exception as error:
             return Parsed(
                 reason=Reason.INTERNAL,
                 detail=f"{type(error).__name__}: {error}"[:500],
@@ -84,7 +81,7 @@ class DocumentParser:
 
 
 class _Reading:
-    """One document on its way through the steps."""
+    """One document in the course of being read."""
 
     def __init__(
         self,
@@ -114,7 +111,7 @@ class _Reading:
             body, supplied = self._unpacked(body), ""
         essence, shape = sniff(supplied, body)
         if is_sitemap and shape is Shape.NONE:
-            essence, shape = sniff("", body)  # whatever type the server has for it
+            essence, shape = sniff("", body)  # ignore a wrong type from the server
         if shape is Shape.HTML or (shape is Shape.TEXT and not is_sitemap):
             body = self._cut(
                 body, self._section.max_bytes, f"more than {self._section.max_bytes} bytes"
@@ -131,8 +128,9 @@ class _Reading:
     def _part(
         self, essence: str, shape: Shape, body: bytes, label: str | None, started: float
     ) -> Parsed:
-        """A page; one that has no room in memory is parsed again, half of it each time, until it
-        has.
+        """Read a page, halving it until the memory suffices.
+
+        Only on the last try of the document; before that, the error is raised.
         """
         while True:
             try:
@@ -146,8 +144,9 @@ class _Reading:
             )
 
     def _cut(self, body: bytes, size: int, detail: str) -> bytes:
-        """The first ``size`` bytes. A tag that the cut goes through is none: the HTML standard
-        drops what ends inside of a tag.
+        """The first ``size`` bytes.
+
+        A tag that the cut goes through is dropped, as the HTML standard drops an unfinished tag.
         """
         if len(body) <= size:
             return body
@@ -174,8 +173,10 @@ class _Reading:
         return decoded.body[:limit]
 
     def _unpacked(self, body: bytes) -> bytes:
-        """A gzip file's content; a gzip file inside it is unpacked too, as some servers compress
-        their ``.xml.gz`` again.
+        """The content of a gzip file.
+
+        A gzip file inside it is unpacked too, because some servers compress their ``.xml.gz``
+        again.
         """
         for _ in range(_GZIP_LAYERS):
             if not body.startswith(b"\x1f\x8b\x08"):
@@ -189,16 +190,16 @@ class _Reading:
 
     def _read(
         self, shape: Shape, body: bytes, label: str | None
-    ) -> tuple[Page, Sitemap | None, dict[str, tuple[int, float]]]:
+    ) -> tuple[RawPage, Sitemap | None, dict[str, tuple[int, float]]]:
         if shape is Shape.HTML:
             return read_html(body, label, self._section.max_links), None, {}
         if shape is Shape.TEXT:
             text, charset = decode_text(body, label)
             if has_url_line(text) if self._document.is_sitemap else looks_like_text_sitemap(text):
-                return Page(charset), read_text_sitemap(text, is_cut=self._ends_early), {}
-            return Page(charset, text=fold_lines(text)), None, {}
+                return RawPage(charset), read_text_sitemap(text, is_cut=self._ends_early), {}
+            return RawPage(charset, text=fold_lines(text)), None, {}
         if shape is Shape.SITEMAP:
-            return Page(label.lower() if label else ""), read_sitemap(body, label), {}
+            return RawPage(label.lower() if label else ""), read_sitemap(body, label), {}
         if shape is Shape.FEED:
             return self._read_feed(body, label)
         if self._reason is Reason.NONE and body:
@@ -206,12 +207,13 @@ class _Reading:
                 Reason.CONTENT_TYPE,
                 "no links or text are read from this type",
             )
-        return Page(""), None, {}
+        return RawPage(""), None, {}
 
     @property
     def _ends_early(self) -> bool:
-        """Whether the document is not read to its end: it did not arrive or unpack whole, or is
-        too long.
+        """Whether the end of the document is missing.
+
+        It was not received or unpacked completely, or it is too long.
         """
         return (
             self._document.is_cut
@@ -221,13 +223,13 @@ class _Reading:
 
     def _read_feed(
         self, body: bytes, label: str | None
-    ) -> tuple[Page, None, dict[str, tuple[int, float]]]:
+    ) -> tuple[RawPage, None, dict[str, tuple[int, float]]]:
         feed = read_feed(body, label)
-        page = Page(label.lower() if label else "", title=feed.title, language=feed.language)
+        page = RawPage(label.lower() if label else "", title=feed.title, language=feed.language)
         page.metas.append(("description", feed.description))
         hints: dict[str, tuple[int, float]] = {}
         if feed.link:
-            # the site it belongs to
+            # the site that the feed belongs to
             self._links_of(page).add(feed.link, RawLink(LinkKind.ALTERNATE, feed.title[:200]))
         for entry in feed.entries:
             url = self._links_of(page).add(entry.link, RawLink(LinkKind.FEED, entry.title))
@@ -235,7 +237,7 @@ class _Reading:
                 hints[url] = (entry.date, -1.0)
         return page, None, hints
 
-    def _links_of(self, page: Page) -> Outlinks:
+    def _links_of(self, page: RawPage) -> Outlinks:
         if self._outlinks is None:
             base = base_of(self._document.url, page.base)
             self._outlinks = Outlinks(
@@ -247,7 +249,7 @@ class _Reading:
         self,
         essence: str,
         shape: Shape,
-        page: Page,
+        page: RawPage,
         sitemap: Sitemap | None,
         hints: dict[str, tuple[int, float]],
         decoded_bytes: int,
@@ -280,10 +282,11 @@ class _Reading:
         )
 
     def _add_links(
-        self, page: Page, sitemap: Sitemap | None, hints: dict[str, tuple[int, float]]
+        self, page: RawPage, sitemap: Sitemap | None, hints: dict[str, tuple[int, float]]
     ) -> str:
-        """All links of markup, headers and sitemap; gives the canonical URL that the page names,
-        or the empty string.
+        """Add all links of markup, headers and sitemap.
+
+        Returns the canonical URL that the page declares, or the empty string.
         """
         outlinks = self._links_of(page)
         canonical = self._add_header_links(outlinks)
@@ -300,7 +303,7 @@ class _Reading:
     def _add_listed(
         self, outlinks: Outlinks, sitemap: Sitemap, hints: dict[str, tuple[int, float]]
     ) -> None:
-        """What a sitemap lists; then what belongs to it, so that this takes no room from that."""
+        """Add the entries of a sitemap, then related links, which must not displace entries."""
         kind = LinkKind.SITEMAP_FILE if sitemap.is_index else LinkKind.SITEMAP
         for entry in sitemap.entries:
             url = outlinks.add(entry.loc, RawLink(kind, entry.title))
@@ -338,8 +341,9 @@ class _Reading:
         return canonical
 
     def _absolute(self, target: str) -> str:
-        """Targets in headers are relative to the document itself, whatever its ``<base>`` says
-        (RFC 8288 section 3.2).
+        """Resolve a target in a header relative to the document, ignoring ``<base>``.
+
+        Source: RFC 8288 section 3.2.
         """
         return self._canonical(target, self._document.url) or target
 
@@ -352,7 +356,7 @@ class _Reading:
     def _language(self, hint: str, text: str) -> str:
         return self._languages.guess(text, hint) if self._section.language else primary_subtag(hint)
 
-    def _directives(self, page: Page) -> Directives:
+    def _directives(self, page: RawPage) -> Directives:
         return read_directives(
             page.metas,
             (value for name, value in self._document.headers if name == "x-robots-tag"),

@@ -1,7 +1,7 @@
-"""RSS (0.9 to 2.0, RDF) and Atom feeds: the pages that their entries point to, as a stream.
+"""RSS (0.9 to 2.0, RDF) and Atom feeds: the pages that their entries link to, as a stream.
 
-An entry's page is its ``link``; an RSS entry without one has it in its ``guid``, unless that says
-it is no permalink. Of Atom's links only ``alternate`` is the page: ``self`` is the feed,
+An entry's page is its ``link``. An RSS entry without one may have it in its ``guid``, unless that
+is marked as no permalink. Of Atom's links only ``alternate`` is the page: ``self`` is the feed,
 ``enclosure`` a file. Namespaces are not compared.
 """
 
@@ -22,15 +22,15 @@ MAX_ENTRIES = 50_000
 _ENTRY = frozenset({"item", "entry"})
 _ROOTS = frozenset({"channel", "feed"})
 _DATES = frozenset({"pubdate", "updated", "published", "modified", "date", "lastbuilddate"})
-_MAX_TITLE = 200  # of an entry: its anchor text
-_MAX_TEXT = 2000  # of what describes the feed, as of what describes a page
+_MAX_TITLE = 200  # characters of an entry's title, used as anchor text
+_MAX_TEXT = 2000  # characters of a feed's title and description, as for a page
 _MAX_LANGUAGE = 100
 _MAX_DATE = 100
 
 
 @dataclass(slots=True)
 class FeedEntry:
-    """One entry: raw link, title (folded), date in seconds since 1970 (0 = unknown)."""
+    """One entry: raw link, folded title, date in seconds since 1970 (0 = unknown)."""
 
     link: str = ""
     title: str = ""
@@ -39,9 +39,7 @@ class FeedEntry:
 
 @dataclass(slots=True)
 class Feed:
-    """A feed: title, description, language, the raw link of the site it belongs to, and its
-    entries in order.
-    """
+    """A feed and its entries in order. ``link`` is the raw link of the site it belongs to."""
 
     title: str = ""
     description: str = ""
@@ -51,8 +49,9 @@ class Feed:
 
 
 def read_feed(body: bytes, charset: str | None = None) -> Feed:
-    """Reads a feed. Broken XML gives what could be read; of a feed that is cut off, no URL that
-    may go on behind the cut.
+    """Read a feed; broken XML gives what could be read.
+
+    Of a truncated feed, a URL that may continue after the cut is left out.
     """
     feed, entry, guid = Feed(), FeedEntry(), ""
     for element in ended_elements(_whole_tags(body), charset):
@@ -77,8 +76,9 @@ def read_feed(body: bytes, charset: str | None = None) -> Feed:
 
 
 def _whole_tags(body: bytes) -> bytes:
-    """Up to the last tag: text behind it belongs to an element whose end is not there. In
-    UTF-16, where ``>`` has two bytes, all of it.
+    """The body up to the last tag, because the element of any text after it is incomplete.
+
+    A body in UTF-16, where ``>`` has two bytes, is returned unchanged.
     """
     return body if b"\x00" in body[:4] else body[: body.rfind(b">") + 1]
 
@@ -124,8 +124,9 @@ def _link(element: etree._Element) -> str:
 
 
 def _based(element: etree._Element, reference: str) -> str:
-    """A reference under the ``xml:base`` of its element and those around it (RFC 4287 section
-    2); as it is when there is none.
+    """Resolve a reference against the ``xml:base`` of its element (RFC 4287 section 2).
+
+    Unchanged when there is none.
     """
     try:
         return urljoin(str(element.base), reference) if element.base and reference else reference
@@ -138,7 +139,7 @@ def parse_feed_date(text: str) -> int:
     text = text[:_MAX_DATE]
     if moment := parse_w3c_date(text):
         return moment
-    # at the first feed: the library costs as much as ten pages
+    # imported at the first feed, because the library costs as much as ten pages
     from email.utils import parsedate_to_datetime
 
     try:

@@ -1,7 +1,7 @@
-"""The media type of a body that nobody parses: robots.txt, redirects, error pages.
+"""The media type of a body that is not parsed: robots.txt, redirects, error pages.
 
-Some kilobytes from the beginning say it, so it is found where the capture is made and no child
-process is asked.
+A few kilobytes from the beginning are enough, so it is determined where the capture is made,
+without a request to the child process.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from lycosa.model.fetched import Fetched
 from lycosa.parse.media_type import media_type_of, sniff
 from lycosa.system.decode import decode
 
-_RECEIVED = 16_384  # bytes, of which what a sniffer looks at can be unpacked
+_RECEIVED = 16_384  # bytes, from which the sniffer's window can be unpacked
 _WINDOW = 8192
 
 
 def identify(fetched: Fetched) -> str:
-    """The essence, as the parser would give it; of an empty body what the server says, the empty
-    string when it says nothing.
+    """The essence, as the parser would give it.
+
+    For an empty body it is what the server says, or the empty string when it says nothing.
     """
     supplied = media_type_of(fetched.headers())
     essence = supplied.essence if supplied else ""

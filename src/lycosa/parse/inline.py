@@ -1,5 +1,6 @@
-"""The parser port in this process, for virtual time, tests and tools that read stored documents
-again.
+"""The parser port in this process.
+
+For virtual time, tests, and tools that read stored documents again.
 """
 
 from __future__ import annotations
@@ -13,25 +14,26 @@ from lycosa.urls.identity import Canonicalizer
 
 
 def build_parser(config: ParserConfig) -> DocumentParser:
-    """The parser that a configuration describes."""
+    """The parser for a configuration."""
     return DocumentParser(config.section, Canonicalizer(config.canonical), config.product)
 
 
 class InlineParser:
-    """Parses at once. A document that hangs hangs the caller."""
+    """Parses at once. A document that hangs blocks the caller."""
 
     def __init__(self, config: ParserConfig) -> None:
         self._parser = build_parser(config)
 
     async def parse(self, document: Document) -> Parsed:
-        """Everything the document says, in no time: the real CPU time would make two histories
-        of one seed differ.
+        """The content of the document, with an elapsed time of zero.
+
+        The real CPU time would make two histories of one seed differ.
         """
         return msgspec.structs.replace(self._parser.parse(document), elapsed_s=0.0)
 
     def health(self) -> ParserHealth:
-        """It is always there."""
+        """Always healthy."""
         return ParserHealth()
 
     async def close(self) -> None:
-        """Nothing to do."""
+        """Do nothing: there is no child to end."""

@@ -1,17 +1,17 @@
-"""Which language a text is in: an ISO 639-1 code.
+"""The language of a text, as an ISO 639-1 code.
 
-The identifier (the model of py3langid) costs in proportion to the text, so it gets a sample: 400
-characters of the longest lines, which are sentences where menus are not. On real pages that gave
-the same answers as a thousand characters. On 93 of 100 pages the first 160 of them leave no doubt
-and give the same answer too (0 of 988 differed); there the rest is not looked at.
+The identifier (the model of py3langid) costs time in proportion to the text, so it gets a sample:
+400 characters of the longest lines, which are sentences and not menus. On real pages that gave the
+same answers as a thousand characters. On 93 of 100 pages the first 160 characters are certain
+enough and give the same answer too (0 of 988 differed), so the rest is not classified.
 
-The first text that needs the model loads it (``language_tables``); and its tables are larger than a
-processor's caches. English, which half of the web is in, is therefore told by its small words
-first. On 94 of 100 English pages they say enough: 0 of 2,959 pages differed from the model's
-answer, and 0 of 26,022 texts in a hundred other languages were taken for English.
+The first text that needs the model loads it (``language_tables``), and its tables are larger than a
+processor's caches. Half of the web is in English, which is therefore recognised first by its short
+words. On 94 of 100 English pages these suffice: 0 of 2,959 pages differed from the model's answer,
+and 0 of 26,022 texts in a hundred other languages were taken for English.
 
-What the page says of itself (``<html lang>``) decides only when the text is too short or the
-identifier unsure: on many pages the attribute is a template's default.
+The declaration of the page (``<html lang>``) decides only when the text is too short or the
+identifier is unsure, because on many pages the attribute is a template's default.
 """
 
 from __future__ import annotations
@@ -45,26 +45,26 @@ _ENGLISH = frozenset(
 )
 _ENGLISH |= {"their", "will", "would"}
 _ENOUGH = 4  # different words of these
-_MOST_BEYOND_ASCII = (
-    0.1  # in bytes, to what there is in characters: more is another script with English in between
-)
+# Extra bytes in UTF-8 per character: more means another script mixed with English.
+_MOST_BEYOND_ASCII = 0.1
 
 
 class Identifier(Protocol):
-    """Gives a language code and how sure it is, in [0, 1]."""
+    """Gives a language code and its certainty in [0, 1]."""
 
     def classify(self, text: str) -> tuple[str, float]: ...
 
 
 class LanguageGuesser:
-    """Holds the model once it is loaded. Not for several threads."""
+    """Loads the model when it is first needed. Not for use by several threads."""
 
     def __init__(self, identifier: Identifier | None = None) -> None:
         self._identifier = identifier
 
     def guess(self, text: str, hint: str) -> str:
-        """Language of ``text``; ``hint`` is the page's own ``lang``. Empty when neither says
-        anything.
+        """The language of ``text``; ``hint`` is the page's ``lang``.
+
+        Empty when neither gives a language.
         """
         hinted = primary_subtag(hint)
         sample = _sample(text)
@@ -81,7 +81,7 @@ class LanguageGuesser:
 
 
 def primary_subtag(tag: str) -> str:
-    """``en`` of ``en-GB`` (BCP 47); empty unless it is two letters, as ISO 639-1 codes are."""
+    """``en`` of ``en-GB`` (BCP 47); empty unless it has two letters, as ISO 639-1 codes have."""
     primary = tag.strip().lower().replace("_", "-").partition("-")[0]
     return primary if len(primary) == 2 and primary.isascii() and primary.isalpha() else ""
 
@@ -94,14 +94,14 @@ def _sample(text: str) -> str:
 
 
 def _is_english(sample: str) -> bool:
-    """Whether small words that only English has leave no doubt. ``False`` says nothing."""
+    """Whether enough short words that only English has prove English. ``False`` proves nothing."""
     if len(_ENGLISH.intersection(sample.lower().split())) < _ENOUGH:
         return False
     return len(sample.encode("utf-8", "replace")) <= len(sample) * (1 + _MOST_BEYOND_ASCII)
 
 
 def _load() -> Identifier:
-    # Here and not above: most children of short crawls never need it.
+    # Imported here, because most children of short crawls never need it.
     from lycosa.parse.language_model import LanguageModel
     from lycosa.parse.language_tables import cache_folder, load_tables
 

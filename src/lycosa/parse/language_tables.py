@@ -1,10 +1,10 @@
-"""The language model's tables as files that are mapped into memory.
+"""The language model's tables as memory-mapped files.
 
-py3langid ships its model compressed: unpacking it takes 0.4 s of CPU time and 80 MB of memory in
-every process that needs it, which for a small crawl is a third of all it costs. So the first
-process writes the unpacked tables into the user's cache folder (70 MB), and every later one maps
-them: nothing is read before it is used, and parse children share one copy. Where no such folder can
-be written, each process unpacks the model as before.
+py3langid ships its model compressed. Unpacking takes 0.4 s of CPU time and 80 MB of memory in every
+process that needs it, a third of the total cost of a small crawl. So the first process writes the
+unpacked tables into the user's cache folder (70 MB), and later ones map them: nothing is read
+before it is used, and parse children share one copy. If no such folder can be written, each
+process unpacks the model itself.
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ _CODES = "codes.json"
 
 
 class Tables(msgspec.Struct, frozen=True):
-    """py3langid's model: ``codes`` and ``priors`` by class; ``logarithms`` (feature x class) as
-    IEEE 754 half precision, its bits; the automaton's ``next`` states by row and byte, the ``row``
-    of each state (x 256), the ``feature`` that each state ends, or -1.
+    """The tables of py3langid's model.
+
+    ``codes`` and ``priors`` are by class. ``logarithms`` (feature x class) are the bits of IEEE 754
+    half precision. The automaton has its ``next`` states by row and byte, the ``row`` of each state
+    (x 256), and the ``feature`` that each state ends, or -1.
     """
 
     codes: list[str]
@@ -42,31 +44,33 @@ _ARRAYS = ("priors", "logarithms", "next", "row", "feature")
 
 
 def cache_folder() -> Path | None:
-    """Where a user's programs keep what can be made again (XDG Base Directory Specification);
-    ``None`` when there is no such place.
+    """The user's folder for data that can be recreated (XDG Base Directory Specification).
+
+    ``None`` when there is none.
     """
     named = os.environ.get("XDG_CACHE_HOME", "")
     if named and Path(named).is_absolute():
         return Path(named) / "lycosa"
-    with suppress(RuntimeError):  # no home is known
+    with suppress(RuntimeError):  # the home folder is unknown
         return Path.home() / ".cache" / "lycosa"
     return None
 
 
 def load_tables(cache: Path | None) -> Tables:
-    """The tables, mapped from the cache folder; unpacked, and written there for the next time,
-    when they are not in it.
+    """The tables, mapped from the cache folder.
+
+    If they are not there, they are unpacked and written there for the next process.
     """
-    # Here and not above: importing the library costs more than mapping the files.
+    # Imported here, because importing the library costs more than mapping the files.
     from importlib.metadata import version
 
     folder = cache / f"language-{version('py3langid')}-{FORMAT}" if cache is not None else None
     if folder is not None:
-        with suppress(OSError, ValueError, msgspec.DecodeError):  # absent, cut short, or not ours
+        with suppress(OSError, ValueError, msgspec.DecodeError):  # absent, truncated or foreign
             return _mapped(folder)
     tables = _unpacked()
     if folder is not None:
-        with suppress(OSError):  # a read-only home, a full disk: the next process unpacks it again
+        with suppress(OSError):  # a read-only home, a full disk: the next process unpacks again
             _write(tables, folder)
     return tables
 
@@ -91,8 +95,9 @@ def _unpacked() -> Tables:
 
 
 def _write(tables: Tables, folder: Path) -> None:
-    """Whole or not at all: under another name first. Several processes may do it at once; the
-    first to end wins.
+    """Write the folder atomically: under another name first, then renamed.
+
+    Several processes may do it at once; the first to finish wins.
     """
     folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix="language-", dir=folder.parent))
@@ -100,7 +105,7 @@ def _write(tables: Tables, folder: Path) -> None:
         (made / _CODES).write_bytes(msgspec.json.encode(tables.codes))
         for name in _ARRAYS:
             np.save(made / f"{name}.npy", getattr(tables, name), allow_pickle=False)
-        if folder.exists():  # what could not be read
+        if folder.exists():  # the one that could not be read
             shutil.rmtree(folder, ignore_errors=True)
         made.rename(folder)
     finally:

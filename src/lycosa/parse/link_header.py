@@ -1,11 +1,11 @@
-"""Links in HTTP headers: ``Link`` (RFC 8288) and ``Refresh``."""
+"""Links in HTTP headers: ``Link`` (RFC 8288)."""
 
 from __future__ import annotations
 
 import re
 from typing import NamedTuple
 
-# RFC 8288 section 3: <target> then parameters; commas separate links but may stand inside a target
+# RFC 8288 section 3: <target>, then parameters. Commas separate links but may occur inside a target
 # or a quoted string.
 _LINK = re.compile(
     r"\s*<([^>]*)>((?:\s*;\s*[^;,=\s\"]+(?:\s*=\s*(?:\"(?:[^\"\\]|\\.)*\"|[^\s;,\"]*))?)*)\s*(?:,|$|(?=<))"
@@ -14,8 +14,9 @@ _PARAMETER = re.compile(r";\s*([^;,=\s\"]+)(?:\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|(
 
 
 class HeaderLink(NamedTuple):
-    """One link: raw target, relations in lower case, and the parameters of a preload (HTML
-    standard 4.2.4.4).
+    """One link: raw target, relations in lower case, and the parameters of a preload.
+
+    Source of the latter: HTML standard 4.2.4.4.
     """
 
     target: str
@@ -25,7 +26,7 @@ class HeaderLink(NamedTuple):
 
 
 def parse_link_header(value: str) -> list[HeaderLink]:
-    """Each link that has a relation and is about this document (no ``anchor``)."""
+    """Each link that has a relation and belongs to this document (no ``anchor``)."""
     links: list[HeaderLink] = []
     position = 0
     while found := _LINK.match(value, position):

@@ -1,8 +1,8 @@
-"""What a body is: the server's word for it, checked against the first bytes.
+"""The media type of a body: the server's statement, checked against the first bytes.
 
-The essence is found as the MIME Sniffing standard does (section 7) for the types that matter to a
-crawler: a page that is sent as ``text/plain`` stays plain text, one that is sent without a type is
-looked at, XML is told apart by its root element, because feeds, sitemaps and XHTML all come as
+The essence is determined as in the MIME Sniffing standard (section 7) for the types that matter to
+a crawler. A page sent as ``text/plain`` stays plain text. A body sent without a type is sniffed.
+XML is classified by its root element, because feeds, sitemaps and XHTML are all sent as
 ``application/xml``.
 """
 
@@ -21,7 +21,7 @@ _UNKNOWN = frozenset({"", "unknown/unknown", "application/unknown", "*/*"})
 _XML = frozenset({"text/xml", "application/xml", "application/x-xml"})
 _BINARY_CHARS = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")
 
-# MIME Sniffing 7.1: these tags, then a blank or ">".
+# MIME Sniffing 7.1: these tags, followed by a blank or ">".
 _HTML_START = re.compile(
     rb"[\t\n\f\r ]*<(?:!DOCTYPE"
     rb" HTML|HTML|HEAD|SCRIPT|IFRAME|H1|DIV|FONT|TABLE|A|STYLE|TITLE|B|BODY|BR|P)["
@@ -41,15 +41,15 @@ _SIGNATURES = (
     (b"OggS\x00", "application/ogg"),
     (b"wOF", "font/woff"),
 )
-# What may stand before the root element, each piece taken whole and never tried again (a hostile
-# prolog would take for ever).
+# What may precede the root element. Each piece is matched possessively, because backtracking in a
+# hostile prolog would take for ever.
 _PROLOG = r"(?>\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*(?:\[.*?\]\s*)?>)*+"
 _ROOT = re.compile(_PROLOG + r"<(?:[\w.-]+:)?([\w.-]+)", re.DOTALL | re.IGNORECASE)
 _ROOT_WINDOW = 8192
 
 
 class Shape(Enum):
-    """Which reader a document goes to."""
+    """The reader for a document."""
 
     HTML = "html"
     FEED = "feed"
@@ -59,8 +59,9 @@ class Shape(Enum):
 
 
 class MediaType(NamedTuple):
-    """A MIME type: its essence in lower case, and its parameters (names in lower case, the first
-    of each).
+    """A MIME type: its essence in lower case and its parameters.
+
+    Names of parameters are in lower case; of repeated ones the first counts.
     """
 
     essence: str
@@ -76,8 +77,9 @@ class MediaType(NamedTuple):
 
 
 def parse_media_type(value: str) -> MediaType | None:
-    """Parses one header value; ``None`` when it is not a MIME type. Source: MIME Sniffing
-    standard 4.4.
+    """Parse one header value; ``None`` when it is not a MIME type.
+
+    Source: MIME Sniffing standard 4.4.
     """
     essence, _, rest = value.strip(_HTTP_SPACE).partition(";")
     kind, slash, subtype = essence.partition("/")
@@ -114,9 +116,7 @@ def _find(text: str, chars: str, start: int) -> int:
 
 
 def _quoted(text: str, position: int) -> tuple[str, int]:
-    """The value of a quoted string that starts at ``position``, and the position behind its
-    closing quote.
-    """
+    """The value of a quoted string that starts at ``position``, and the position after it."""
     value: list[str] = []
     while position < len(text) and text[position] != '"':
         if text[position] == "\\" and position + 1 < len(text):
@@ -127,8 +127,9 @@ def _quoted(text: str, position: int) -> tuple[str, int]:
 
 
 def media_type_of(headers: Iterable[tuple[str, str]]) -> MediaType | None:
-    """The MIME type of a response: the last Content-Type that is one. Source: Fetch standard,
-    "extract a MIME type".
+    """The MIME type of a response: the last valid Content-Type.
+
+    Source: Fetch standard, "extract a MIME type".
     """
     found: MediaType | None = None
     for name, value in headers:
@@ -143,15 +144,12 @@ def media_type_of(headers: Iterable[tuple[str, str]]) -> MediaType | None:
     return found
 
 
-# A header that came twice may arrive as one with a comma (Fetch standard, "get, decode, and
-# split").
+# A repeated header may arrive as one value with commas (Fetch standard, "get, decode, and split").
 _COMBINED = re.compile(r"(?:[^,\"]++|\"(?:[^\"\\]++|\\.|\\\Z)*+(?:\"|\Z))++", re.DOTALL)
 
 
 def is_gzip_file(supplied: str, body: bytes) -> bool:
-    """Whether the body is itself a gzip file (a sitemap's ``.xml.gz``), whatever its content
-    encoding was.
-    """
+    """Whether the body is a gzip file (a sitemap's ``.xml.gz``) apart from its content encoding."""
     if not body.startswith(b"\x1f\x8b\x08"):
         return False
     return supplied in _UNKNOWN or any(
@@ -160,8 +158,9 @@ def is_gzip_file(supplied: str, body: bytes) -> bool:
 
 
 def sniff(supplied: str, body: bytes) -> tuple[str, Shape]:
-    """The essence of a document and which reader it goes to. ``supplied`` is the server's
-    essence, empty when it gave none.
+    """The essence of a document, and the reader for it.
+
+    ``supplied`` is the server's essence, empty when it gave none.
     """
     if supplied in _UNKNOWN:
         supplied = _sniff_unknown(body)
@@ -199,16 +198,14 @@ def _without_mark(head: bytes) -> bytes:
 
 
 def _sniff_plain(body: bytes) -> tuple[str, Shape]:
-    """Servers send anything as text/plain; bytes that no text has make it binary (MIME Sniffing
-    7.2).
+    """Classify a body sent as text/plain, which servers use for anything.
+
+    Bytes that do not occur in text make it binary (MIME Sniffing 7.2).
     """
     head = body[:1445]
     root = root_name(body[:_ROOT_WINDOW]) if b"<" in head[:100] else ""
-    # nobody shows these to people, so nothing speaks for taking them as text
-    if root in (
-        "urlset",
-        "sitemapindex",
-    ):
+    # a sitemap is not meant for readers, so it is never plain text on purpose
+    if root in ("urlset", "sitemapindex"):
         return _XML_SHAPES[root]
     if head.startswith((b"\xfe\xff", b"\xff\xfe", b"\xef\xbb\xbf")) or not _BINARY_CHARS.search(
         head
@@ -218,7 +215,7 @@ def _sniff_plain(body: bytes) -> tuple[str, Shape]:
 
 
 def _sniff_feed_or_html(body: bytes) -> tuple[str, Shape]:
-    """MIME Sniffing 7.3; sitemaps are told apart likewise, as many servers send them as HTML."""
+    """MIME Sniffing 7.3, also for sitemaps, because many servers send them as HTML."""
     root = root_name(body[:_ROOT_WINDOW]) if body.lstrip()[:1] == b"<" or body[:1] > b"\x7f" else ""
     if root in _XML_SHAPES and root != "html":
         return _XML_SHAPES[root]
@@ -241,8 +238,9 @@ def _sniff_xml(supplied: str, body: bytes) -> tuple[str, Shape]:
 
 
 def root_name(head: bytes) -> str:
-    """Local name of an XML document's root element in lower case; empty when the first bytes
-    show none.
+    """Local name of an XML document's root element in lower case.
+
+    Empty when the first bytes do not show it.
     """
     if head.startswith(b"\xff\xfe") or head[1:2] == b"\x00":
         text = head[: len(head) & ~1].decode("utf-16-le", "replace")

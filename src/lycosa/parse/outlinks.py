@@ -1,5 +1,6 @@
-"""From raw references to outlinks: resolved, canonical, deduplicated, hashed, and what is no URL
-counted by reason.
+"""From raw references to outlinks: resolved, canonical, deduplicated and hashed.
+
+References that are no URLs are counted by reason.
 """
 
 from __future__ import annotations
@@ -7,14 +8,14 @@ from __future__ import annotations
 from urllib.parse import quote
 
 from lycosa.model.parsed import Link
-from lycosa.parse.html import RawLink
+from lycosa.parse.elements import RawLink
 from lycosa.urls.identity import Canonicalizer, InvalidUrl, hash8, hash8_all, hosts_of, resolve
 
 
 class Outlinks:
-    """Gathers the outlinks of one document. When two references meet in one canonical URL the
-    stronger kind gives its anchor.
+    """Collects the outlinks of one document.
 
+    When two references have the same canonical URL, the stronger kind provides the anchor.
     ``refused`` counts distinct raw references by ``Reason`` number. At most ``max_links`` outlinks
     are kept, the first ones.
     """
@@ -30,8 +31,9 @@ class Outlinks:
         self.refused: dict[int, int] = {}
 
     def add(self, raw: str, found: RawLink) -> str | None:
-        """Takes one reference; gives its canonical URL, or ``None`` when it is refused or beyond
-        ``max_links``.
+        """Add one reference.
+
+        Returns its canonical URL, or ``None`` when it is refused or beyond ``max_links``.
         """
         if self._query_charset and not raw.isascii():
             raw = with_encoded_query(raw, self._query_charset)
@@ -67,8 +69,9 @@ class Outlinks:
 
 
 def base_of(document_url: str, base: str | None) -> str:
-    """What references are resolved against. Source: HTML standard 4.2.3, "set the frozen base
-    URL".
+    """The base URL of a document's references.
+
+    Source: HTML standard 4.2.3, "set the frozen base URL".
     """
     if base is None:
         return document_url
@@ -80,8 +83,9 @@ def base_of(document_url: str, base: str | None) -> str:
 
 
 def with_encoded_query(raw: str, charset: str) -> str:
-    """Percent-encodes the query's characters in the page's charset, as browsers do (URL
-    standard, "query state").
+    """Percent-encode the query in the page's charset, as browsers do.
+
+    Source: URL standard, "query state".
     """
     head, mark, query = raw.partition("?")
     if not mark or query.isascii():
@@ -94,5 +98,5 @@ def with_encoded_query(raw: str, charset: str) -> str:
                 query.encode(charset, "xmlcharrefreplace"), safe="!\"#$%&'()*+,/:;<=>?@[\\]^`{|}~ "
             )
         )
-    except LookupError:  # a charset of the Encoding standard that Python has no encoder for
+    except LookupError:  # a charset of the Encoding standard for which Python has no encoder
         return raw

@@ -1,18 +1,17 @@
 """The parser port in a child process.
 
-It promises that every document gets exactly one answer, whatever it does to the child, and that no
-document pays for what it did not cause. Several documents are on their way at once, so the child
-always has its next one, and answers come in order, so the document that the child works on is
-always the oldest unanswered: that one has the deadline, and that one is suspected when the child
-ends.
+Every document gets exactly one answer, whatever it does to the child, and no document suffers from
+the faults of another. Several documents are sent ahead, so the child always has a next one. Answers
+come in order, so the child always works on the oldest unanswered document: the deadline applies to
+that one, and it is the suspect when the child ends.
 
-A suspect is tried once more in a fresh child, alone. The system's memory killer, an operator or a
-machine that stood still for a while ends a child just as a hostile page does, but not twice in a
-row at the same page; a page that does it again is answered with the reason.
+A suspect is tried once more, alone in a fresh child. The system's OOM killer, an operator or a
+suspended machine can end a child just as a hostile page does, but not twice in a row at the same
+page. A page that ends a second child is answered with the reason.
 
-When no child can be started (no process, memory or descriptor left, or children that end before
-they are ready) documents wait. Starting is tried again until it succeeds, and ``health`` says since
-when and why.
+When no child can be started (no process, memory or descriptor is available, or children end before
+they are ready), documents wait. The start is retried until it succeeds, and ``health`` reports
+since when and why there is no child.
 """
 
 from __future__ import annotations
@@ -33,20 +32,19 @@ from lycosa.reasons import Reason
 from lycosa.system.wire import UNREADABLE
 
 WINDOW = 16
-"""Documents sent ahead: enough that the child never waits for the loop, few enough to send again
-when it dies.
+"""Maximum number of documents sent to the child.
+
+With that many the child never waits for the loop, and few have to be sent again when it dies.
 """
 
 _START_S = 60.0
 _FIRST_RETRY_S, _LONGEST_RETRY_S = 0.5, 5.0  # between two attempts to start a child
 _DOUBTFUL = frozenset({Reason.PARSE_KILLED, Reason.INTERNAL})
-"""Answers of the child itself that may be due to what it did before, such as memory that earlier
-documents left in pieces.
-"""
+"""Reasons in an answer that may be due to earlier documents, such as fragmented memory."""
 
 
 class ParserSnapshot(NamedTuple):
-    """Counts since the start, and what is under way."""
+    """Counts since the start, and documents in flight."""
 
     waiting: int
     sent: int
@@ -57,8 +55,9 @@ class ParserSnapshot(NamedTuple):
 
 
 class ChildParser:
-    """Parses in a child process that may die of a document. Starts it with the first document;
-    ``close`` ends it.
+    """Parses in a child process that a document may kill.
+
+    The first document starts the child; ``close`` ends it.
     """
 
     def __init__(self, config: ParserConfig, clock: Clock) -> None:
@@ -76,15 +75,13 @@ class ChildParser:
         )
         self._retry_s = _FIRST_RETRY_S
         # while no child can be started
-        self._away_since, self._away_why, self._away_total_s = (
-            0.0,
-            "",
-            0.0,
-        )
+        self._away_since, self._away_why, self._away_total_s = 0.0, "", 0.0
 
     async def parse(self, document: Document) -> Parsed:
-        """Everything the document says; ``PARSE_TIMEOUT`` or ``PARSE_KILLED`` when two children in
-        a row did not survive it. Waits as long as no child can be started.
+        """The content of the document.
+
+        ``PARSE_TIMEOUT`` or ``PARSE_KILLED`` when it ended two children in a row. Waits while no
+        child can be started.
         """
         if self._running is None:
             self._running = asyncio.create_task(self._run(), name="parse-child")
@@ -102,7 +99,7 @@ class ChildParser:
         await self._clock.sleep(0)
 
     async def close(self) -> None:
-        """Kills the child and cancels what is still unanswered. Harmless when repeated."""
+        """Kill the child and cancel all unanswered documents. Further calls do nothing."""
         if self._running is None:
             self._running = asyncio.create_task(asyncio.sleep(0))
         self._is_closing = True
@@ -114,21 +111,22 @@ class ChildParser:
 
     @property
     def pid(self) -> int | None:
-        """The child's process, when there is one."""
+        """The process id of the child, or ``None``."""
         return self._child.process.pid if self._child else None
 
     def recycle(self) -> None:
-        """A fresh child takes over: it gives back what the old one hoards. What the old one was
-        sent, it answers.
+        """Replace the child by a fresh one, which frees the memory that the old one retains.
+
+        The old one still answers the documents that it was sent.
         """
         child = self._child
         if child is not None and child.sent:
             child.documents = max(child.documents, self._config.section.recycle_documents)
         elif child is not None and child.is_ready:
-            child.end()  # takes no more documents, so none is blamed for its end
+            child.end()  # it gets no more documents, so its end makes none a suspect
 
     def snapshot(self) -> ParserSnapshot:
-        """How it stands."""
+        """The current state."""
         counts = self._counts
         sent = len(self._child.sent) if self._child else 0
         return ParserSnapshot(
@@ -141,7 +139,7 @@ class ChildParser:
         )
 
     def health(self) -> ParserHealth:
-        """Whether there is a child, or why there is none, and how often one ended."""
+        """Whether there is a child, why there is none, and how often one ended."""
         away_s = max(self._clock.monotonic() - self._away_since, 0.001) if self._away_why else 0.0
         counts = self._counts
         return ParserHealth(
@@ -157,15 +155,16 @@ class ChildParser:
         return f"<{type(self).__name__} {self.snapshot()}>"
 
     async def _run(self) -> None:
-        """One child after the other. Whoever waits is told when this fails, which only a fault
-        of the program can bring about.
+        """Run one child after the other.
+
+        If this fails, which only a program error can cause, all waiting callers get the error.
         """
         try:
             while True:
                 await self._more.wait()
                 self._more.clear()
-                # While none could be started it is tried without a document too: nobody brings one
-                # to a parser that is away.
+                # After a failed start, try again even without a document: callers may send none to
+                # a parser that reports that it is away.
                 if self._waiting or self._away_why:
                     await self._use_child()
         except Exception as error:
@@ -175,13 +174,11 @@ class ChildParser:
             raise
 
     async def _use_child(self) -> None:
-        """One child, from its start to its end; or a pause when none can be started."""
+        """Run one child from its start to its end, or pause when none can be started."""
         try:
             child = self._child = start_child(self._clock.monotonic())
-        except (
-            OSError,
-            MemoryError,
-        ) as error:  # no memory, no process or no descriptor left; that passes
+        # no memory, process or descriptor is available; such a shortage passes
+        except (OSError, MemoryError) as error:
             await self._stay_away(
                 getattr(error, "strerror", None) or str(error) or type(error).__name__
             )
@@ -200,7 +197,7 @@ class ChildParser:
             await self._stay_away(f"it ended before it was ready: {why}")
 
     async def _stay_away(self, why: str) -> None:
-        """No child could be started. The pauses grow, because an attempt costs what is scarce."""
+        """Pause after a failed start. The pauses grow, because each try costs scarce resources."""
         self._away_since = self._away_since if self._away_why else self._clock.monotonic()
         self._away_why = why
         await self._clock.sleep(self._retry_s)
@@ -208,28 +205,27 @@ class ChildParser:
         self._more.set()
 
     def _come_back(self) -> None:
-        """A child is ready."""
+        """Record that a child is ready."""
         if self._away_why:
             self._away_total_s += self._clock.monotonic() - self._away_since
         self._away_why, self._retry_s = "", _FIRST_RETRY_S
 
     async def _reap(self, child: RunningChild) -> None:
-        """Waits until the system has taken a killed process apart, which takes milliseconds, and
-        more when it held much memory.
+        """Wait until the system has removed a killed process.
+
+        That takes milliseconds, and longer if it held much memory.
         """
         try:
             while child.process.poll() is None:
                 await self._clock.sleep(0.005)
         finally:
-            child.process.wait()  # cancelled meanwhile: closing leaves no zombie
+            child.process.wait()  # if cancelled meanwhile, so that no zombie is left
 
     async def _converse(self, child: RunningChild) -> None:
-        """Sends and receives until the child has died, is late, or has had its number of
-        documents.
-        """
+        """Exchange frames until the child has died, is late, or has had its number of documents."""
         await child.connect(self._receive)
         assert child.frames is not None
-        child.frames.send(self._encode(self._config))
+        child.frames.write(self._encode(self._config))
         watching = asyncio.create_task(self._watch(child))
         try:
             await child.ended()
@@ -238,7 +234,7 @@ class ChildParser:
             await asyncio.gather(watching, return_exceptions=True)
 
     def _send(self, child: RunningChild) -> None:
-        """As many documents as may be on their way."""
+        """Send the child as many documents as may be in flight."""
         most = self._config.section.recycle_documents
         while (
             self._waiting
@@ -250,16 +246,16 @@ class ChildParser:
                 return
             job = self._waiting.popleft()
             if job.answer.done():
-                continue  # nobody wants it any more
+                continue  # the caller was cancelled
             try:
-                # A suspect will not be tried a third time, so what there is no memory for is cut.
+                # A suspect is not tried a third time, so its last try may cut it to fit the memory.
                 document = (
                     msgspec.structs.replace(job.document, is_last_try=True)
                     if job.is_suspect
                     else job.document
                 )
                 frame = self._encode(document)
-            except ValueError as error:  # a string that is no Unicode
+            except ValueError as error:  # a string that is not valid Unicode
                 self._answer(job, Parsed(reason=Reason.INTERNAL, detail=str(error)[:500]))
                 continue
             if not child.sent:
@@ -267,10 +263,10 @@ class ChildParser:
             child.sent.append(job)
             child.documents += 1
             assert child.frames is not None
-            child.frames.send(frame)
+            child.frames.write(frame)
 
     def _receive(self, child: RunningChild, frame: bytes) -> None:
-        """The child's word that it is ready, then an answer for each document."""
+        """Handle a frame of the child: first that it is ready, then one answer per document."""
         if not child.is_ready:
             child.is_ready = True
             child.head_since = self._clock.monotonic()
@@ -279,9 +275,11 @@ class ChildParser:
             child.head_since = self._clock.monotonic()
             try:
                 parsed = self._decode(frame)
-            except UNREADABLE:  # it went wrong in some way: that is its end
+            except UNREADABLE:  # the child is faulty, so it is replaced
                 child.end()
                 return
+            # The child's own failures are not final: a fresh child parses the document again,
+            # alone.
             if parsed.reason in _DOUBTFUL and not child.works_alone:
                 child.is_dismissed = True
                 child.end()
@@ -293,9 +291,7 @@ class ChildParser:
             self._send(child)
 
     async def _watch(self, child: RunningChild) -> None:
-        """Kills the child when its first document is over the deadline, or when it does not
-        start.
-        """
+        """Kill the child when its first document exceeds the deadline or when it does not start."""
         while True:
             limit = self._config.section.deadline_s if child.is_ready else _START_S
             asleep_since = self._clock.monotonic()
@@ -304,15 +300,13 @@ class ChildParser:
                 if child.sent or not child.is_ready
                 else asleep_since + limit
             )
-            # Never longer than a deadline, because what it waits for may change meanwhile.
+            # Sleep at most one deadline, because the document that is watched may change meanwhile.
             await self._clock.sleep(
                 max(0.0, min(due - asleep_since, self._config.section.deadline_s))
             )
             now = self._clock.monotonic()
             if now - asleep_since > 2 * limit + 1:
-                child.head_since = (
-                    now  # the machine was suspended; that is not the document's fault
-                )
+                child.head_since = now  # the machine was suspended; do not blame the document
             elif (child.sent or not child.is_ready) and now - child.head_since >= limit:
                 child.is_late = True
                 child.late = child.sent[0] if child.sent else None
@@ -320,16 +314,17 @@ class ChildParser:
                 return
 
     def _take_back(self, child: RunningChild) -> None:
-        """After a child's end: suspects the first of its documents, or answers it when it was a
-        suspect already, and queues the others again in their order. All that the child said is read
-        by now.
+        """Handle the documents of a child that has ended, after all its answers were read.
+
+        The first one becomes a suspect; if it was one already, it is answered with the reason. The
+        others are queued again in their order.
         """
         if child.sent and not self._is_closing:
             if not child.is_dismissed:
                 self._counts["timeouts" if child.is_late else "deaths"] += 1
             job = child.sent[0]
-            # A late document may have been answered after all, just before the kill. Then the child
-            # had no time for the one behind it, and none is to blame.
+            # The child may have answered the late document just before the kill. Then it had no
+            # time for the next one, and no document becomes a suspect.
             is_blamed = not child.is_late or job is child.late
             if is_blamed and job.is_suspect:
                 reason = Reason.PARSE_TIMEOUT if child.is_late else Reason.PARSE_KILLED

@@ -1,5 +1,6 @@
-"""What a parser is told once, before its first document. Apart from the parser, so that a worker
-need not load what only its child uses.
+"""The parser's configuration, sent once before the first document.
+
+It is a separate module so that a worker does not import what only its child uses.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from lycosa.config.sections import CanonicalSection, ParseSection
 
 
 class ParserConfig(msgspec.Struct, frozen=True):
-    """Limits, the form of URLs, and our product token for directives."""
+    """Limits, the options of the canonical form, and our product token for directives."""
 
     section: ParseSection
     canonical: CanonicalSection

@@ -1,8 +1,8 @@
-"""The answer about a document with very many links, in parts that can be read one by one.
+"""The answer about a document with very many links, in parts that can be decoded one by one.
 
-A sitemap of 50,000 URLs takes 55 ms to decode, in one call that nothing can interrupt. So the parse
+Decoding a sitemap of 50,000 URLs takes 55 ms in one call that nothing can interrupt. So the parser
 child packs the links, hints and change frequencies of such a document in parts, and the worker's
-loop has a turn between two of them.
+loop runs other tasks between two of them.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import msgspec
 from lycosa.model.parsed import Link, Parsed
 
 PART_LINKS = 2000
-"""Links of a part: some 2 ms."""
+"""Links per part; decoding that many takes some 2 ms."""
 
 
 class Part(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Some of a document's links, hints and change frequencies, each in its order."""
+    """A part of a document's links, hints and change frequencies, each in order."""
 
     links: list[Link]
     hints: dict[str, tuple[int, float]]
@@ -31,7 +31,7 @@ _decode = msgspec.msgpack.Decoder(Part).decode
 
 
 def in_parts(parsed: Parsed) -> Parsed:
-    """The same, with ``more`` in place of links, hints and changes when there are many links."""
+    """The answer with many links moved to ``more``; a smaller one unchanged."""
     if len(parsed.links) <= PART_LINKS:
         return parsed
     hints, changes, parts = iter(parsed.hints.items()), iter(parsed.changes.items()), []
@@ -46,8 +46,9 @@ def in_parts(parsed: Parsed) -> Parsed:
 
 
 async def put_together(parsed: Parsed, give_way: Callable[[], Awaitable[None]]) -> Parsed:
-    """The whole answer again; ``give_way`` is awaited between parts. Raises
-    ``msgspec.DecodeError``.
+    """Restore the whole answer, awaiting ``give_way`` between parts.
+
+    Raises ``msgspec.DecodeError``.
     """
     if not parsed.more:
         return parsed

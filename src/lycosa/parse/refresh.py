@@ -1,23 +1,24 @@
 """The target of ``<meta http-equiv=refresh>`` and of the ``Refresh`` header.
 
-Follows the "shared declarative refresh steps" of the HTML standard character by character: real
-pages write ``0;url='x'``, ``0, x`` and ``0 URL = x``, and a looser reading makes links out of
-things that never were.
+It follows the "shared declarative refresh steps" of the HTML standard character by character. Real
+pages write ``0;url='x'``, ``0, x`` and ``0 URL = x``, and a looser parser finds links where there
+are none.
 """
 
 from __future__ import annotations
 
 import re
 
-# HTML standard 4.2.5.3: time, optional fraction, separator, optional "url" and "=", then the rest.
+# HTML standard 4.2.5.3: time, optional fraction, separator, optional "url" and "=", then the URL.
 _TIME = re.compile(r"[ \t\n\f\r]*(?:([0-9]+)|(?=\.))[0-9.]*")
 _SEPARATOR = re.compile(r"[ \t\n\f\r]*(?:[;,][ \t\n\f\r]*)?")
 _URL_IS = re.compile(r"url[ \t\n\f\r]*=[ \t\n\f\r]*", re.IGNORECASE)
 
 
 def parse_refresh(content: str) -> tuple[int, str] | None:
-    """The delay in seconds and the raw target (empty when the page reloads itself); ``None``
-    when it is not a refresh.
+    """The delay in seconds and the raw target, or ``None`` when it is not a refresh.
+
+    The target is empty when the page reloads itself.
     """
     time = _TIME.match(content)
     if time is None:

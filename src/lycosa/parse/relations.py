@@ -1,5 +1,6 @@
-"""What a ``<link>`` element or a ``Link`` header leads to, by its relations (HTML standard
-4.6.7; IANA's registry of link relations).
+"""The kind of a ``<link>`` element or ``Link`` header, by its relations.
+
+Sources: HTML standard 4.6.7; IANA's registry of link relations.
 """
 
 from __future__ import annotations
@@ -34,8 +35,7 @@ _SCRIPTS = (
     "paintworklet",
     "json",
 )
-# By destination (Fetch standard 2.2.5). Others, and none, are things that the page needs all the
-# same.
+# By destination (Fetch standard 2.2.5). Other destinations, and none, are needed by the page too.
 _PRELOADED = {
     "image": LinkKind.IMG,
     "style": LinkKind.STYLE,
@@ -44,12 +44,11 @@ _PRELOADED = {
 
 
 def link_kind(relations: Sequence[str], loaded_as: str = "") -> LinkKind | None:
-    """The kind of a link with these relations (in lower case); ``None`` when it names no resource
-    (preconnect).
+    """The kind of a link with these relations (in lower case).
 
-    ``loaded_as`` is the ``as`` of a preload. What is loaded for a page that may come next
-    (prefetch, prerender) is ``OTHER``, as is what has a relation that says nothing of how the page
-    looks.
+    ``None`` when it names no resource (preconnect). ``loaded_as`` is the ``as`` of a preload.
+    Resources for a page that may follow (prefetch, prerender) are ``OTHER``, as is any other
+    relation that does not affect the appearance of the page.
     """
     if not _STYLES.isdisjoint(relations):
         return LinkKind.STYLE  # "alternate stylesheet" is a style sheet

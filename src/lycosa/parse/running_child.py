@@ -1,5 +1,7 @@
-"""One parse child as its parent sees it: the process, the documents that it was sent, and since
-when it has worked on the first of them.
+"""One parse child as its parent sees it.
+
+That is the process, the documents that it was sent, and since when it has worked on the first of
+them.
 """
 
 from __future__ import annotations
@@ -16,13 +18,15 @@ from dataclasses import dataclass
 from functools import partial
 
 from lycosa.model.parsed import Document, Parsed
-from lycosa.system.frame_stream import FrameProtocol
+from lycosa.system.frame_stream import FrameStream
 
 
 @dataclass(slots=True)
 class Job:
-    """A document and the future of its answer. ``is_suspect``: a child ended while it worked on
-    this document, so it is tried once more, alone.
+    """A document and the future of its answer.
+
+    ``is_suspect`` says that a child ended while it worked on this document, so that it is tried
+    once more, alone.
     """
 
     document: Document
@@ -31,11 +35,14 @@ class Job:
 
 
 class RunningChild:
-    """Answers come in the order of ``sent``, so the child always works on the first of these."""
+    """A child process and the documents in flight.
+
+    Answers come in the order of ``sent``, so the child always works on the first of these.
+    """
 
     def __init__(self, process: subprocess.Popen[bytes], sock: socket.socket, now: float) -> None:
         self.process, self.sock = process, sock
-        self.frames: FrameProtocol | None = None
+        self.frames: FrameStream | None = None
         self.sent: deque[Job] = deque()
         self.documents = 0
         self.head_since = now
@@ -43,17 +50,19 @@ class RunningChild:
         self.is_late = False
         # the document that was over its deadline when the child was killed
         self.late: Job | None = None
-        # it gave an answer that a fresh child may better: none of what it still holds is to blame
+        # it gave an answer that a fresh child may improve; no document that it still has is a
+        # suspect
         self.is_dismissed = False
         self._ended = asyncio.Event()
 
     async def connect(self, on_frame: Callable[[RunningChild, bytes], None]) -> None:
-        """Passes on what the child says from now on."""
-        make = partial(FrameProtocol, partial(on_frame, self), self.end)
-        _, self.frames = await asyncio.get_running_loop().create_connection(make, sock=self.sock)
+        """Pass on each frame that the child sends from now on."""
+        frames = FrameStream(self.sock, on_frame=partial(on_frame, self), on_end=self.end)
+        await frames.open()
+        self.frames = frames
 
     def end(self, _: Exception | None = None) -> None:
-        """Nothing more is expected of it."""
+        """Mark the conversation with the child as over, for whatever reason."""
         self._ended.set()
 
     @property
@@ -62,7 +71,7 @@ class RunningChild:
 
     @property
     def takes_documents(self) -> bool:
-        """Whether a document that is sent now can reach it."""
+        """Whether a document can be sent to the child now."""
         return (
             self.is_ready and not self.is_over and self.frames is not None and self.frames.is_open
         )
@@ -72,36 +81,35 @@ class RunningChild:
 
     @property
     def works_alone(self) -> bool:
-        """Whether it was sent a suspect, which gets no company."""
+        """Whether it was sent a suspect, which must be its only document."""
         return bool(self.sent) and self.sent[0].is_suspect
 
     def kill(self) -> None:
         self.process.kill()
 
     def close(self) -> None:
-        """Its socket. Harmless when repeated."""
+        """Close the socket. Further calls do nothing."""
         if self.frames is not None:
             self.frames.close()
         else:
             self.sock.close()
 
     def how_it_ended(self) -> str:
-        """For people; after ``process.wait``."""
+        """A phrase for messages; call it after ``process.wait``."""
         code = self.process.returncode
         return f"signal {-code}" if code < 0 else f"exit code {code}"
 
 
 def start_child(now: float) -> RunningChild:
-    """Spawns a child. Raises ``OSError`` when the system has no process, memory or descriptor to
-    give.
+    """Start a child. Raises ``OSError`` when there is no process, memory or descriptor for it.
 
-    Never forked without an exec: the worker has threads and open files that a child must not
-    inherit.
+    It is never forked without an exec, because the worker has threads and open files that a child
+    must not inherit.
     """
     ours, theirs = socket.socketpair()
     with theirs, ExitStack() as undo:
         undo.callback(ours.close)
-        # -P: the current folder is the user's, nothing is imported from it.
+        # -P: nothing is imported from the current folder, which is the user's.
         process = subprocess.Popen(
             [
                 sys.executable,
@@ -113,7 +121,7 @@ def start_child(now: float) -> RunningChild:
             ],
             stdin=subprocess.DEVNULL,
             pass_fds=(theirs.fileno(),),
-            start_new_session=True,  # Ctrl-C on the terminal is for the parent
+            start_new_session=True,  # only the parent reacts to Ctrl-C in the terminal
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
         )
         undo.pop_all()

@@ -1,10 +1,9 @@
-"""Sitemaps (sitemaps.org protocol 0.9): XML url sets, indexes, and plain text, as streams and
-within the protocol's limits. Of Google's extensions images, videos, news and hreflang alternates
-are read.
+"""Sitemaps (sitemaps.org protocol 0.9): XML URL sets, indexes and plain text.
 
-Namespaces are not compared and several ``loc`` in one entry are several entries, because both are
-common mistakes. Priority 0 is clamped away from "never" by the receiver, not here; dates that are
-not dates are unknown.
+They are read as streams and within the protocol's limits. Of Google's extensions images, videos,
+news and hreflang alternates are read. Namespaces are not compared, and several ``loc`` in one entry
+are several entries, because both are common mistakes. The receiver, not this module, keeps priority
+0 from meaning "never". Invalid dates are unknown dates.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 MAX_URLS = 50_000
 _ENTRY = frozenset({"url", "sitemap"})
 _FIELDS = frozenset({"loc", "lastmod", "priority", "changefreq"})
-# Elements of extensions by parent and name, and where their text goes.
+# Elements of extensions by parent and name, and the field for their text.
 _EXTENSIONS = {
     ("image", "loc"): "images",
     ("video", "thumbnail_loc"): "images",
@@ -47,7 +46,7 @@ _TEXT_WINDOW = 20
 _MAX_DATE = 100
 _BLANKS = " \t\r\n\xa0\ufeff"
 _DATED = re.compile(r"(\S+) +(\d{4}-\d{2}-\d{2}(?:[T ]\S+)?)")
-_STARTS = ("http://", "https://", "www.")  # the last is wrong and common
+_STARTS = ("http://", "https://", "www.")  # the last is invalid but common
 _W3C_DATE = re.compile(
     r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[T"
     r" ](\d{1,2}):(\d{2})(?::(\d{2})(?:[.,]\d+)?)?\s*(Z|[+-]\d{2}:?\d{2})?)?)?)?\s*\Z",
@@ -56,10 +55,10 @@ _W3C_DATE = re.compile(
 
 
 class SitemapEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One entry: raw ``loc``, ``lastmod`` in seconds since 1970 (0 = unknown), ``priority`` in [0,
-    1] (-1 = none), ``changefreq``.
+    """One entry of a sitemap.
 
-    ``alternates`` are the raw targets of its ``xhtml:link`` elements: the same page in other
+    ``loc`` is raw, ``lastmod`` in seconds since 1970 (0 = unknown), ``priority`` in [0, 1] (-1 =
+    none). ``alternates`` are the raw targets of its ``xhtml:link`` elements: the same page in other
     languages. ``images`` and ``media`` are raw URLs of what the page shows; ``title`` is the title
     of a news article.
     """
@@ -75,8 +74,9 @@ class SitemapEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Sitemap(msgspec.Struct, frozen=True, array_like=True):
-    """The entries in order, at most ``MAX_URLS``; ``is_index`` when they are sitemaps and not
-    pages.
+    """The entries in order, at most ``MAX_URLS``.
+
+    ``is_index`` says that the entries are sitemaps and not pages.
     """
 
     entries: list[SitemapEntry]
@@ -85,7 +85,7 @@ class Sitemap(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(slots=True)
 class _Entry:
-    """An entry under way: texts by field, and what stands in it any number of times."""
+    """An unfinished entry: texts by field, and fields that may occur repeatedly."""
 
     fields: dict[str, str] = field(default_factory=dict)
     alternates: list[str] = field(default_factory=list)
@@ -93,7 +93,7 @@ class _Entry:
     media: list[str] = field(default_factory=list)
 
     def finished(self) -> SitemapEntry | None:
-        """The entry, if it has a URL."""
+        """The entry, or ``None`` if it has no URL."""
         fields, loc = self.fields, self.fields.get("loc")
         if not loc:
             return None
@@ -110,7 +110,7 @@ class _Entry:
 
 
 def read_sitemap(body: bytes, charset: str | None = None) -> Sitemap:
-    """Reads a url set or an index. Broken XML gives what could be read."""
+    """Read a URL set or an index. Broken XML gives what could be read."""
     entries: list[SitemapEntry] = []
     entry = _Entry()
     is_index = False
@@ -118,7 +118,7 @@ def read_sitemap(body: bytes, charset: str | None = None) -> Sitemap:
         name, parent = local_name(element), _parent_of(element)
         if name in _ENTRY and parent != "loc":
             if not entry.fields.get("loc"):
-                # the URL without its <loc>
+                # a URL directly in the entry, without <loc>
                 entry.fields["loc"] = text_of(element) if len(element) == 0 else ""
             is_index = is_index or name == "sitemap"
             entry = _next(entries, entry)
@@ -127,7 +127,7 @@ def read_sitemap(body: bytes, charset: str | None = None) -> Sitemap:
             if name == "loc" and entry.fields.get("loc"):
                 entry = _next(entries, entry)
             entry.fields[name] = url_of(element) if name == "loc" else text_of(element)
-            # read once: 200 of them inside each other would give each text 200 times
+            # each text only once: 200 nested elements would give each text 200 times
             element.clear(keep_tail=True)
         elif name == "link" and element.get("href"):
             entry.alternates.append(str(element.get("href")))
@@ -136,7 +136,7 @@ def read_sitemap(body: bytes, charset: str | None = None) -> Sitemap:
             element.clear(keep_tail=True)
         if len(entries) >= MAX_URLS:
             break
-    _next(entries, entry)  # a document that was cut inside its last entry
+    _next(entries, entry)  # a document that was truncated inside its last entry
     return Sitemap(entries[:MAX_URLS], is_index)
 
 
@@ -160,7 +160,7 @@ def _extend(entry: _Entry, extension: str, element: etree._Element) -> None:
 
 
 def change_interval_s(changefreq: str) -> int:
-    """The seconds between changes that a ``changefreq`` speaks of; 0 when it is none."""
+    """The seconds between changes for a ``changefreq``; 0 for an unknown one."""
     return _CHANGES_S.get(changefreq, 0)
 
 
@@ -172,8 +172,9 @@ def _priority(text: str) -> float:
 
 
 def parse_w3c_date(text: str) -> int:
-    """Seconds since 1970 of a W3C date (from a bare year to seconds with zone; UTC without one);
-    0 when it is none.
+    """Seconds since 1970 of a W3C date; 0 when it is not one.
+
+    The forms range from a year to seconds with a zone; without a zone it is UTC.
     """
     found = _W3C_DATE.match(text[:_MAX_DATE].strip())
     if found is None:
@@ -196,13 +197,14 @@ def _offset_s(zone: str) -> int:
 
 
 def has_url_line(text: str) -> bool:
-    """Whether a file that was asked for as a sitemap has anything of one."""
+    """Whether a file that was requested as a sitemap has at least one URL line."""
     return any(_url_and_date(line)[0] for line in text.splitlines())
 
 
 def looks_like_text_sitemap(text: str) -> bool:
-    """Whether the first lines of a text that nobody calls a sitemap are URLs and nothing else;
-    plain text has no other mark of one.
+    """Whether the first lines of a text that is not declared a sitemap are all URLs.
+
+    Plain text has no other mark of a sitemap.
     """
     lines = [
         line for line in text[: _TEXT_WINDOW * 2048].splitlines()[:_TEXT_WINDOW] if line.strip()
@@ -211,9 +213,11 @@ def looks_like_text_sitemap(text: str) -> bool:
 
 
 def read_text_sitemap(text: str, *, is_cut: bool = False) -> Sitemap:
-    """Reads a text sitemap: one URL a line, other lines are passed over. Behind a URL may stand a
-    tab and its date, or blanks and a date, which some generators write. When the text ``is_cut``, a
-    last line without its end is passed over too: it may be half a URL.
+    """Read a text sitemap: one URL a line; other lines are skipped.
+
+    A URL may be followed by a tab and its date, or by blanks and a date, which some generators
+    write. When the text ``is_cut``, a last line without a line end is skipped too, because it may
+    be half a URL.
     """
     entries: list[SitemapEntry] = []
     for line in text.splitlines(keepends=True):
@@ -227,8 +231,9 @@ def read_text_sitemap(text: str, *, is_cut: bool = False) -> Sitemap:
 
 
 def _url_and_date(line: str) -> tuple[str, int]:
-    """The URL that a line begins with, and the date behind it (0 when there is none); an empty
-    one when the line is something else.
+    """The URL at the start of a line and the date after it (0 when there is none).
+
+    An empty URL when the line is something else.
     """
     line = line.strip(_BLANKS)
     if not line.lower().startswith(_STARTS):

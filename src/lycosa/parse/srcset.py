@@ -1,9 +1,9 @@
-"""The URLs of a ``srcset`` attribute, in the order in which they stand.
+"""The URLs of a ``srcset`` attribute, in their order.
 
-Follows "parse a srcset attribute" in the HTML standard, because a comma may stand inside a URL and
-inside a descriptor's parentheses, so that splitting at commas both invents and loses images.
-Candidates whose descriptors contradict each other are dropped, as browsers drop them; descriptors
-that nobody knows are passed over.
+It follows "parse a srcset attribute" in the HTML standard: a comma may occur inside a URL and
+inside a descriptor's parentheses, so splitting at commas would both invent and lose images.
+Candidates with contradictory descriptors are dropped, as browsers drop them. Unknown descriptors
+are ignored.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import re
 
 _SKIP = re.compile(r"[ \t\n\f\r,]*")
 _URL = re.compile(r"[^ \t\n\f\r]+")
-# Up to the candidate's comma; one inside parentheses does not count, and parentheses that never
-# close take the rest.
+# Up to the candidate's comma. A comma inside parentheses does not count, and parentheses without an
+# end extend to the end of the value.
 _DESCRIPTORS = re.compile(r"(?:[^,(]|\([^)]*(?:\)|\Z))*")
 # One descriptor: blanks inside parentheses do not end it.
 _DESCRIPTOR = re.compile(r"(?:[^ \t\n\f\r(]|\([^)]*(?:\)|\Z))+")
@@ -40,7 +40,10 @@ def srcset_urls(value: str) -> list[str]:
 
 
 def _are_consistent(descriptors: str) -> bool:
-    """Each unit once, a density alone, a height only with a width, and none of the sizes zero."""
+    """Whether a candidate's descriptors agree.
+
+    Each unit occurs once, no size is zero, a density is alone, and a height has a width.
+    """
     seen: set[str] = set()
     for descriptor in _DESCRIPTOR.findall(descriptors):
         size = _WIDTH_OR_HEIGHT.match(descriptor)
@@ -54,7 +57,7 @@ def _are_consistent(descriptors: str) -> bool:
 
 
 def _end(pattern: re.Pattern[str], value: str, position: int) -> int:
-    """Where a pattern that matches the empty string stops."""
+    """The end of the match of a pattern that also matches the empty string."""
     found = pattern.match(value, position)
     assert found is not None
     return found.end()

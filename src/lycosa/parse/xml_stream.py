@@ -1,8 +1,8 @@
-"""Elements of an XML document as they end, from bytes that nobody vouches for.
+"""The elements of an untrusted XML document, each as it ends.
 
-Nothing outside the document is ever read: no DTD, no entities of its own, no network. Broken XML
-gives what stands before the break and, where the parser can go on, behind it. The depth and size of
-names and texts are libxml2's safe limits (``huge_tree`` off).
+Nothing outside the document is ever read: no DTD, no entities that it defines, no network. Broken
+XML gives the elements before the error and, where the parser can continue, those after it. Depth
+and the sizes of names and texts have libxml2's safe limits (``huge_tree`` off).
 """
 
 from __future__ import annotations
@@ -18,13 +18,11 @@ _STEP = 65_536
 
 
 def ended_elements(body: bytes, charset: str | None = None) -> Iterator[etree._Element]:
-    """Each element when its end tag was read, children before parents. The receiver clears what it
-    has finished with.
+    """Each element after its end tag, children before parents. The caller releases elements.
 
-    ``charset`` overrules the document's own declaration; a name that libxml2 does not know is
-    passed over.
+    ``charset`` overrides the document's declaration; a name that libxml2 does not know is ignored.
     """
-    from lxml import etree  # at the first feed or sitemap: most crawls' children see HTML alone
+    from lxml import etree  # at the first feed or sitemap: most children only see HTML
 
     try:
         parser = _parser(charset)
@@ -37,7 +35,7 @@ def ended_elements(body: bytes, charset: str | None = None) -> Iterator[etree._E
             yield from _elements(parser)
         parser.close()
     except etree.XMLSyntaxError:
-        pass  # not XML from here on; what was read before stays
+        pass  # not XML from here on; the elements before stay
     yield from _elements(parser)
 
 
@@ -48,10 +46,10 @@ _BARE_AMPERSAND = re.compile(rb"&(?![A-Za-z]+;|#)")
 
 
 def _without_unended(body: bytes) -> bytes:
-    """What stands before a hundred tags that begin and do not end.
+    """The document before the first of a hundred tags that do not end.
 
-    From each of them libxml2 would look for an end, to wherever the next one is, which takes
-    minutes for a megabyte. In CDATA and comments it is text, but nobody writes such a text.
+    For each of them libxml2 would search for an end up to the next one, which takes minutes for a
+    megabyte. In CDATA and comments such a text would be valid, but it does not occur in practice.
     """
     for found in _WITHOUT_END.finditer(b">" + body):
         start, end = found.start(), found.end() - 1
@@ -61,10 +59,10 @@ def _without_unended(body: bytes) -> bytes:
 
 
 def without_cut_end(body: bytes) -> bytes:
-    """What stands before a tag, or an element's text, that the document ends within: half a URL is
-    another URL.
+    """The document without a tag or an element's text that is cut off at the end.
 
-    libxml2 would end the element where the document ends. One whose end tag has begun is whole.
+    libxml2 would end the element where the document ends, and half a URL is another URL. An element
+    whose end tag has begun is complete.
     """
     start = body.rfind(b"<")
     last = body[start:]
@@ -81,11 +79,11 @@ def without_cut_end(body: bytes) -> bytes:
 
 
 def _repaired(body: bytes) -> bytes:
-    """Blanks before the declaration dropped, ampersands as numbers.
+    """Remove blanks before the declaration, and write ampersands as numeric references.
 
-    After the first error libxml2 goes on but loses every ``&amp;``, which would make other URLs of
-    the ones that follow; references by number stay. The most common error is the ampersand that
-    should have been escaped, so that is mended too.
+    After the first error libxml2 continues but loses every ``&amp;``, which would change all URLs
+    that follow; numeric references stay. The most common error is an unescaped ampersand, so that
+    is corrected too.
     """
     if b"\x00" in body[:4]:  # UTF-16
         return body
@@ -95,7 +93,7 @@ def _repaired(body: bytes) -> bytes:
     parts: list[bytes] = []
     position = 0
     while position < len(body):
-        literal = body.find(b"<![CDATA[", position)  # in there an ampersand is one
+        literal = body.find(b"<![CDATA[", position)  # ampersands in CDATA are literal
         markup = body[position:] if literal < 0 else body[position:literal]
         parts.append(_BARE_AMPERSAND.sub(b"&#38;", markup.replace(b"&amp;", b"&#38;")))
         if literal < 0:
@@ -129,20 +127,22 @@ def _elements(parser: etree.XMLPullParser) -> Iterator[etree._Element]:
 
 
 def local_name(element: etree._Element) -> str:
-    """The name without its namespace, in lower case: feeds and sitemaps are full of wrong
-    namespaces.
+    """The name without its namespace, in lower case.
+
+    Feeds and sitemaps often have wrong namespaces.
     """
     return str(element.tag).rpartition("}")[2].lower()
 
 
 def text_of(element: etree._Element) -> str:
-    """All text inside, stripped of all that Unicode calls white space, and of byte order marks."""
+    """All text inside, without surrounding Unicode white space and byte order marks."""
     return "".join(str(part) for part in element.itertext()).strip().strip("\u200b\ufeff").strip()
 
 
 def url_of(element: etree._Element) -> str:
-    """The text of an element that holds a URL; empty when it refers to an entity, which nobody
-    resolves.
+    """The text of an element that contains a URL.
+
+    Empty when it refers to an entity, because entities are never resolved.
     """
     if any(not isinstance(child.tag, str) for child in element):
         return ""
@@ -151,8 +151,9 @@ def url_of(element: etree._Element) -> str:
 
 
 def release(element: etree._Element) -> None:
-    """Frees an element that was dealt with, and its elder siblings, so that memory does not grow
-    with the document.
+    """Free a finished element and its elder siblings.
+
+    So memory does not grow with the document.
     """
     element.clear(keep_tail=False)
     parent = element.getparent()

@@ -1,4 +1,4 @@
-"""Who may be fetched, and when: robots.txt, the delay of a host, the table of addresses."""
+"""Politeness: robots.txt, the delay of a host, and the table of addresses."""
 
 from typing import TYPE_CHECKING
 

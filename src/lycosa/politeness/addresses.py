@@ -1,30 +1,27 @@
-"""The machine's memory of addresses: when each may next be asked, and how many requests to it are
-open.
+"""The machine's table of addresses: when each may be requested again, and its open requests.
 
-The promise: a request to an address starts no sooner than ``address_delay_s`` after the one before
-it, and only while fewer than ``address_slots`` are open, whatever number of hosts share the
-address, whatever number of processes and crawls share the table, and whenever any of them is
-killed. Each process holds its own settings against what all of them did.
+The promise: a request to an address starts no sooner than ``address_delay_s`` after the previous
+one, and only while fewer than ``address_slots`` are open. This holds however many hosts share the
+address, however many processes and crawls share the table, and whenever any of them is killed. Each
+process applies its own settings to the requests of all of them.
 
-How. The table is a memory-mapped file. Each address belongs by its hash to a bucket of eight
-entries; an entry holds the hash, the last start and one cell per slot, which names the process that
-holds it. Nothing waits and nothing leaks:
+How it works. The table is a memory-mapped file. The hash of an address selects a bucket of eight
+entries; an entry holds the hash, the last start and one cell per slot, which identifies the process
+that holds the slot. No call waits, and no slot leaks:
 
-* ``take`` changes a bucket only under the lock of its stripe, a byte-range lock of the kernel,
-  which a dying process
-  cannot keep. Who does not get the lock at once is told to come again, so a stopped process never
-  stops another's loop.
+* ``take`` changes a bucket only under the lock of its stripe, a byte-range lock that the kernel
+  releases when the process dies. A caller that does not get the lock at once is told to try again,
+  so a stopped process never stops another's loop.
 * A cell is one aligned word that only its holder clears, so ``release`` needs no lock.
-* Every open table holds, for as long as it lives, a lock on a row of its own, and its cells carry
-  row and generation. A
-  cell whose row is not locked, or has another generation, is dead and is reclaimed; no process id
-  can be mistaken.
+* Every open table holds a lock on one row for as long as it lives, and its cells contain that row
+  and a generation. A cell whose row is not locked, or has another generation, is dead and is
+  reclaimed. Process ids are not used, so their reuse cannot cause an error.
 
-Times are on a machine-wide monotonic clock, which starts anew with the machine: a start that lies
-ahead by more than a second counts as one of this moment. An entry is kept for the longest delay of
-those who share the file. Two addresses with one hash (2**-64) share an entry. When all eight
-entries of a bucket are in use, the bucket's ninth serves all further addresses together, until it
-is idle; both errors wait longer, never less.
+Times are on a machine-wide monotonic clock, which starts again at every boot: a start more than a
+second in the future counts as happening now. An entry is kept for the longest delay of all
+processes that share the file. Two addresses with the same hash (probability 2**-64) share an entry.
+When all eight entries of a bucket are in use, the bucket's ninth entry serves all further addresses
+together until it is idle. Both errors only make requests wait longer.
 """
 
 from __future__ import annotations
@@ -43,9 +40,9 @@ from lycosa.system.durable import named
 
 _MAGIC = 0x4C59434144445232  # "LYCADDR2"
 _WORD = 8
-_ENTRIES = 8  # of a bucket; a ninth is shared
-_ROWS = 512  # tables open at once
-# magic, buckets, cells, barrier, longest delay, spare; one generation per row
+_ENTRIES = 8  # per bucket; a ninth is shared
+_ROWS = 512  # maximum number of tables open at once
+# magic, buckets, cells, barrier, longest delay, spare; then one generation per row
 _HEADER_WORDS = 8 + _ROWS
 _BARRIER = 3
 _LONGEST = 4
@@ -66,12 +63,12 @@ MACHINE_ENTRIES, MACHINE_SLOTS = 16384, _MAX_CELLS
 
 
 class AddressTable:
-    """One process's view of the table. ``path`` ``None`` is private memory, for a single process.
+    """One process's view of the table. With ``path`` ``None`` it is in private memory.
 
-    Open it after forking, and one per process and file. It is for one thread. ``entries`` is how
-    many addresses are told apart when all are in use at once, ``most_slots`` how many requests to
-    one of them can be counted (64 at most, and by default as many as ``address_slots`` asks for);
-    they can change only while nobody has the file open.
+    Open it after forking, once per process and file, and use it from one thread. ``entries`` is the
+    number of addresses that can be in use at once and still be told apart. ``most_slots`` is the
+    number of requests to one address that can be counted (at most 64; by default as many as
+    ``address_slots`` needs). Both can change only while no process has the file open.
     """
 
     __slots__ = (
@@ -101,7 +98,7 @@ class AddressTable:
         self._path = path
         self._delay_s = section.address_delay_s
         self._slots = min(section.address_slots, _MAX_CELLS)
-        # in steps, so that most changes of the setting keep the layout
+        # rounded up, so that most changes of the setting keep the layout
         self._cells = -(-max(self._slots, most_slots) // _WORD) * _WORD
         self._buckets = max(entries // _ENTRIES, 1)
         self._bucket_words = (_ENTRIES + 1) * (2 + self._cells)
@@ -116,8 +113,8 @@ class AddressTable:
         self._words = view.cast("Q")
         self._times = view.cast("d")
         self._times[_LONGEST] = max(self._times[_LONGEST], self._delay_s)
-        # Drawn, not counted: after a power loss a counter could come back from disk and match an
-        # old cell.
+        # Random and not counted: after a power loss an old counter value could come back from disk
+        # and match an old cell.
         generation = int.from_bytes(os.urandom(6), "little") or 1
         self._words[_FIRST_ROW + self._row] = generation
         self._tag = generation << 16 | (self._row + 1)
@@ -130,10 +127,10 @@ class AddressTable:
         )
 
     def take(self, address: str, now: float) -> float:
-        """0.0: the request may start now, a slot is taken. Else seconds after which to ask again;
-        nothing is taken.
+        """Take a slot and return 0.0 if the request may start now.
 
-        ``now`` is on the machine-wide monotonic clock, in seconds.
+        Otherwise nothing is taken, and the result is the number of seconds to wait before asking
+        again. ``now`` is on the machine-wide monotonic clock, in seconds.
         """
         key = xxhash.xxh3_64_intdigest(address.encode()) or 1
         bucket = key % self._buckets
@@ -153,13 +150,13 @@ class AddressTable:
             self._locks.release(lock)
 
     def started(self, address: str, at: float, answered: float = 0.0) -> None:
-        """The request that ``take`` allowed left at ``at``, and its answer began at ``answered``:
-        the next start counts from there.
+        """Move the start of the request that ``take`` allowed to ``at``, when it really left.
 
-        Between ``take`` and ``at`` lie the work of a busy loop and the making of a connection,
-        which differ from request to request; without this two starts could lie that much closer
-        together. A busy server reads a request still later, at ``answered`` at the latest; up to
-        half a delay is given for that. ``KeyError`` when this table holds no slot of ``address``.
+        The next delay counts from there. Its response began at ``answered``. Between ``take`` and
+        ``at`` the loop was busy and the connection was made, which takes a different time for each
+        request; without this call two starts could be that much closer together. A busy server
+        reads a request even later, but before ``answered``; up to half a delay is added for that.
+        Raises ``KeyError`` when this table holds no slot of ``address``.
         """
         seen = max(at, min(answered, at + self._delay_s * _SEEN_SHARE))
         place = self._held[address][-1] - _HEADER_WORDS
@@ -167,14 +164,16 @@ class AddressTable:
         entry = (word - 2 * (_ENTRIES + 1)) // self._cells
         time_at = _HEADER_WORDS + bucket * self._bucket_words + _ENTRIES + 1 + entry
         lock = STRIPE_LOCKS + bucket % STRIPES
-        # A lock that somebody keeps costs a little precision and never a wait.
+        # If another process holds the lock, skip the correction: a small loss of precision, no
+        # wait.
         if any(self._locks.acquire(lock) for _ in range(_LOCK_TRIES)):
             self._times[time_at] = max(self._times[time_at], seen)
             self._locks.release(lock)
 
     def release(self, address: str, now: float) -> None:
-        """The request that ``take`` allowed has ended. ``KeyError`` when this table holds no
-        slot of ``address``.
+        """Free the slot of a request that has ended.
+
+        Raises ``KeyError`` when this table holds no slot of ``address``.
         """
         cells = self._held[address]
         self._words[cells.pop()] = 0
@@ -182,7 +181,7 @@ class AddressTable:
             del self._held[address]
 
     def snapshot(self) -> dict[str, int]:
-        """Addresses remembered and slots in use by anyone; walks the whole table."""
+        """Addresses remembered and slots in use by all processes; reads the whole table."""
         remembered = used = 0
         for bucket in range(self._buckets):
             base = _HEADER_WORDS + bucket * self._bucket_words
@@ -196,7 +195,7 @@ class AddressTable:
         }
 
     def close(self) -> None:
-        """Give back all slots and forget the file."""
+        """Free all slots and release the file."""
         for cells in self._held.values():
             for cell in cells:
                 self._words[cell] = 0
@@ -216,36 +215,35 @@ class AddressTable:
         if not self._has_slot(first) and not self._reclaim(first):
             return max(_NO_SLOT_S, min(self._delay_s, 1.0))
         cell = first + self._words[first : first + self._cells].tolist().index(0)
-        # The time first: who dies between the two has started nothing.
+        # The time first: a process that dies between the two writes has started nothing.
         self._times[time_at] = max(now, _EARLIEST)
         self._words[cell] = self._tag
         self._held.setdefault(address, []).append(cell)
         return 0.0
 
     def _since(self, time_at: int, now: float) -> float:
-        """The last start, infinitely long ago when there was none."""
+        """The last start, or minus infinity when there was none."""
         last = self._times[time_at]
-        # A little ahead: another process started while this one waited for the lock, with a clock
-        # that it had read before.
+        # Slightly in the future: another process started a request while this one waited for the
+        # lock, with a clock value read earlier.
         if last > now + _STALE_S:
-            # Written down, or a time from before a reboot would be one delay away for ever.
+            # Stored as now. Otherwise a time from before a reboot would stay one delay in the
+            # future.
             last = self._times[time_at] = max(now, _EARLIEST)
         return last if last != _NEVER else -inf
 
     def _has_slot(self, first: int) -> bool:
-        """Whether one more request of ours may be open; those of others count, whatever they
-        allow themselves.
-        """
+        """Whether one more of our requests may be open, counting the requests of all processes."""
         used = self._cells - self._words[first : first + self._cells].tolist().count(0)
         return used < self._slots
 
     def _find(self, key: int, base: int, now: float) -> int:
-        """The entry of ``key``, made if need be; the shared one when there is no room."""
+        """The entry of ``key``, created if necessary; the shared entry when the bucket is full."""
         keys = self._words[base : base + _ENTRIES].tolist()
         if key in keys:
             return keys.index(key)
-        # While the shared entry is in use this address may be one of its users, and must not get a
-        # second memory.
+        # While the shared entry is in use, this address may be one of its users and must not get a
+        # second entry.
         if not self._is_idle(_SHARED, base, now):
             return _SHARED
         for entry in range(_ENTRIES):
@@ -265,7 +263,7 @@ class AddressTable:
         return not any(self._words[first : first + self._cells])
 
     def _reclaim(self, first: int) -> bool:
-        """Clear the cells of dead holders; whether one of ours to use became free."""
+        """Clear the cells of dead processes; returns whether a slot that we may use is free."""
         for cell in range(first, first + self._cells):
             tag = self._words[cell]
             if tag and not self._is_alive(tag):
@@ -279,8 +277,9 @@ class AddressTable:
         return row == self._row or self._locks.is_held(_ROW_LOCKS + row)
 
     def _barrier(self, now: float) -> float:
-        """After the layout changed nobody knows who was asked last: all addresses wait one
-        delay.
+        """Seconds for which all addresses still wait after a change of layout.
+
+        The change lost their last starts, so they wait one delay from then on.
         """
         changed = self._times[_BARRIER]
         changed = now if changed < 0 else min(changed, now)
@@ -290,7 +289,7 @@ class AddressTable:
         return max(changed + self._delay_s - now, 0.0)
 
     def _map(self) -> mmap.mmap:
-        """The file, created or brought to our layout, and a row in it."""
+        """Map the file, created or converted to our layout, and lock a row in it."""
         size = (_HEADER_WORDS + self._buckets * self._bucket_words) * _WORD
         header = struct.pack("=QQQd", _MAGIC, self._buckets, self._cells, 0.0)
         descriptor = self._locks.descriptor
@@ -303,10 +302,12 @@ class AddressTable:
         try:
             found = os.pread(descriptor, len(header), 0)
             if found[: 3 * _WORD] != header[: 3 * _WORD] or os.fstat(descriptor).st_size != size:
+                # Another layout: start again with an empty table, unless a process still uses the
+                # old one.
                 if any(self._locks.is_held(_ROW_LOCKS + row) for row in range(_ROWS)):
                     raise ValueError(f"{self._path} is in use with other settings")
                 os.ftruncate(descriptor, 0)
-                # a full disk is an error here, not a SIGBUS in ``take``
+                # a full disk is an error here instead of a SIGBUS in ``take``
                 if hasattr(os, "posix_fallocate"):
                     os.posix_fallocate(descriptor, 0, size)
                 else:

@@ -1,8 +1,9 @@
-"""Locks on single bytes of a file, kept by the kernel: whoever dies, however, holds none any more.
+"""Locks on single bytes of a file, which the kernel releases when their holder dies.
 
-On Linux they are open-file-description locks, which belong to one opened file; two tables in one
-process exclude each other too. Elsewhere they are POSIX record locks, which belong to the process:
-there, one table per process and file. The bytes need not exist. Without a path every lock is free.
+On Linux they are open-file-description locks, which belong to one opened file, so two tables in one
+process exclude each other too. On other systems they are POSIX record locks, which belong to the
+process: use only one table per process and file there. The bytes need not exist. Without a path
+every lock is free.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class ByteLocks:
         return f"<ByteLocks on descriptor {self.descriptor}>"
 
     def acquire(self, offset: int) -> bool:
-        """Take the lock on byte ``offset`` if it is free."""
+        """Take the lock on byte ``offset`` if it is free; returns whether it was."""
         if self.descriptor < 0:
             return True
         try:
@@ -42,24 +43,24 @@ class ByteLocks:
         return True
 
     def wait_for(self, offset: int) -> None:
-        """Take the lock, waiting for whoever has it."""
+        """Take the lock, waiting until its holder releases it."""
         if self.descriptor >= 0:
             self._set(offset, fcntl.F_WRLCK, wait=True)
 
     def release(self, offset: int) -> None:
-        """Give back a lock; one that is not held is no error."""
+        """Release a lock; does nothing if it is not held."""
         if self.descriptor >= 0:
             self._set(offset, fcntl.F_UNLCK, wait=False)
 
     def is_held(self, offset: int) -> bool:
-        """Somebody else holds the lock."""
+        """Whether another table holds the lock."""
         if not self.acquire(offset):
             return True
         self.release(offset)
         return False
 
     def close(self) -> None:
-        """Give back everything."""
+        """Release all locks and close the file."""
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1

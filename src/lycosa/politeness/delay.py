@@ -1,26 +1,26 @@
 """How long a host rests between the end of one request and the start of the next.
 
-The promise: the effective delay is the *greatest* of all that ask for one, so that no source can
-shorten what another demands, and jitter only adds. The sources, each with its own cap:
+The promise: the effective delay is the *maximum* over all sources, so no source can shorten what
+another one requires, and jitter only adds. The sources, each with a separate upper limit:
 
 * ``floor``: the operator's delay;
 * ``crawl-delay``: robots.txt;
-* ``adaptive``: a multiple of the last fetch's duration, so that a slow server is asked less
+* ``adaptive``: a multiple of the last fetch's duration, so that a slow server gets fewer requests
   (Mercator, Heydon and Najork 1999);
-* ``retry-after``: the server's own words (RFC 9110 §10.2.3), kept as a point in time;
-* ``backoff``: 429 or 503 without usable words. The pause is 30 s at level 1 and doubles with each
-  level, up to a day.
+* ``retry-after``: the Retry-After header (RFC 9110 §10.2.3), kept as a point in time;
+* ``backoff``: 429 or 503 without a usable Retry-After. The pause is 30 s at level 1 and doubles
+  with each level, up to a day.
 
-**Back-off.** Each refusal raises the level by one; each good answer after the pause halves it,
-rounded down. So a host that keeps refusing is asked at doubled pauses, a passing refusal costs one
-pause of 30 s, and a host that refuses a share of the requests stays at the level where both
-balance. A good answer is one that a host in trouble does not give: 2xx, 3xx, 404 or 410 for a page.
-An answer for robots.txt is none, because servers often refuse pages and still give that file. A
-good answer after ``forgive_s`` without a refusal ends the back-off at once. Time alone does not: a
-host that was not asked has not recovered.
+**Back-off.** Each refusal raises the level by one. Each good response after the pause halves it,
+rounding down. So a host that keeps refusing is asked at doubling intervals, a single refusal costs
+one pause of 30 s, and a host that refuses a share of the requests stays at the level where both
+balance. A good response is one that a host in trouble does not give: 2xx, 3xx, 404 or 410 for a
+page. A response for robots.txt does not count, because servers often refuse pages and still serve
+that file. A good response after ``forgive_s`` without a refusal ends the back-off at once. Time
+alone does not: a host that was not asked may not have recovered.
 
-All memory of a host is one small frozen ``Pace`` that is stored with its visit state; times in it
-are crawl time because they outlive the process, and ``clamp`` bounds them when they are loaded.
+The state of a host is one small frozen ``Pace``, stored with its visit state. Its times are crawl
+time because they outlive the process, and ``clamp`` bounds them when they are loaded.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from lycosa.model.pace import Pace
 Source = Literal["floor", "crawl-delay", "adaptive", "retry-after", "backoff"]
 
 LONGEST_RETRY_AFTER_S = 366 * 86400.0
-"""What is read from a header at most; the settings cut it further."""
+"""The maximum that is read from a header; the settings limit it further."""
 
 _SECONDS = re.compile(r"([+-]?)([0-9]+(?:\.[0-9]*)?)")
 _LONGEST_DATE = 64  # characters
@@ -48,7 +48,7 @@ _DAY_S = 86400.0
 
 
 class Delay(msgspec.Struct, frozen=True, gc=False):
-    """Seconds from now to the next start, and who asked for that many."""
+    """Seconds until the next start, and the source that requires them."""
 
     seconds: float
     source: Source
@@ -64,10 +64,10 @@ def after_exchange(
     *,
     is_robots: bool = False,
 ) -> Pace:
-    """The pace after an exchange with ``status`` (0 = no answer) and the Retry-After value
-    ``retry_after`` (empty = none).
+    """The pace after a response with ``status`` (0 = none) and Retry-After value ``retry_after``.
 
-    ``is_robots`` says that it was for robots.txt, whose answer does not shorten a back-off.
+    ``retry_after`` is empty without the header. ``is_robots`` says that the request was for
+    robots.txt; its response never shortens a back-off.
     """
     backoffs, backoff_at = pace.backoffs, pace.backoff_at
     retry_at = pace.retry_at if pace.retry_at > now_wall else 0.0
@@ -78,7 +78,7 @@ def after_exchange(
     )
     if wait_s:
         retry_at = max(retry_at, now_wall + min(wait_s, section.max_retry_after_s))
-    elif status in (429, 503):  # no header, nonsense, or "at once", which a refusal does not mean
+    elif status in (429, 503):  # no header, an invalid one, or "at once", which no refusal means
         backoffs, backoff_at = backoffs + 1, now_wall
     elif backoffs and not is_robots and _is_good(status):
         backoffs = _recovered(pace, section, now_wall)
@@ -89,17 +89,16 @@ def after_exchange(
 def delay_s(
     pace: Pace, section: PolitenessSection, now_wall: float, chance: random.Random
 ) -> Delay:
-    """The effective delay of a host whose last exchange has just ended."""
+    """The effective delay of a host whose last request has just ended."""
     seconds, source = max(_asked(pace, section, now_wall), key=_seconds_of)
     return Delay(max(seconds, 0.0) * (1.0 + section.jitter * chance.random()), source)
 
 
 def parse_retry_after(value: str, now_wall: float) -> float | None:
-    """Seconds that a Retry-After value asks for: a number or an HTTP date (RFC 9110 §10.2.3 and
-    §5.6.7).
+    """Seconds that a Retry-After value asks for; ``None`` when it cannot be read.
 
-    A time in the past is 0, the longest is a year, however many digits a number has; ``None`` when
-    it is neither.
+    The value is a number or an HTTP date (RFC 9110 §10.2.3 and §5.6.7). A time in the past gives 0;
+    the maximum is a year, however many digits a number has.
     """
     value = value.strip()
     number = _SECONDS.fullmatch(value)
@@ -107,32 +106,28 @@ def parse_retry_after(value: str, now_wall: float) -> float | None:
         return 0.0 if number[1] == "-" else min(float(number[2]), LONGEST_RETRY_AFTER_S)
     if len(value) > _LONGEST_DATE:
         return None
-    from email.utils import parsedate_to_datetime  # at the first date: few servers send one
+    from email.utils import parsedate_to_datetime  # slow to import, and few servers send a date
 
     try:
         moment = parsedate_to_datetime(value)
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
         return min(max(moment.timestamp() - now_wall, 0.0), LONGEST_RETRY_AFTER_S)
-    # what email.utils raises on texts that are no dates
-    except (
-        ValueError,
-        TypeError,
-        OverflowError,
-        IndexError,
-    ):
+    # what email.utils raises for text that is not a date
+    except (ValueError, TypeError, OverflowError, IndexError):
         return None
 
 
 def in_seconds(value: str, now_wall: float) -> str:
-    """A Retry-After value whose date, if it is one, is replaced by the seconds until then."""
+    """A Retry-After value in which a date is replaced by the seconds until then."""
     seconds = parse_retry_after(value, now_wall) if value else None
     return value if seconds is None else f"{seconds:.3f}"
 
 
 def clamp(pace: Pace, section: PolitenessSection, now_wall: float) -> Pace:
-    """``pace`` as loaded from disk, with no time further ahead than this clock and these
-    settings can have set.
+    """``pace`` as loaded from disk, with its times limited.
+
+    No time may be further ahead than this clock and these settings can have set it.
     """
     return Pace(
         pace.crawl_delay_s,
@@ -144,28 +139,29 @@ def clamp(pace: Pace, section: PolitenessSection, now_wall: float) -> Pace:
 
 
 def longest_delay(section: PolitenessSection) -> float:
-    """The longest delay after an ordinary exchange: for hosts whose last exchange may have been
-    lost with the power.
+    """The longest delay after an ordinary response, for hosts whose last request may be unknown.
 
-    Retry-After and back-off are not in it: they can reach a day, which would punish every host for
-    one.
+    A power loss can remove the last lines of the attempt log. Retry-After and back-off are not
+    included: they can reach a day, and then one such host would delay all of them.
     """
     ordinary = max(section.delay_s, section.max_crawl_delay_s, section.max_adaptive_delay_s)
     return ordinary * (1.0 + section.jitter)
 
 
 def longest_wait(section: PolitenessSection) -> float:
-    """The longest that a host can be made to wait, a day at least: robots.txt that cannot be
-    fetched asks for that much.
+    """The longest time that a host can be made to wait, at least a day.
+
+    A robots.txt that cannot be fetched may require a day.
     """
     asked = max(longest_delay(section), section.max_retry_after_s, section.max_backoff_s, _DAY_S)
     return asked * (1.0 + section.jitter)
 
 
 def hosts_of_address(section: PolitenessSection) -> float:
-    """How many hosts of one address can be of use at a time: as many as it may be asked within the
-    longest ordinary delay, because then the first of them may be asked again. Infinite when the
-    address has no delay.
+    """How many hosts of one address are useful at a time.
+
+    As many as there may be requests to the address within the longest ordinary delay, because after
+    that the first host may be requested again. Infinite when the address has no delay.
     """
     return (
         longest_delay(section) / section.address_delay_s + section.address_slots
@@ -180,7 +176,7 @@ def _asked(
     backoff_s = (
         pace.backoff_at + _backoff_s(pace.backoffs, section) - now_wall if pace.backoffs else 0.0
     )
-    return (  # of equals the first is named
+    return (  # of equal delays the first is reported
         (section.delay_s, "floor"),
         (min(pace.crawl_delay_s, section.max_crawl_delay_s), "crawl-delay"),
         (
@@ -197,8 +193,10 @@ def _is_good(status: int) -> bool:
 
 
 def _recovered(pace: Pace, section: PolitenessSection, now_wall: float) -> int:
-    """The back-off level after a good answer. One that comes before the pause is over, because
-    the clock was set back, changes nothing.
+    """The back-off level after a good response.
+
+    A response before the end of the pause changes nothing; this happens when the clock was set
+    back.
     """
     quiet_s = now_wall - pace.backoff_at - _backoff_s(pace.backoffs, section)
     if quiet_s < 0:

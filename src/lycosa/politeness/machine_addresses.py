@@ -1,7 +1,7 @@
 """The ``Addresses`` port on the machine's table.
 
-The table answers at once from memory, so nothing here suspends: a call costs a tenth of a
-microsecond more than the table's own.
+The table answers at once from memory, so no method here suspends. A call costs a tenth of a
+microsecond more than the table's method.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from lycosa.politeness.addresses import AddressTable
 
 
 class MachineAddresses:
-    """One worker's slots in the table that all processes of the machine share. Closing it closes
-    the table.
+    """One worker's slots in the table that all processes of the machine share.
+
+    Closing it closes the table.
     """
 
     __slots__ = ("_table",)
@@ -20,19 +21,19 @@ class MachineAddresses:
         self._table = table
 
     async def take(self, address: str, now: float) -> float:
-        """0.0 when the request may start now, else the seconds to wait."""
+        """0.0 when the request may start now, otherwise the seconds to wait."""
         return self._table.take(address, now)
 
     async def started(self, address: str, at: float, answered: float = 0.0) -> None:
-        """The request left at ``at``, its answer began at ``answered``."""
+        """Record that the request left at ``at`` and its response began at ``answered``."""
         self._table.started(address, at, answered)
 
     async def release(self, address: str, now: float) -> None:
-        """The request has ended."""
+        """Free the slot of a request that has ended."""
         self._table.release(address, now)
 
     def close(self) -> None:
-        """Gives back all slots and forgets the file."""
+        """Free all slots and release the file."""
         self._table.close()
 
     def __repr__(self) -> str:

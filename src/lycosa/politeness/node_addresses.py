@@ -1,10 +1,10 @@
-"""The ``Addresses`` port in plain memory, for several workers in one process that count as one
-machine.
+"""The ``Addresses`` port in plain memory, for several workers in one process.
 
-The rules are those of the machine's table: a delay between the starts of two requests to an
-address, a number of requests to it that may be open, each worker with its own settings against what
-all of them did. A worker that dies does not close anything; whoever runs the node closes its slots
-for it, as the kernel does with the locks of a dead process. An address is never forgotten.
+The workers count as one machine, and the rules are those of the machine's table: a delay between
+the starts of two requests to an address, and a number of requests that may be open, where each
+worker applies its own settings to the requests of all. A worker that dies does not close its slots.
+The node closes them for it, as the kernel releases the locks of a dead process. Addresses are never
+forgotten.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class _Address:
 
 
 class NodeAddresses:
-    """What is known of the addresses of one node. ``join`` gives a worker its slots."""
+    """The addresses of one node. ``join`` gives a worker its slots."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Address] = {}
 
     def join(self, section: PolitenessSection) -> WorkerAddresses:
-        """The slots of one worker with these settings."""
+        """A view with these settings for one worker."""
         return WorkerAddresses(self._known, section)
 
     def __repr__(self) -> str:
@@ -44,7 +44,7 @@ class NodeAddresses:
 
 
 class WorkerAddresses:
-    """One worker's slots of a node."""
+    """The slots of one worker of a node."""
 
     def __init__(self, known: dict[str, _Address], section: PolitenessSection) -> None:
         self._known, self._delay_s, self._slots = (
@@ -55,7 +55,7 @@ class WorkerAddresses:
         self._held: dict[str, int] = {}
 
     async def take(self, address: str, now: float) -> float:
-        """0.0 when the request may start now, else the seconds to wait."""
+        """0.0 when the request may start now, otherwise the seconds to wait."""
         known = self._known.setdefault(address, _Address())
         wait_s = known.last + self._delay_s - now
         if wait_s > 0:
@@ -67,8 +67,9 @@ class WorkerAddresses:
         return 0.0
 
     async def started(self, address: str, at: float, answered: float = 0.0) -> None:
-        """The request left at ``at``, its answer began at ``answered``: up to half a delay is
-        given for a server that read it late.
+        """Record that the request left at ``at`` and its response began at ``answered``.
+
+        Up to half a delay is added for a server that read it late.
         """
         if not self._held.get(address):
             raise KeyError(address)
@@ -76,11 +77,11 @@ class WorkerAddresses:
         known.last = max(known.last, at, min(answered, at + self._delay_s * _SEEN_SHARE))
 
     async def release(self, address: str, now: float) -> None:
-        """The request has ended."""
+        """Free the slot of a request that has ended."""
         self._give_back(address, 1)
 
     def close(self) -> None:
-        """Gives back all slots. May be called again."""
+        """Free all slots. May be called again."""
         for address, held in list(self._held.items()):
             self._give_back(address, held)
 

@@ -1,24 +1,21 @@
-"""What is remembered of an origin's robots.txt, and what its last answer means (RFC 9309 §2.3 and
-§2.4).
+"""The stored result of an origin's robots.txt, and what a response to it means.
 
-The promise: a host whose robots.txt is not known is not fetched from. Each answer falls in one of
-three classes:
+Source: RFC 9309 §2.3 and §2.4. The promise: no URL is fetched from a host whose robots.txt is not
+known. Each response is in one of three classes:
 
-| answer | class | what follows |
-|---|---|---|
-| 2xx, whole or cut at our own limit | a file | judge by it, at most 24 hours |
-| other 3xx (six redirects, no usable target), 4xx | unavailable | everything is allowed, at most 24
-hours |
-| 429, 5xx, no answer, an answer that broke off | unreachable | nothing is fetched; ask again at
-doubling intervals |
+* 2xx, complete or cut at our limit: *a file*, applied for at most 24 hours;
+* other 3xx (six redirects, no usable target) and 4xx: *unavailable*, everything is allowed for at
+  most 24 hours;
+* 429, 5xx, no response, an incomplete response: *unreachable*, nothing is fetched and the request
+  is retried at doubling intervals.
 
-401 and 403 are "unavailable" because §2.3.1.3 says so of all 4xx; 429 is not, because a server that
-asks us to slow down must not be answered with more requests. While a host is unreachable the last
-*file* goes on deciding, however old (§2.3.1.4); that there once was no file is not a file. Without
-one, an outage of ``outage_s`` that at least ten requests witnessed counts as unavailable: a crawl
-that rested for a month has not seen a month of outage.
+401 and 403 are "unavailable" because §2.3.1.3 says so of all 4xx. 429 is not: a server that asks us
+to slow down must not get more requests in return. While a host is unreachable, the last *file*
+still applies, however old (§2.3.1.4); an earlier result without a file does not count as one.
+Without a file, an outage of ``outage_s`` that at least ten requests observed counts as unavailable:
+a crawl that paused for a month has not observed a month of outage.
 
-A record belongs to the origin that was first asked, whatever redirects followed (§2.3.1.2).
+A record belongs to the origin that was requested first, whatever redirects followed (§2.3.1.2).
 Everything here is a function of the record and ``now`` (crawl time, seconds).
 """
 
@@ -43,7 +40,7 @@ LONGEST_USE_S = 86400.0
 """RFC 9309 §2.4: a file should not be used for more than 24 hours."""
 
 LEAST_USE_S = 300.0
-"""A shorter ``max-age`` is raised to this, or every page would cost two requests."""
+"""A shorter ``max-age`` is raised to this. Otherwise every page could cost two requests."""
 
 _OUTAGE_WITNESSES = 10
 _WHOLE = frozenset({Reason.NONE, Reason.BODY_TRUNCATED, Reason.DECODE_LIMIT, Reason.CONTENT_TYPE})
@@ -55,10 +52,10 @@ _UNCACHED = re.compile(r"(?:^|,)\s*no-(?:store|cache)\s*(?:,|$)", re.IGNORECASE)
 
 
 class RobotsAnswer(msgspec.Struct, frozen=True, gc=False):
-    """The end of a robots.txt fetch, all redirects followed.
+    """The result of a robots.txt fetch, after all redirects.
 
     ``status`` is that of the last response (0 = none), ``body`` is content-decoded, ``max_age_s``
-    what Cache-Control allows (-1 = it does not say), ``detail`` more of what went wrong, in words.
+    is the limit of Cache-Control (-1 = none given), and ``detail`` describes what went wrong.
     """
 
     status: int
@@ -69,11 +66,11 @@ class RobotsAnswer(msgspec.Struct, frozen=True, gc=False):
 
 
 class RobotsRecord(msgspec.Struct, frozen=True, array_like=True):
-    """Stored per origin. Times are crawl time (seconds), 0 = none.
+    """The stored result for one origin. Times are crawl time (seconds), 0 = none.
 
     ``rules``, ``version`` (SHA-1 in base32, empty = no file), ``status`` (0 = unreachable) and
-    ``fetched`` are of the answer that decides; ``first_failure``, ``failures`` and ``next_try`` of
-    the outage that may have followed it, ``error`` and ``detail`` of its last failure.
+    ``fetched`` describe the response that decides. ``first_failure``, ``failures`` and ``next_try``
+    describe the outage that may have followed it, ``error`` and ``detail`` its last failure.
     """
 
     rules: RobotsRules = RobotsRules()
@@ -89,13 +86,11 @@ class RobotsRecord(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def outage(self) -> str:
-        """The outage in words, empty when there is none: what went wrong last, and how often
-        something did.
-        """
+        """A description of the outage: its last failure and the number of failures; or empty."""
         if not self.failures:
             return ""
         often = "once" if self.failures == 1 else f"{self.failures} times"
-        if self.error is Reason.NONE:  # a record from before the cause was kept
+        if self.error is Reason.NONE:  # a record from before this field existed
             return f"robots.txt: could not be fetched ({often})"
         between = " by " if self.error is Reason.CONNECT_REFUSED else ", "
         return (
@@ -105,21 +100,23 @@ class RobotsRecord(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def has_file(self) -> bool:
-        """There is a robots.txt to judge by, new or old."""
+        """Whether there is a robots.txt to apply, new or old."""
         return 200 <= self.status < 300
 
 
 class RobotsState(Enum):
-    """What an origin's record asks for."""
+    """What has to happen before a page of the origin is fetched."""
 
-    FRESH = "fresh"  # judge by it
+    FRESH = "fresh"  # apply the record
     NEEDED = "needed"  # fetch robots.txt first
-    WAIT = "wait"  # unreachable: the host snoozes until next_try
+    WAIT = "wait"  # unreachable: the host is snoozed until next_try
 
 
 def robots_state(record: RobotsRecord | None, now: float) -> RobotsState:
-    """What to do before a page of this origin. Times further ahead than any we set come from a
-    clock that was moved back.
+    """The state of an origin's record at ``now``.
+
+    A time further ahead than any that we set comes from a clock that was moved back, so the file is
+    then fetched again.
     """
     if record is None:
         return RobotsState.NEEDED
@@ -138,7 +135,7 @@ def after_fetch(
     section: RobotsSection,
     now: float,
 ) -> RobotsRecord:
-    """The record that follows from ``answer``; ``record`` is what was known before."""
+    """The record after ``answer``; ``record`` is the one before, if any."""
     if _is_unreachable(answer):
         return _after_failure(record or RobotsRecord(), answer, section, now)
     expires = now + _use_s(answer.max_age_s, section)
@@ -152,7 +149,7 @@ def after_fetch(
 
 
 def decision(record: RobotsRecord, verdict: Verdict) -> RobotsDecision:
-    """What is written down with a fetch, or with a refusal: which file decided, and how."""
+    """The decision to store with a fetch or a refusal: which file and which line decided."""
     return RobotsDecision(
         allowed=verdict.allowed,
         version=record.version,
@@ -166,7 +163,7 @@ def decision(record: RobotsRecord, verdict: Verdict) -> RobotsDecision:
 
 
 def answer_of(fetched: Fetched, body: bytes) -> RobotsAnswer:
-    """The answer in the last exchange of a robots.txt fetch; ``body`` is its body, content-decoded.
+    """The result of a robots.txt fetch from its last response and the content-decoded ``body``.
 
     A fetch that ran out of redirects passes its last response with reason ``TOO_MANY_REDIRECTS``.
     """
@@ -180,7 +177,7 @@ def answer_of(fetched: Fetched, body: bytes) -> RobotsAnswer:
 
 
 def _detail(fetched: Fetched) -> str:
-    """Who failed, or how; empty when nothing did."""
+    """The server or the failure, for messages; empty without a failure."""
     if fetched.reason in _AT_ADDRESS and fetched.address:
         parts = urlsplit(fetched.url)
         address = f"[{fetched.address}]" if ":" in fetched.address else fetched.address
@@ -192,7 +189,7 @@ def _detail(fetched: Fetched) -> str:
 
 
 def max_age_of(cache_control: str) -> float:
-    """Seconds that a Cache-Control value allows, -1 when it does not say (RFC 9111 §5.2.2)."""
+    """Seconds that a Cache-Control value allows, -1 when it gives none (RFC 9111 §5.2.2)."""
     if _UNCACHED.search(cache_control):
         return 0.0
     found = _MAX_AGE.search(cache_control)
@@ -203,7 +200,7 @@ def _is_unreachable(answer: RobotsAnswer) -> bool:
     if answer.reason in (Reason.TOO_MANY_REDIRECTS, Reason.BAD_REDIRECT):
         return False
     if 200 <= answer.status < 300:
-        return answer.reason not in _WHOLE  # half a file may lack the line that forbids
+        return answer.reason not in _WHOLE  # a partial file may lack the line that disallows
     return answer.status < 200 or answer.status == 429 or answer.status >= 500
 
 

@@ -1,23 +1,20 @@
-"""From the bytes of a robots.txt to the rules for our agent (RFC 9309 §2.1 and §2.2), with the
-tolerance of Google's parser.
+"""From the bytes of a robots.txt to the rules for our agent, as tolerant as Google's parser.
 
-The promise: any bytes give rules, never an error, in time proportional to at most ``max_bytes``.
-What is tolerated is data (the tables below), so that it can be read beside the standard.
+Source: RFC 9309 §2.1 and §2.2. The promise: any bytes give rules, never an error, in time
+proportional to at most ``max_bytes``. Tolerated errors are data (the tables below), so they can be
+compared with the standard.
 
-Where peers differ, and what is done here:
+Where other parsers differ:
 
 * Only Allow and Disallow end a run of User-agent lines. Crawl-delay, Sitemap or an unknown line
-  between two of them does not
-  (§2.2.4: other records must not interfere). crawler-commons agrees, protego ends the group at a
-  Crawl-delay or Sitemap.
-* A Crawl-delay is for the agents of its group named since the last Crawl-delay, which is what
-  authors mean who write
-  agent, delay, agent, delay; the longest one said to us holds. Units or markup behind the number
-  are ignored.
+  between two of them does not (§2.2.4: other records must not interfere). crawler-commons agrees;
+  protego ends the group at a Crawl-delay or Sitemap.
+* A Crawl-delay applies to the agents of its group that are named after the previous Crawl-delay,
+  because that is what the sequence agent, delay, agent, delay means. The longest one for us counts.
+  Units or markup after the number are ignored.
 * A user-agent value is read up to its first character outside ``[A-Za-z_-]`` and must then be the
-  whole product token
-  (§2.2.1). protego and older parsers match a part of it.
-* A line that the size limit cuts is dropped: half of ``Disallow: /private`` could read ``Disallow:
+  whole product token (§2.2.1). protego and older parsers match a part of it.
+* A line that the size limit cuts is dropped: half of ``Disallow: /private`` could be ``Disallow:
   /``.
 """
 
@@ -39,9 +36,9 @@ MAX_BYTES = 512_000
 """RFC 9309 §2.5: at least 500 KiB are parsed."""
 
 MAX_LINE_BYTES = 2083 * 8 - 1
-"""Google's limit: eight times the longest URL of an old browser; what lies beyond is ignored."""
+"""Google's limit: eight times the longest URL of an old browser; the rest is ignored."""
 
-# Names of lines, matched as prefixes of what stands before the colon, in Google's order.
+# Names of lines, matched as prefixes of the text before the colon, in Google's order.
 _FIELDS: tuple[tuple[str, tuple[bytes, ...]], ...] = (
     ("agent", (b"user-agent", b"useragent", b"user agent")),
     ("allow", (b"allow",)),
@@ -51,18 +48,18 @@ _FIELDS: tuple[tuple[str, tuple[bytes, ...]], ...] = (
 )
 _UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _TOKEN = re.compile(rb"[A-Za-z_-]*")
-_EVERYONE = re.compile(rb"\*(?:\s|$)")  # Google: ``*`` and anything after a blank is still everyone
+_EVERYONE = re.compile(rb"\*(?:\s|$)")  # Google: ``*`` with any text after a blank still matches
 _NUMBER = re.compile(rb"[0-9]{1,9}(?:\.[0-9]{0,9})?|\.[0-9]{1,9}")
-# Nearly every line of a long file: a rule, spelled right, with a pattern that has its normal form
-# already. Read in one step.
+# Nearly every line of a long file: a correctly spelled rule whose pattern is already in normal
+# form. Read with one match.
 _USUAL = re.compile(rb"((?i:dis)?)(?i:allow): ?([!$&-;=?-\[\]_a-z~]{1,2000})")
 
 
 def parse_robots(body: bytes, product: str, max_bytes: int = MAX_BYTES) -> RobotsRules:
-    """The rules of ``body`` for the agent whose product token is ``product``.
+    """The rules of ``body`` for the agent with the product token ``product``.
 
-    All groups that name it are one; when none does, the groups for ``*`` apply; when there are none
-    either, everything is allowed and ``group`` is empty.
+    All groups that name it are merged. If there are none, the groups for ``*`` apply. If there are
+    none of these either, everything is allowed and ``group`` is empty.
     """
     file = _File(product)
     fields: dict[bytes, str] = {}
@@ -84,12 +81,12 @@ def parse_robots(body: bytes, product: str, max_bytes: int = MAX_BYTES) -> Robot
 
 
 def judge_for(body: bytes, product: str, url: str) -> Verdict:
-    """What the file ``body`` says to ``product`` about ``url``, all in one step."""
+    """The verdict of the file ``body`` for ``product`` and ``url``, in one call."""
     return Matcher(parse_robots(body, product)).judge(target_of(url))
 
 
 class _Group:
-    """What all groups for one agent say together."""
+    """The merged content of all groups for one agent."""
 
     __slots__ = ("crawl_delay_s", "name", "rules")
 
@@ -100,7 +97,7 @@ class _Group:
 
 
 class _File:
-    """Reads the lines in order and keeps what was said to us and to everyone."""
+    """Reads the lines in order and collects the groups for us and for ``*``."""
 
     __slots__ = (
         "_current",
@@ -116,13 +113,11 @@ class _File:
     def __init__(self, product: str) -> None:
         self._product = product.lower().encode("utf-8", "surrogatepass")
         self._ours, self._everyone = _Group(), _Group()
-        self._current: _Group | None = (
-            None  # whom the rules on the next lines are for, as far as it matters to us
-        )
+        # the group that the next rules belong to, ``None`` if it is another agent's
+        self._current: _Group | None = None
         self._run_ended = False
-        self._delay_for: _Group | None = (
-            None  # whom a Crawl-delay is for: of the same agents, those named since the last one
-        )
+        # the group that a Crawl-delay applies to: named after the previous Crawl-delay
+        self._delay_for: _Group | None = None
         self._delay_said = False
         self._sitemaps: dict[str, None] = {}
 
@@ -139,7 +134,7 @@ class _File:
             self.rule(field == "allow", normal_pattern(value), number)
 
     def rule(self, allow: bool, pattern: str, number: int) -> None:
-        """A rule with its pattern in normal form."""
+        """Add a rule whose pattern is in normal form."""
         self._run_ended = True
         if self._current is not None and pattern:  # an empty pattern matches nothing
             self._current.rules.setdefault((allow, pattern), number)
@@ -178,7 +173,7 @@ def _lines(body: bytes, max_bytes: int) -> list[bytes]:
     body = body[:max_bytes]
     if encoding:
         body = body.decode(encoding, "replace").encode("utf-8", "replace")
-    # Google skips as much of a UTF-8 mark as is there, even if it is broken off.
+    # Google skips the part of a UTF-8 byte order mark that is present, even an incomplete one.
     for octet in codecs.BOM_UTF8:
         if body[:1] != bytes((octet,)):
             break
@@ -190,11 +185,11 @@ def _lines(body: bytes, max_bytes: int) -> list[bytes]:
 
 
 def _split(line: bytes) -> tuple[bytes, bytes]:
-    """Name (lower case) and value of a line; no name when it is not ``name: value``."""
+    """Name (lower case) and value of a line; an empty name when it is not ``name: value``."""
     line = line[:MAX_LINE_BYTES].partition(b"#")[0].partition(b"\0")[0].strip()
     name, colon, value = line.partition(b":")
     if not colon:
-        # Google: a blank may stand for a forgotten colon, if there are just two words.
+        # Google: if there are exactly two words, the blank counts as a forgotten colon.
         words = line.split()
         return (words[0].lower(), words[1]) if len(words) == 2 else (b"", b"")
     return name.strip().lower(), value.strip()

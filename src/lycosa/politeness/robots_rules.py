@@ -1,29 +1,26 @@
-"""May this URL be fetched under these robots.txt rules, and which line says so (RFC 9309 §2.2.2 and
-§2.2.3).
+"""Whether robots.txt rules allow a URL, and which line decides.
 
-The promise: the verdict of Google's reference matcher, found without trying every rule, and with a
-cost that a hostile file cannot raise beyond its own size.
+Source: RFC 9309 §2.2.2 and §2.2.3. The promise: the same verdict as Google's reference matcher,
+found without trying every rule, at a cost that a hostile file cannot raise beyond its size.
 
-The theory. A rule is a pattern over path and query. Among the rules that match, the one with the
-most octets decides, and Allow wins a tie. Patterns fall into three kinds, and a ``Matcher`` keeps
-each where it is cheapest to ask:
+The theory. A rule is a pattern over path and query. Of the rules that match, the one with the most
+octets decides, and Allow wins a tie. A ``Matcher`` keeps each of three kinds of patterns where its
+lookup is cheapest:
 
 * without ``*`` (or with it only at the end): a prefix. Prefixes of one length share a dictionary,
-  so that a thousand
-  of them cost one look-up per length;
-* without ``*`` and ending in ``$``: the whole target. One look-up;
-* the rest: literal parts that must follow each other. They are ``wildcards``', which indexes them
-  where there are many, and bounds what
-  they may cost.
+  so a thousand of them cost one lookup per length;
+* without ``*`` and ending in ``$``: the complete target. One lookup;
+* the rest: literal parts that must follow one another. Module ``wildcards`` indexes them when there
+  are many and bounds their cost.
 
-Length and kind are folded into one integer, the score: octets first, then Allow over Disallow, then
+Length and kind are combined in one integer, the score: octets first, then Allow over Disallow, then
 the earlier line.
 
-Both sides are brought to one spelling before they are compared: percent-encoded unreserved
-characters are decoded, all other octets that cannot stand in a URL are encoded, hexadecimal digits
-are upper-cased. This is §2.2.2 and goes beyond Google's matcher, which decodes nothing; our URLs
-are canonical, so a rule ``/%7Ejoe`` would otherwise never apply to ``/~joe``. ``%2A`` and ``%24``
-in a rule stand for the characters themselves (§2.2.3).
+Both sides are normalised before they are compared: percent-encoded unreserved characters are
+decoded, all other octets that cannot occur in a URL are encoded, and hexadecimal digits are upper
+case. This follows §2.2.2 and goes beyond Google's matcher, which decodes nothing. Our URLs are
+canonical, so a rule ``/%7Ejoe`` would otherwise never apply to ``/~joe``. ``%2A`` and ``%24`` in a
+rule stand for the literal characters (§2.2.3).
 """
 
 from __future__ import annotations
@@ -43,15 +40,15 @@ from lycosa.politeness.wildcards import (
 )
 
 Rule = tuple[bool, str, int]
-"""Allow (else Disallow), the pattern in normal form, the 1-based line."""
+"""Allow (otherwise Disallow), the pattern in normal form, the line number from 1."""
 
 
 class RobotsRules(msgspec.Struct, frozen=True, array_like=True):
-    """What one robots.txt says to our agent.
+    """The rules of one robots.txt for our agent.
 
-    ``group`` is the user-agent value that applied, as written; empty when no group did.
+    ``group`` is the user-agent value that applied, as written; it is empty when no group applied.
     ``crawl_delay_s`` is -1 when there is none. ``sitemaps`` are as written, without duplicates;
-    they belong to the file, not to a group.
+    they belong to the file and not to a group.
     """
 
     rules: list[Rule] = []
@@ -61,11 +58,11 @@ class RobotsRules(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Verdict(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """``line`` (1-based, 0 = no rule matched) and ``rule`` (``Disallow: /x``, in normal form) name
-    what decided.
+    """Whether a target is allowed, and which rule decided.
 
-    ``bound`` is empty, or says which bound kept the rules from being judged; the target then counts
-    as disallowed, because a rule that disallows it may be among those that were not tried.
+    ``line`` (from 1, 0 = no rule matched) and ``rule`` (``Disallow: /x``, in normal form) name that
+    rule. ``bound`` is empty, or names the limit at which judging stopped. The target then counts as
+    disallowed, because one of the rules that were not tried may disallow it.
     """
 
     allowed: bool = True
@@ -75,8 +72,10 @@ class Verdict(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Matcher:
-    """The rules of one file, compiled. Building it costs one to four microseconds a rule; ``judge``
-    well under three, and for a file with many wildcard rules (``is_costly``) at most some 12 ms.
+    """The compiled rules of one file.
+
+    Compiling costs one to four microseconds per rule. ``judge`` costs well under three
+    microseconds, and at most some 12 ms for a file with many wildcard rules (``is_costly``).
     """
 
     __slots__ = ("_exact", "_prefixes", "_rules", "_wild", "is_costly")
@@ -87,7 +86,7 @@ class Matcher:
         by_length: dict[int, dict[str, int]] = {}
         wild: list[Wildcard] = []
         for score, pattern in _scored(rules.rules):
-            if "*" not in pattern and "$" not in pattern:  # most rules, without taking them apart
+            if "*" not in pattern and "$" not in pattern:  # most rules; no need to split them
                 literal = _literal(pattern)
                 table = by_length.get(len(literal))
                 if table is None:
@@ -101,7 +100,7 @@ class Matcher:
                 _raise(self._exact, pieces.head, score)
             else:
                 _raise(by_length.setdefault(len(pieces.head), {}), pieces.head, score)
-        # Best first, so that judging stops as soon as nothing left can beat what was found.
+        # Best first, so that judging stops when no remaining rule can win.
         self._prefixes = sorted(
             ((max(table.values()), length, table) for length, table in by_length.items()),
             key=lambda t: -t[0],
@@ -113,9 +112,7 @@ class Matcher:
         return f"<Matcher {len(self._rules)} rules, {len(self._wild)} with wildcards>"
 
     def judge(self, target: str) -> Verdict:
-        """The verdict on ``target``, the path and query of a URL as they stand in it
-        (``/a/b?c=d``).
-        """
+        """The verdict on ``target``, the path and query as in the URL (``/a/b?c=d``)."""
         if target == "/robots.txt":  # RFC 9309 §2.2.2: implicitly allowed
             return _NO_RULE
         target = normal_target(target)
@@ -139,16 +136,14 @@ class Matcher:
 
 
 def judge(rules: RobotsRules, target: str) -> Verdict:
-    """One verdict; who has more than one URL to ask about keeps a ``Matcher``."""
+    """One verdict; for several URLs keep a ``Matcher``."""
     return Matcher(rules).judge(target)
 
 
 def target_of(url: str) -> str:
-    """Path and query of an absolute URL, with the leading slash that an empty path lacks; the
-    fragment is dropped.
+    """Path and query of an absolute URL, without the fragment; an empty path gives ``/``.
 
-    As tolerant as Google's ``GetPathParamsQuery``: a scheme is not required, a URL without a path
-    gives ``/``.
+    As tolerant as Google's ``GetPathParamsQuery``: a scheme is not required.
     """
     start = 2 if url.startswith("//") else 0
     early = _PATH_START.search(url, start)
@@ -163,12 +158,12 @@ def target_of(url: str) -> str:
 
 
 def normal_pattern(value: bytes) -> str:
-    """A rule's value in the spelling that patterns are stored and compared in; ASCII."""
+    """A rule's value in the normal form in which patterns are stored and compared; ASCII."""
     return (_ODD.sub(_respell, value) if _ODD.search(value) else value).decode("ascii")
 
 
 def normal_target(target: str) -> str:
-    """A URL's path and query in the spelling that patterns are compared with; ASCII."""
+    """A URL's path and query in the normal form of patterns; ASCII."""
     if not _ODD_TEXT.search(target):
         return target
     raw = _ODD.sub(_respell, target.encode("utf-8", "surrogatepass"))
@@ -187,7 +182,7 @@ def _scored(rules: list[Rule]) -> Iterator[tuple[int, str]]:
     count = len(rules)
     for index, (allow, pattern, _) in enumerate(rules):
         yield (len(pattern) * 2 + allow) * count + count - 1 - index, pattern
-        # Google: ``Allow: /dir/index.html`` also allows ``/dir/`` itself, with that shorter length.
+        # Google: ``Allow: /dir/index.html`` also allows ``/dir/``, with that shorter length.
         if allow and "/index.htm" in pattern:
             folder, _, name = pattern.rpartition("/")
             if name.startswith("index.htm"):
@@ -204,9 +199,7 @@ def _literal(text: str) -> str:
 
 
 def _spellings() -> dict[bytes, bytes]:
-    """Every octet that is not written as in the normal form, and every percent-encoding, with
-    its normal spelling.
-    """
+    """The normal spelling of each percent-encoding and of each octet outside the normal form."""
     unreserved = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
     table = {bytes([octet]): b"%%%02X" % octet for octet in range(256)}
     for high in b"0123456789ABCDEFabcdef":
@@ -226,7 +219,7 @@ _BOUND_REACHED = Verdict(
     False, bound=f"judging this URL by all wildcard rules needs more than {MOST_WORK:,} comparisons"
 )
 _PATH_START = re.compile("[/?;]")
-# A percent sign that encodes nothing stays: browsers send it so.
+# A percent sign that encodes nothing stays, because browsers send it unchanged.
 _ODD_CLASS = r"%[0-9A-Fa-f]{2}|[^!#-;=?-\[\]_a-z~]"
 _ODD = re.compile(_ODD_CLASS.encode("ascii"))
 _ODD_TEXT = re.compile(_ODD_CLASS)

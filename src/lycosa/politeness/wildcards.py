@@ -1,23 +1,23 @@
-"""The wildcard rules of one robots.txt: which is the best that matches a target, at a bounded cost.
+"""The wildcard rules of one robots.txt: finds the best match for a target at a bounded cost.
 
-A pattern with ``*`` is a list of literal parts that must follow each other. Taking the leftmost
-place for each part is always right, because nothing but "further to the right" is asked of the next
-one; so there is no backtracking and no regular expression that could. What remains is the number of
-rules: a file of 512 kB has up to forty thousand, and trying each on each URL costs tens of
-milliseconds.
+A pattern with ``*`` is a list of literal parts that must follow one another. The leftmost position
+for each part is always right, because the next part only has to be further to the right. So there
+is no backtracking, and no regular expression, which could backtrack. The remaining cost is the
+number of rules: a file of 512 kB has up to forty thousand, and trying each of them for each URL
+costs tens of milliseconds.
 
-**Index.** A rule can match only a target that contains all of its parts. So a file with many rules
-gives each of them a *key*: a piece of 1, 2, 4, 8 or 16 octets of one of its parts, the one that it
-shares with the fewest other rules. The keys that occur in a target are found by cutting the target
-into all its pieces of these lengths, or, where there are fewer keys than pieces, by looking for
-each key. Only rules whose key occurs are tried. A file with few rules has no index: trying all of
+**Index.** A rule can match only a target that contains all of its parts. So in a file with many
+rules each rule gets a *key*: a substring of 1, 2, 4, 8 or 16 octets of one of its parts, chosen to
+be shared with the fewest other rules. The keys in a target are found by cutting the target into all
+substrings of these lengths or, if there are fewer keys than substrings, by searching for each key.
+Only rules whose key occurs are tried. A file with few rules has no index, because trying all of
 them costs less.
 
-**Bound.** Who writes the rules can also write the URLs, and give all rules keys that occur. So an
-indexed file has a bound on what one target may cost: ``MOST_WORK``, in units of about half a
-nanosecond, computed from the lengths that are compared and not read from a clock, so that a verdict
-never depends on how fast the machine was. A target that needs more has no verdict, and ``best``
-raises ``TooMuchWork``. None of 4,231 real files comes near it.
+**Bound.** The author of the rules may also be the author of the URLs, and can make the keys of all
+rules occur. So for an indexed file the cost of one target is limited to ``MOST_WORK``, in units of
+about half a nanosecond. The cost is computed from the lengths that are compared and not read from a
+clock, so a verdict never depends on the speed of the machine. For a target that needs more,
+``best`` raises ``TooMuchWork``. None of 4,231 real files comes near the limit.
 """
 
 from __future__ import annotations
@@ -29,52 +29,35 @@ from itertools import chain
 import msgspec
 
 MOST_WORK = 10_000_000
-"""What judging one target may cost: ten million comparisons of octets at most; the worst files
-found cost 12 ms.
+"""Limit of the cost of one target: ten million comparisons of octets.
+
+The worst files found cost 12 ms.
 """
 
-# up to both, every rule is tried: at worst 2 ms for a target of 2 kB
-_FEW_RULES, _FEW_OCTETS = (
-    48,
-    4096,
-)
+# up to both limits every rule is tried: in the worst case 2 ms for a target of 2 kB
+_FEW_RULES, _FEW_OCTETS = 48, 4096
 _LONGEST_KEY = 16
-# by the length of a part shorter than that
-_KEY_LENGTH = (
-    0,
-    1,
-    2,
-    2,
-    4,
-    4,
-    4,
-    4,
-    8,
-    8,
-    8,
-    8,
-    8,
-    8,
-    8,
-    8,
-)
-_PARTS = 8  # of a rule with more, the first are looked at
-_STEP = 300  # units for one call that looks for a part: some 0.15 us
-# longer parts are found in time that is linear in the target's length (CPython's two-way search)
+# the length of the key by the length of a part that is shorter than _LONGEST_KEY
+_KEY_LENGTH = (0, 1, 2, 2, 4, 4, 4, 4, 8, 8, 8, 8, 8, 8, 8, 8)
+_PARTS = 8  # of a rule with more parts, the first are considered for keys
+_STEP = 300  # units for one search for a part: some 0.15 us
+# longer parts are found in time linear in the target's length (CPython's two-way search)
 _WORST_PART = 100
 
 Wildcard = tuple[int, str, tuple[str, ...], str | None]
-"""Score; ``head`` starts the target, ``middle`` parts follow in order, ``tail`` (``None`` = not
+"""Score, ``head``, ``middle``, ``tail``.
+
+``head`` starts the target, the ``middle`` parts follow in order, and ``tail`` (``None`` = not
 anchored) ends it.
 """
 
 
 class TooMuchWork(Exception):
-    """Finding the verdict on this target would cost more than ``MOST_WORK``."""
+    """Judging this target would cost more than ``MOST_WORK``."""
 
 
 class Pieces(msgspec.Struct, frozen=True):
-    """A pattern taken apart."""
+    """The literal parts of a pattern."""
 
     head: str
     middle: tuple[str, ...]
@@ -83,28 +66,27 @@ class Pieces(msgspec.Struct, frozen=True):
 
 
 class Wildcards:
-    """Rules with wildcards, each with its score; the highest score that matches wins."""
+    """Rules with wildcards, each with its score; the matching rule with the highest score wins."""
 
     __slots__ = ("_always", "_index", "_rules", "_rules_without_query", "is_costly")
 
     def __init__(self, rules: Iterable[Wildcard]) -> None:
-        # Best first, so that judging stops as soon as nothing left can beat what was found.
+        # Best first, so that judging stops when no remaining rule can win.
         self._rules = sorted(rules, key=lambda rule: -rule[0])
         self._always: list[int] = []  # rules without any literal part
-        self._index: dict[
-            int, dict[str, list[int]]
-        ] = {}  # by key length and key: places in ``_rules``, in order
+        # by key length and key: indexes into ``_rules``, ascending
+        self._index: dict[int, dict[str, list[int]]] = {}
         octets = sum(
             len(head) + sum(map(len, middle)) + len(tail or "")
             for _, head, middle, tail in self._rules
         )
         self.is_costly = len(self._rules) > _FEW_RULES or octets > _FEW_OCTETS
-        """Whether one look-up may take milliseconds."""
+        """Whether one lookup may take milliseconds."""
         if self.is_costly:
             self._rules_without_query: list[Wildcard] = []
             self._make_index()
         else:
-            # Most wildcard rules in the wild are about query parameters, most URLs have none.
+            # Most wildcard rules on the web concern query parameters, and most URLs have none.
             self._rules_without_query = [
                 r for r in self._rules if not any("?" in part for part in (r[1], *r[2], r[3] or ""))
             ]
@@ -116,8 +98,9 @@ class Wildcards:
         return f"<Wildcards {len(self._rules)}, {'indexed' if self.is_costly else 'all tried'}>"
 
     def best(self, target: str, floor: int) -> int:
-        """The highest score above ``floor`` of a rule that matches, else ``floor``. Raises
-        ``TooMuchWork``.
+        """The highest score above ``floor`` of a matching rule, otherwise ``floor``.
+
+        Raises ``TooMuchWork``.
         """
         if self.is_costly:
             return self._best_indexed(target, floor)
@@ -141,8 +124,8 @@ class Wildcards:
                 continue
             start = len(head)
             for part in middle:
-                # At worst each place of the target is compared with half of the part before it
-                # fails.
+                # In the worst case each position of the target is compared with half of the part
+                # before the comparison fails.
                 work += _STEP + (size - start) * min(len(part), _WORST_PART) // 2
                 if work > MOST_WORK:
                     raise TooMuchWork
@@ -158,7 +141,7 @@ class Wildcards:
         return floor
 
     def _candidates(self, target: str) -> list[int]:
-        """Places of the rules whose key occurs in the target, in order."""
+        """Indexes of the rules whose key occurs in the target, ascending."""
         places = list(self._always)
         for length, table in self._index.items():
             pieces = len(target) - length + 1
@@ -172,6 +155,7 @@ class Wildcards:
         return places
 
     def _make_index(self) -> None:
+        # Each rule is filed under that one of its keys which the fewest other rules offer.
         offered = [_keys(rule) for rule in self._rules]
         shared = Counter(chain.from_iterable(offered))
         tables: dict[int, dict[str, list[int]]] = {}
@@ -195,20 +179,23 @@ class Wildcards:
 
 
 def pieces_of(parts: list[str], *, is_anchored: bool) -> Pieces:
-    """A pattern that was split at its stars; a ``$`` at its end was taken off if
-    ``is_anchored``.
+    """The parts of a pattern that was split at its stars.
+
+    ``is_anchored`` says that it ended with ``$``, which the caller removed.
     """
     head, *rest = parts
     has_star = bool(rest)
     tail = (rest.pop() if rest else "") if is_anchored else None
     if is_anchored and rest == [] and tail == "" and has_star:
-        tail = None  # ``/x*$`` is ``/x``: the star reaches the end by itself
+        tail = None  # ``/x*$`` equals ``/x``: the star reaches the end
     return Pieces(head, tuple(part for part in rest if part), tail, has_star)
 
 
 def _keys(rule: Wildcard) -> list[str]:
-    """Pieces of a rule's parts, any of which may be its key: of its longest part the first and the
-    last, of the longest two others the first. An empty list when it has no literal part.
+    """The substrings of a rule's parts from which its key is chosen.
+
+    They are the first and the last of its longest part and the first of its two next longest parts.
+    The list is empty when the rule has no literal part.
     """
     _, head, middle, tail = rule
     parts = [part for part in (head, *middle[:_PARTS], tail) if part]

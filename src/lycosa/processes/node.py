@@ -21,18 +21,18 @@ from typing import Any, Protocol
 import msgspec
 
 from lycosa.cluster.messages import ToCoordinator, ToNode
-from lycosa.cluster.node_plan import (
+from lycosa.cluster.node_acts import (
     Act,
     Died,
     GiveUp,
     Machine,
-    NodePlan,
     Note,
     Reply,
     StartWorker,
     TellCoordinator,
     TellWorker,
 )
+from lycosa.cluster.node_plan import NodePlan
 from lycosa.cluster.worker_messages import (
     Ended,
     Failed,
@@ -76,10 +76,6 @@ class Listener(Protocol):
 
     def failed(self, error: BaseException) -> None:
         """The node cannot go on."""
-        ...
-
-    def places(self) -> list[str]:
-        """The places that a new worker is started with."""
         ...
 
 
@@ -232,7 +228,6 @@ class Node:
         return msgspec.structs.replace(
             job,
             last_commit=handle.last_commit or job.last_commit,
-            places=self._listener.places(),
             is_careful=act.is_careful,
             process=act.process,
             plugins=self._plugins,

@@ -17,7 +17,7 @@ from typing import Protocol
 
 import msgspec
 
-from lycosa.cluster.control import Control, PermitSaved
+from lycosa.cluster.control import Control, PermitSaved, SettingsSaved
 from lycosa.cluster.coordinator import Coordinator
 from lycosa.cluster.messages import (
     CALLER,
@@ -92,9 +92,10 @@ class Supervisor:
         self._on_progress = on_progress
         self._on_note = on_note
         self._uploads = uploads
-        control = Control(
-            _permits(session, plan.workers), list(dict.fromkeys(session.recovered.places))
-        )
+        # Live settings last as long as a run: this start's follow the last of the run before.
+        version = session.recovered.settings
+        settings = SettingsSaved(version + 1 if version else 0, {})
+        control = Control(_permits(session, plan.workers), settings)
         number, limits = session.manifest.runs, session.config.limits
         self._coordinator = Coordinator(
             number, plan.workers, limits, ONE_PROCESS, time.monotonic(), control
@@ -245,10 +246,6 @@ class Supervisor:
     def hear_node(self, message: ToCoordinator) -> None:
         """See ``Listener``."""
         self._carry(message)
-
-    def places(self) -> list[str]:
-        """See ``Listener``."""
-        return self._coordinator.places
 
     def note(self, text: str) -> None:
         """See ``Listener``."""

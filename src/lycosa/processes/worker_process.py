@@ -92,7 +92,7 @@ class WorkerProcess:
 
         ask = want_permits if exchange is not None else None
         assembled = assemble(job, ports, ask, extensions=_extensions(job))
-        duties = Duties(assembled, job.process, len(job.places), self._tell)
+        duties = Duties(assembled, job.process, self._tell)
         if exchange is not None:
             await _open_exchange(job, assembled, exchange)
         parser = ports.parser

@@ -1,1 +1,1 @@
-"""When and how urgently a URL is fetched: priority, retry, refetch. Pure functions."""
+"""Scheduling decisions as pure functions: priority, retry and refetch."""

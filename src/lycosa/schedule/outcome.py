@@ -1,5 +1,6 @@
-"""What an answer means for its URL: done, redirected, tried again, or a dead letter. A pure
-function of what came back.
+"""What a response means for its URL: done, redirected, retried, or a dead letter.
+
+A pure function of the response.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Meaning(Enum):
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
-    """The meaning, with the reason where it is not good news; ``wait_s`` for a retry."""
+    """The meaning, its reason unless it is a plain success, and the wait before a retry."""
 
     meaning: Meaning
     reason: Reason = Reason.NONE
@@ -46,8 +47,10 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
 
 
 def judge(fetched: Fetched, *, tries: int, conditional: bool, section: RetrySection) -> Outcome:
-    """``tries`` counts earlier failed requests of this URL; ``conditional`` says that validators
-    were sent.
+    """The outcome of a fetch.
+
+    ``tries`` counts earlier failed requests of this URL; ``conditional`` says that the request had
+    validators.
     """
     reason = _failure(fetched, conditional)
     if reason is None:
@@ -62,17 +65,17 @@ def judge(fetched: Fetched, *, tries: int, conditional: bool, section: RetrySect
 
 
 def wait_s(tries: int, section: RetrySection) -> float:
-    """Exponential back-off: the wait before the next request after ``tries`` earlier failures."""
+    """Seconds to wait after ``tries`` earlier failures (exponential back-off)."""
     return float(min(section.first_s * 2 ** min(tries, 30), section.max_s))
 
 
 def is_connection_failure(reason: Reason) -> bool:
-    """Whether the reason speaks of the host and not of one URL."""
+    """Whether the reason concerns the host and not one URL."""
     return reason in _CONNECTION
 
 
 def is_unreached(reason: Reason) -> bool:
-    """Whether the host was not even reached: no name, no connection."""
+    """Whether the host was not reached: no address or no connection."""
     return reason in _CONNECTION or reason in _NAMES
 
 
@@ -96,7 +99,7 @@ def _failure(fetched: Fetched, conditional: bool) -> Reason | None:
 
 
 def _is_passing(reason: Reason, fetched: Fetched) -> bool:
-    """Whether trying again can help."""
+    """Whether a retry can help."""
     if reason in _FINAL or reason is Reason.BAD_REDIRECT:
         return False
     if reason is Reason.HTTP_CLIENT_ERROR:

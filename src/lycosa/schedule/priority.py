@@ -1,15 +1,15 @@
-"""Priority of a URL: a pure function in [0, 1], monotone in each factor.
+"""The priority of a URL: a pure function in [0, 1], monotone in each factor.
 
-A weighted mean of five factors, each first brought to [0, 1]:
+It is the weighted mean of five factors, each mapped to [0, 1]:
 
 * importance: that of the link, or the sitemap's hint if that is higher;
-* authority: the importance of the host, which is the highest of all links found to it;
+* authority: the importance of the host, which is the maximum over all links found to it;
 * depth: ``4 / (4 + depth)``;
-* change: ``7 d / (7 d + interval)`` between changes, 0.5 when that is unknown;
-* staleness: ``age / (30 d + age)`` since the last fetch, 1 when there was none.
+* change: ``7 d / (7 d + interval)``, with the interval between changes; 0.5 when it is unknown;
+* staleness: ``age / (30 d + age)``, with the age of the last fetch; 1 when there was none.
 
-The owner of a URL asks for it when the URL is found, when it was fetched and whenever it is queued
-again (``frontier.ranking``).
+The owner of a URL computes it when the URL is found, after each fetch and whenever the URL is
+queued again (``frontier.ranking``).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _STALE_HALF_S = 30 * 86_400.0  # age of the last fetch at which the staleness fa
 
 
 def priority(factors: Factors, weights: PrioritySection) -> float:
-    """The priority; higher is fetched sooner."""
+    """The priority; a URL with a higher one is fetched sooner."""
     importance = (
         factors.importance if factors.hint < 0 else max(factors.importance, min(factors.hint, 1.0))
     )
@@ -32,7 +32,7 @@ def priority(factors: Factors, weights: PrioritySection) -> float:
         if factors.change_interval_s > 0
         else 0.5
     )
-    # A URL that was never fetched is as stale as can be.
+    # A URL that was never fetched has the maximum staleness.
     staleness = 1.0 if factors.age_s < 0 else factors.age_s / (factors.age_s + _STALE_HALF_S)
     depth = _DEPTH_HALF / (_DEPTH_HALF + factors.depth)
     total = (
@@ -51,7 +51,8 @@ def priority(factors: Factors, weights: PrioritySection) -> float:
 
 
 def link_importance(source_importance: float, links: int) -> float:
-    """What one link passes on of its page's importance: damped as in PageRank, shared over the
-    page's links by their square root.
+    """The importance that one link passes on from its page.
+
+    Damped as in PageRank, and divided among the page's links by the square root of their number.
     """
     return float(min(1.0, 0.85 * max(source_importance, 0.05) / max(links, 1) ** 0.5))

@@ -1,7 +1,7 @@
-"""When a fetched page is due again: the interval shrinks when it changed and grows when it did not.
+"""When a fetched page is due again: the interval shrinks after a change and grows otherwise.
 
-The additive-increase idea behind it is Cho and Garcia-Molina's (Effective page refresh policies,
-2003): visit in proportion to how often change is seen, within bounds.
+It follows the idea of Cho and Garcia-Molina (Effective page refresh policies, 2003): fetch in
+proportion to the frequency of observed changes, within bounds.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _GROW = 1.5
 def next_interval(
     section: RefetchSection, interval_s: float, *, changed: bool, is_first: bool
 ) -> float:
-    """Seconds until the page is due again; 0 when pages are not fetched again."""
+    """Seconds until the page is due again; 0 when pages are not refetched."""
     if section.rule is RefetchRule.OFF:
         return 0.0
     wanted = (

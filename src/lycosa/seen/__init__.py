@@ -1,4 +1,4 @@
-"""URL-seen and content-seen: have we ever met this URL, this body, or a text much like it?"""
+"""URL-seen and content-seen: was this URL, this body or a similar text met before?"""
 
 from typing import TYPE_CHECKING
 

@@ -1,8 +1,8 @@
 """Content-seen: which capture was the first with this body?
 
-Exact, by the SHA-1 of the body as received. The partition that owns the digest keeps it; the caller
-publishes a digest only after its record is committed, so that a revisit record never points at a
-capture that a crash took away.
+The comparison is exact, by the SHA-1 of the body as received. The partition that owns the digest
+stores it. The caller publishes a digest only after its record is committed, so a revisit record
+never refers to a capture that a crash removed.
 
 Key: ``C`` and the 20 bytes of the digest; value: the ``Original`` in msgpack.
 """
@@ -19,25 +19,25 @@ decode_original = msgspec.msgpack.Decoder(Original).decode
 
 
 class SeenContent:
-    """Looks into and writes to one partition's table."""
+    """Reads and writes the digests in one partition's table."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
 
     def find(self, digest: bytes) -> Original | None:
-        """The first capture with this digest."""
+        """The first capture with this digest, or ``None``."""
         value = self._table.get(content_key(digest))
         return None if value is None else decode_original(value)
 
     def remember(self, digest: bytes, original: Original) -> None:
-        """Notes the first capture with this digest; a later one changes nothing."""
+        """Store the first capture with this digest; a later one changes nothing."""
         key = content_key(digest)
         if self._table.get(key) is None:
             self._table.put(key, encode_original(original))
 
 
 def content_key(digest: bytes) -> bytes:
-    """Where a digest is kept. Raises ``ValueError`` for what is no SHA-1."""
+    """The key of a digest. Raises ``ValueError`` unless it has the length of a SHA-1."""
     if len(digest) != 20:
         raise ValueError(f"a payload digest has 20 bytes, not {len(digest)}")
     return b"C" + digest

@@ -1,12 +1,12 @@
-"""What was seen and is not in the file yet: exact, in memory, told apart by commit.
+"""The hashes that are not in the file yet: exact, in memory, separated by commit.
 
-A page asks for a hundred hashes, of which a dozen are new. A Python set answers and takes such
-handfuls fastest but costs some 100 bytes an entry, so it holds only the youngest; beyond that they
-move into one sorted array (8 bytes, one binary search). Beside both, the hashes of each commit are
-kept as they came (8 bytes), because ``save`` writes by commit.
+A page asks for a hundred hashes, of which a dozen are new. A Python set is fastest for such small
+numbers but costs some 100 bytes an entry, so it holds only the newest hashes. Older ones move into
+one sorted array (8 bytes each, searched by bisection). In addition the hashes of each commit are
+kept in order of arrival (8 bytes each), because ``save`` writes by commit.
 
-All methods belong to the owner's loop. ``sealed`` is an immutable tuple that is replaced, so
-another thread may read it at any time.
+All methods belong to the owner's loop. ``sealed`` is an immutable tuple that is replaced as a
+whole, so another thread may read it at any time.
 """
 
 from __future__ import annotations
@@ -17,21 +17,22 @@ import numpy as np
 
 from lycosa.seen.port import Hashes, Mask
 
-# set entries before they move into the array: 0.2 MB a partition, and moving them costs 0.1 us each
+# set entries before they move into the array: 0.2 MB a partition; moving costs 0.1 us each
 _YOUNG = 2048
 _EMPTY: Hashes = np.empty(0, dtype=np.uint64)
 
 
 class Generation(NamedTuple):
-    """The new hashes of one commit, in no order."""
+    """The new hashes of one commit, unsorted."""
 
     commit: int
     hashes: Hashes
 
 
 class Delta:
-    """Hashes by commit, with look-up over all of them. Knows nothing of the file: callers ask
-    that first.
+    """Hashes by commit, with lookup over all of them.
+
+    It does not know the content of the file, so callers check the file first.
     """
 
     def __init__(self, last: int) -> None:
@@ -45,7 +46,7 @@ class Delta:
 
     @property
     def last(self) -> int:
-        """The newest commit sealed. Everything sealed up to it is in ``sealed`` or in the file."""
+        """The newest sealed commit. Everything sealed up to it is in ``sealed`` or in the file."""
         return self._last
 
     def __len__(self) -> int:
@@ -53,11 +54,11 @@ class Delta:
 
     @property
     def memory_bytes(self) -> int:
-        """An estimate: 100 bytes for a set entry, 16 for the others."""
+        """An estimate: 100 bytes for an entry of the set, 16 for any other hash."""
         return 100 * len(self._young) + 8 * len(self._old) + 8 * self._count
 
     def holds(self, hashes: Hashes) -> Mask:
-        """True where a hash is remembered."""
+        """True where a hash is in memory."""
         held = self._is_old(hashes)
         if self._young:
             young = self._young
@@ -67,7 +68,7 @@ class Delta:
         return held
 
     def add(self, hashes: Hashes) -> Mask:
-        """Remembers what is not held yet; True at the first occurrence of each such hash."""
+        """Add the hashes that are not held yet; True at the first occurrence of each such hash."""
         if len(hashes) > _YOUNG:
             return self._add_many(hashes)
         young, fresh = self._young, ~self._is_old(hashes)
@@ -83,17 +84,16 @@ class Delta:
         return fresh
 
     def seal(self, commit: int) -> None:
-        """Closes the open generation under ``commit``."""
+        """Close the open generation and assign it to ``commit``."""
         if self._open:
-            # A number used before may be saved already, and what is added under it would be taken
-            # for saved.
+            # A generation under a number that is already saved would be taken for saved and lost.
             assert commit > self._last, f"commit {commit} does not follow {self._last}"
             self.sealed = (*self.sealed, Generation(commit, np.concatenate(self._open)))
             self._open = []
         self._last = max(self._last, commit)
 
     def forget(self, commit: int) -> None:
-        """Lets go of the generations up to ``commit``, which the file now holds."""
+        """Drop the generations up to ``commit``, which the file now contains."""
         self.sealed = tuple(generation for generation in self.sealed if generation.commit > commit)
         left = [*(generation.hashes for generation in self.sealed), *self._open]
         self._young = set()
@@ -130,7 +130,7 @@ class Delta:
 
 
 def is_in_sorted(values: Hashes, hashes: Hashes) -> Mask:
-    """True where a hash occurs in a sorted array that is not empty."""
+    """True where a hash occurs in ``values``, a sorted array that is not empty."""
     places = np.searchsorted(values, hashes)
     places[places == len(values)] = 0
     found: Mask = values[places] == hashes
@@ -138,8 +138,8 @@ def is_in_sorted(values: Hashes, hashes: Hashes) -> Mask:
 
 
 def merged(one: Hashes, other: Hashes) -> Hashes:
-    """Two sorted arrays as one; equal values stay."""
+    """Merge two sorted arrays, keeping duplicates."""
     if not len(one) or not len(other):
         return one if len(one) else other
-    # The stable sort is a timsort: it finds the two runs and only merges them.
+    # numpy's stable sort detects the two sorted runs and only merges them.
     return np.sort(np.concatenate((one, other)), kind="stable")

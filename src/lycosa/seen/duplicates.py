@@ -1,12 +1,12 @@
-"""Was this body, or a text much like it, stored before? Content-seen and near-duplicates over all
-partitions of a crawl.
+"""Content-seen and near-duplicates over all partitions of a crawl.
 
-A key belongs to partition ``hash(key) mod P``, whoever owns that in this run. Keys of other workers
-are asked for before a page is settled (``ask``, the only thing here that waits); ``find`` and
-``remember`` then decide in one step with what is known here. An answer that is late counts as
-"never seen", so the page is stored in full. Others are told of a page by rows of the commit that
-stores it, so they never hear of one that a crash took away; two workers that store the same body
-within the second between may both store it in full.
+Was this body, or a very similar text, stored before? A key belongs to partition ``hash(key) mod
+P``, whichever worker owns that partition in this run. Before a page is settled, ``ask`` requests
+the keys that other workers own; it is the only method that waits. ``find`` and ``remember`` then
+decide in one step with the information at hand. A late answer counts as "never seen", so the page
+is stored in full. Other workers learn of a page from rows in the commit that stores it, so they
+never learn of one that a crash removed. Two workers that store the same body within about the same
+second may both store it in full.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ from lycosa.seen.told import NO_ANSWERS, Answers, Told
 
 
 class Duplicates:
-    """One per worker. ``tables`` are those of its partitions, by number, of ``partitions`` that the
-    crawl has; ``others`` is needed when it does not have all of them. ``max_distance`` is -1 when
-    near-duplicates are not looked for.
+    """Content-seen of one worker.
+
+    ``tables`` are the worker's partitions, by number; the crawl has ``partitions`` in all.
+    ``others`` is needed if the worker does not own all of them. ``max_distance`` is -1 to disable
+    the search for near-duplicates.
     """
 
     def __init__(
@@ -38,7 +40,7 @@ class Duplicates:
         self._others = others if len(tables) < partitions else None
         self._max_distance = max_distance
         self._told = Told(self._tell)
-        # ``owner_of`` written out: about thirty keys are looked at for a page.
+        # ``owner_of`` written inline, because each page looks up about thirty keys.
         self._near = NearIndex(
             lambda key: tables.get(int.from_bytes(key[-2:], "big") % partitions), self._told
         )
@@ -56,14 +58,17 @@ class Duplicates:
         return self._others is not None
 
     def owner_of(self, key: bytes) -> int:
-        """The partition that owns a key: by its last bytes, which are uniform in digests and in
-        SimHash blocks alike.
+        """The partition that owns a key.
+
+        It is determined by the key's last bytes, which are uniform in digests and in SimHash
+        blocks.
         """
         return int.from_bytes(key[-2:], "big") % self._partitions
 
     async def ask(self, digest: bytes, simhash: int) -> Answers:
-        """What other workers know that ``find`` needs; at most two questions to each, within the
-        time that ``Others`` gives them.
+        """Ask other workers for the keys that ``find`` needs.
+
+        Each is asked at most twice, within the time limit of ``Others``.
         """
         if self._others is None:
             return NO_ANSWERS
@@ -82,8 +87,10 @@ class Duplicates:
     def find(
         self, digest: bytes, simhash: int, answers: Answers = NO_ANSWERS
     ) -> tuple[Original | None, Original | None]:
-        """The first capture with this body, or else the nearest one by its text (simhash 0: too
-        little text).
+        """The first capture with this body, or otherwise the nearest one by text.
+
+        The results are (original, near-duplicate), at most one of them set. A ``simhash`` of 0
+        means too little text.
         """
         original = self._original(digest, answers)
         if original is not None or not simhash or self._max_distance < 0:
@@ -94,8 +101,9 @@ class Duplicates:
     def remember(
         self, digest: bytes, simhash: int, original: Original, answers: Answers = NO_ANSWERS
     ) -> None:
-        """A capture was stored in the open commit; ``simhash`` is 0 when its text is not to be
-        found.
+        """Record a capture that the open commit stores.
+
+        ``simhash`` is 0 when the capture must not be found by its text.
         """
         key = content_key(digest)
         table = self._tables.get(self.owner_of(key))
@@ -106,15 +114,11 @@ class Duplicates:
         self._near.remember(simhash, original, answers)
 
     def take(self, partition: int, key: bytes, value: bytes) -> None:
-        """Another worker stored something whose key is owned here. Told twice it changes
-        nothing.
-        """
+        """Store a row from another worker whose key is owned here. Repeating it changes nothing."""
         self._near.file(self._tables[partition], key, value)
 
     def snapshot(self) -> dict[str, int]:
-        """Keys that others were asked for and that they did not answer in time, and what the
-        near-duplicate index did.
-        """
+        """Keys that others were asked for and did not answer in time, and counts of the index."""
         return {"asked": self.asked, "unanswered": self.unanswered, **self._near.snapshot()}
 
     def _original(self, digest: bytes, answers: Answers) -> Original | None:
@@ -135,5 +139,5 @@ class Duplicates:
         return answers
 
     def _tell(self, key: bytes, value: bytes) -> None:
-        assert self._others is not None, "a key without an owner here belongs to another worker"
+        assert self._others is not None, "another worker owns every key that is not owned here"
         self._others.tell(self.owner_of(key), key, value)

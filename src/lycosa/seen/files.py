@@ -1,12 +1,12 @@
 """Files of hashes: a header of 64 bytes and a payload, checksummed, replaced as a whole.
 
 Header, little-endian: magic (8 bytes), format version (u32), zero (u32), stamp (i64), count (u64),
-two numbers for the format's own use (u64 each), XXH3-64 of the payload (u64), XXH3-64 of the 56
-bytes before (u64). The two checksums are apart so that a new stamp alone is written in place: 64
-bytes of one disk sector, and if they should tear, the file is damaged and made again.
+two numbers for the format's use (u64 each), XXH3-64 of the payload (u64), XXH3-64 of the 56 bytes
+before (u64). The header has a separate checksum so that a new stamp can be written in place: 64
+bytes within one disk sector. If that write is torn, the file counts as damaged and is rebuilt.
 
-Such a file can always be made again from the table, so anything wrong with it, an unknown version
-included, is one error: damaged.
+Such a file can always be rebuilt from the table. So every fault, including an unknown version, is
+the same error: damaged.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _STEP = 1 << 22
 
 
 class HashFileDamaged(Exception):
-    """The file is not one we wrote whole, or of another version."""
+    """The file is incomplete, damaged or of another version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What stands before the payload. ``first`` and ``second`` are the format's own."""
+    """The fixed fields of a file. ``first`` and ``second`` are for the format's use."""
 
     magic: bytes
     version: int
@@ -59,9 +59,7 @@ class Header:
 
 
 class HashFileWriter:
-    """Writes under a temporary name; ``commit`` makes it durable and puts it in place of the old
-    file.
-    """
+    """Writes a file under a temporary name, which ``commit`` renames over the old file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -83,13 +81,13 @@ class HashFileWriter:
         publish(self._temporary, self._path)
 
     def abandon(self) -> None:
-        """Closes and removes the temporary file; harmless after ``commit``."""
+        """Close and remove the temporary file; does nothing after ``commit``."""
         self._file.close()
         self._temporary.unlink(missing_ok=True)
 
 
 def write_hash_file(path: Path, header: Header, parts: Iterable[NDArray[np.generic]]) -> None:
-    """A whole file at once."""
+    """Write a complete file and put it in place of the old one, durably."""
     writer = HashFileWriter(path)
     try:
         for part in parts:
@@ -100,29 +98,30 @@ def write_hash_file(path: Path, header: Header, parts: Iterable[NDArray[np.gener
 
 
 def map_hash_file(path: Path, magic: bytes, version: int) -> tuple[Header, NDArray[np.uint8]]:
-    """The header and the payload, mapped and checked.
+    """The header and the payload, memory-mapped and verified.
 
-    Raises ``FileNotFoundError`` or ``HashFileDamaged``. Reads the file once from end to end (0.1 s
-    a GB from the page cache).
+    Raises ``FileNotFoundError`` or ``HashFileDamaged``. Reads the whole file once (0.1 s a GB from
+    the page cache).
     """
     size = path.stat().st_size
     if size < HEADER_BYTES:
         raise HashFileDamaged(f"{path} is shorter than its header")
     mapped = np.memmap(path, dtype=np.uint8, mode="r")
-    # A plain view: np.memmap as a class costs a microsecond with every slice.
+    # A plain array: slicing an np.memmap costs a microsecond each time.
     whole = mapped.view(np.ndarray)
     header = _unpack(path, whole[:HEADER_BYTES].tobytes())
     if (header.magic, header.version) != (magic, version):
         raise HashFileDamaged(f"{path} is not a {magic.decode()} file of version {version}")
     payload = whole[HEADER_BYTES:]
     if _digest(payload) != header.digest:
-        raise HashFileDamaged(f"the checksum of {path} does not fit its content")
+        raise HashFileDamaged(f"the checksum of {path} does not match its content")
     return header, payload
 
 
 def stamp_in(path: Path) -> int:
-    """The stamp of a file by its header alone; -1 when there is no file or its header is
-    damaged.
+    """The stamp in a file's header; -1 when the file is absent or its header is damaged.
+
+    Only the header is read.
     """
     try:
         with path.open("rb") as file:
@@ -132,7 +131,7 @@ def stamp_in(path: Path) -> int:
 
 
 def restamp(path: Path, stamp: int) -> None:
-    """Gives a whole file another stamp, in place and durably."""
+    """Change the stamp of a valid file, in place and durably."""
     with path.open("r+b") as file:
         header = _unpack(path, file.read(HEADER_BYTES))
         file.seek(0)
@@ -144,7 +143,7 @@ def restamp(path: Path, stamp: int) -> None:
 def _unpack(path: Path, packed: bytes) -> Header:
     body, checksum = packed[:-8], packed[-8:]
     if _CHECKSUM.pack(xxhash.xxh3_64_intdigest(body)) != checksum:
-        raise HashFileDamaged(f"the checksum of the header of {path} does not fit")
+        raise HashFileDamaged(f"the checksum of the header of {path} does not match")
     magic, version, _, stamp, count, first, second, digest = _LAYOUT.unpack(body)
     return Header(magic, version, stamp, count, first, second, digest)
 

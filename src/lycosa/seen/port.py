@@ -1,9 +1,9 @@
 """The ports of URL-seen and content-seen.
 
-URL-seen runs ahead of the disk: it must answer for URLs that were found a moment ago, while the
-file it keeps must never hold a URL whose commit could still be lost, or that URL would never be
-crawled. Hence generations: what ``unseen`` remembers belongs to the open one; ``seal`` ties it to a
-commit; ``save`` writes only what is sealed up to a commit that is applied.
+URL-seen is ahead of the disk. It must know URLs that were found a moment ago, but its file must
+never contain a URL whose commit could still be lost, because that URL would then never be crawled.
+Hence generations: hashes that ``unseen`` adds belong to the open generation, ``seal`` assigns it to
+a commit, and ``save`` writes only generations up to a commit that is applied.
 """
 
 from __future__ import annotations
@@ -21,45 +21,47 @@ Hashes = NDArray[np.uint64]
 Mask = NDArray[np.bool_]
 
 Confirm = Callable[[Hashes], Mask]
-"""Which of these hashes the table really holds. Called inside ``unseen`` with some hashes of the
-batch in hand.
+"""Says which of some hashes the table really contains.
+
+Called inside ``unseen`` with hashes of the batch in hand.
 """
 
 
 class Table(Protocol):
-    """Point access to a partition's key-value store, the pending batch laid over it."""
+    """Access to single keys of a partition's table, including uncommitted writes."""
 
     def get(self, key: bytes) -> bytes | None: ...
     def put(self, key: bytes, value: bytes) -> None: ...
 
 
 Key = tuple[int, bytes]
-"""A key with the partition that owns it."""
+"""A partition and a key that it owns."""
 
 
 class Others(Protocol):
     """The partitions of other workers, for content-seen."""
 
     async def ask(self, keys: Sequence[Key]) -> Mapping[bytes, bytes | None]:
-        """What their tables hold under these keys, committed; ``None`` when nothing. What is not
-        answered within a short time is absent. Never raises.
+        """The committed values under these keys in their owners' tables; ``None`` for no value.
+
+        A key that is not answered within a short time is absent from the result. Never raises.
         """
         ...
 
     def tell(self, partition: int, key: bytes, value: bytes) -> None:
-        """Puts a row into the open commit; its owner gets it, exactly once, when that is on
-        disk.
-        """
+        """Add a row to the open commit. Its owner receives it exactly once, after the commit."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SeenSnapshot:
-    """How URL-seen stands: hashes held, of them ``unsaved`` only in memory; bytes in memory (not
-    counting mapped files) and on disk; hashes ``asked`` and answered ``unseen`` since the start.
-    ``false_positives`` were refuted by the table; ``error_rate`` is their share of all that was
-    new, or, when nobody confirms, the rate expected from how full the filters are; both 0 for an
-    exact implementation. ``damage`` says why the file was not used, else empty.
+    """The state of URL-seen.
+
+    ``count`` hashes are held, ``unsaved`` of them only in memory. ``memory_bytes`` excludes mapped
+    files. ``asked`` hashes were looked up since the start, and ``unseen`` of them were new.
+    ``false_positives`` were refuted by the table. ``error_rate`` is their share of all new hashes
+    or, without a table that confirms, the rate expected from the fill of the filters; both are 0
+    for an exact implementation. ``damage`` says why the file was not used, otherwise it is empty.
     """
 
     count: int
@@ -74,54 +76,54 @@ class SeenSnapshot:
 
 
 class SeenUrls(Protocol):
-    """Have we ever seen this URL? One per partition.
+    """Was this URL ever seen? One object per partition.
 
     ``unseen``, ``seal``, ``should_save`` and ``snapshot`` belong to the owner's loop; ``save`` may
-    run in another thread meanwhile. Two URLs with one hash count as one: at n known URLs a new one
-    is lost with odds n / 2^64 (at 10^9, one in 18 thousand million).
+    run at the same time in another thread. Two URLs with the same hash count as one: with n known
+    URLs, a new one is lost with probability n / 2^64 (at 10^9, one in 18 billion).
     """
 
     @property
     def stamp(self) -> int:
-        """The file holds all hashes of commits up to this one and none of later ones; -1 when there
-        is no file or a damaged one.
+        """The commit up to which the file contains all hashes; it contains none of later commits.
 
-        On start the owner calls ``rebuild`` when this is -1 or older than its commit log reaches
-        back, then repeats every commit beyond ``stamp`` with ``unseen`` and ``seal``.
+        -1 when the file is absent or damaged. At the start the owner calls ``rebuild`` when this is
+        -1 or older than its commit log reaches back. Then it repeats every commit after ``stamp``
+        with ``unseen`` and ``seal``.
         """
         ...
 
     @property
     def should_save(self) -> bool:
-        """So much is only in memory that the owner should ``save`` soon."""
+        """Whether so many hashes are only in memory that the owner should ``save`` soon."""
         ...
 
     def unseen(self, hashes: Hashes) -> Mask:
-        """True at the first occurrence of each hash never seen before; remembers these as part
-        of the open generation.
-        """
+        """Add new hashes to the open generation; True at the first occurrence of each."""
         ...
 
     def seal(self, commit: int) -> None:
-        """All that was remembered so far belongs to commits up to this one. Numbers rise."""
+        """Assign all hashes added so far to commits up to ``commit``. Numbers increase."""
         ...
 
     def save(self, applied: int) -> None:
-        """Writes everything sealed with a commit up to ``applied``, nothing later; atomically,
-        durable on return. Blocks.
+        """Write everything sealed up to commit ``applied`` and nothing later. Blocks.
+
+        The file is replaced atomically and is durable on return.
         """
         ...
 
     def rebuild(self, hashes: Iterable[Hashes], stamp: int) -> None:
-        """Starts over from all hashes of the table, which holds the commits up to ``stamp``.
-        Duplicates and any order are fine. Blocks.
+        """Replace the content by all hashes of the table, which holds the commits up to ``stamp``.
+
+        Duplicates and any order are allowed. Blocks.
         """
         ...
 
     def snapshot(self) -> SeenSnapshot: ...
 
     def close(self) -> None:
-        """Lets go of the file without saving: what it lacks is in the commit log."""
+        """Release the file without saving: the commit log has the unsaved hashes."""
         ...
 
 

@@ -1,19 +1,19 @@
-"""Hashes met lately: stops most repeated links before they cost anything, the exchange included.
+"""Recently met hashes: stops most repeated links before they cost a lookup or a message.
 
-Two sets of half the capacity. New hashes go into the younger one; when that is full the older one
-is dropped and they change places; a hash met again moves to the younger one. So at least the last
-capacity/2 distinct hashes are remembered, at most ``capacity``, at the cost of one or two set
-look-ups, where an exact LRU would keep a linked list.
+Two sets each hold half the capacity. New hashes go into the younger set. When it is full, the older
+set is dropped and the younger one takes its place. A hash that is met again moves to the younger
+set. So at least the last capacity/2 distinct hashes are remembered and at most ``capacity``, for
+one or two set lookups; an exact LRU cache would need a linked list.
 
-Forgetting is harmless (URL-seen decides); a false "lately" cannot happen, as whole hashes are
-compared.
+Forgetting a hash is harmless, because URL-seen decides. A false "recent" cannot happen, because
+complete hashes are compared.
 """
 
 from __future__ import annotations
 
 
 class RecentHashes:
-    """Remembers up to ``capacity`` values of ``url8`` (about 100 bytes each); 0 remembers none."""
+    """Remembers up to ``capacity`` values of ``url8`` (about 100 bytes each); 0 disables it."""
 
     def __init__(self, capacity: int) -> None:
         self._half = capacity // 2 if capacity > 1 else capacity
@@ -22,7 +22,7 @@ class RecentHashes:
         self._admitted = self._stopped = 0
 
     def admit(self, url8: bytes) -> bool:
-        """True when not met lately; remembers it."""
+        """Remember a hash; True when it was not met recently."""
         if url8 in self._young:
             self._stopped += 1
             return False
@@ -36,14 +36,15 @@ class RecentHashes:
         return is_new
 
     def forget(self, url8: bytes) -> None:
-        """The next ``admit`` of it is True: for a URL that must pass again (found nearer, or not
-        delivered).
+        """Let the next ``admit`` of this hash return True.
+
+        For a URL that must pass again: it was found at a smaller depth, or was not delivered.
         """
         self._young.discard(url8)
         self._old.discard(url8)
 
     def clear(self) -> None:
-        """Forgets everything: what was refused before may be judged otherwise now."""
+        """Forget everything, for a change of the rules by which URLs were judged."""
         self._young, self._old = set(), set()
 
     def __len__(self) -> int:

@@ -1,9 +1,8 @@
-"""What both forms of URL-seen do alike: the newest hashes in memory, told apart by commit, all
-others in a file.
+"""The common part of both kinds of URL-seen: new hashes in memory by commit, all others in a file.
 
-The owner's loop asks and remembers; ``save`` writes the file on another thread. It leaves its
-result where the loop takes it at its next call, so nothing that the loop reads changes under it.
-Hashes stay in memory until what the loop reads has them.
+The owner's loop looks up and adds hashes; ``save`` writes the file on another thread. ``save``
+leaves its result where the loop picks it up at its next call, so no object that the loop reads
+changes at the same time. Hashes stay in memory until the content that the loop reads contains them.
 """
 
 from __future__ import annotations
@@ -26,10 +25,11 @@ Known = TypeVar("Known")
 
 
 class SavingSeenUrls(ABC, Generic[Known]):
-    """See ``SeenUrls``. ``known`` is the file's content, which is never changed but replaced.
+    """A ``SeenUrls`` whose file is rewritten in a thread. ``known`` is the file's content.
 
-    A missing or damaged file shows as ``stamp`` -1 and is treated as ``nothing``. ``most_delta`` is
-    how many hashes may be in memory before ``should_save`` asks for their being written.
+    ``known`` is immutable and replaced as a whole. A missing or damaged file has ``stamp`` -1 and
+    counts as ``nothing``. ``most_delta`` is the number of hashes in memory above which
+    ``should_save`` is true.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class SavingSeenUrls(ABC, Generic[Known]):
     def save(self, applied: int) -> None:
         with self._saving:
             known, stamp = self._saved
-            # read before ``sealed``: a generation that joins in between waits for the next time
+            # read before ``sealed``: a generation that is added in between waits for the next save
             upto = min(applied, self._delta.last)
             if upto <= stamp:
                 return
@@ -110,20 +110,22 @@ class SavingSeenUrls(ABC, Generic[Known]):
 
     @abstractmethod
     def _lacks(self, hashes: Hashes) -> Mask:
-        """True where the file has not got a hash."""
+        """True where a hash is not in the file."""
 
     @abstractmethod
     def _count(self, known: Known) -> int:
-        """Hashes in it."""
+        """The number of hashes in the file."""
 
     @abstractmethod
     def _write(self, known: Known, parts: list[Hashes], stamp: int) -> Known:
-        """The file with the parts added, which have nothing in common with it. ``known`` itself
-        stays as it is: the loop reads it.
+        """Write the file with ``parts`` added, none of whose hashes it contains.
+
+        ``known`` must not change, because the loop reads it.
         """
 
     @abstractmethod
     def _write_anew(self, hashes: Iterable[Hashes], stamp: int) -> Known:
-        """The file made from nothing but these, which may repeat; a crash meanwhile leaves a
-        file that is not used.
+        """Write the file from these hashes only, which may repeat.
+
+        A crash meanwhile leaves a file that is not used.
         """

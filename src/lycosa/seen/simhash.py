@@ -1,20 +1,20 @@
-"""Near-duplicates: which earlier capture has a simhash within three bits of this one?
+"""Near-duplicates: which earlier capture has a simhash within three bits of a given one?
 
-**Theory** (Manku, Jain, Das Sarma 2007, "Detecting Near-Duplicates for Web Crawling"). Cut the 64
-bits into five blocks of 13, 13, 13, 13 and 12. Three differing bits fall into at most three blocks,
-so at least two of the five blocks are equal. There are ten pairs of blocks: keep ten tables, in
-each the simhashes filed under the value of one pair (25 or 26 bits). Every simhash within three
-bits is filed with ours in at least one table, and at n documents a pair's bucket holds n / 2^25
-others by chance.
+**Theory** (Manku, Jain, Das Sarma 2007, "Detecting Near-Duplicates for Web Crawling"). Divide the
+64 bits into five blocks of 13, 13, 13, 13 and 12. Three differing bits are in at most three blocks,
+so at least two of the five blocks are equal. There are ten pairs of blocks. So keep ten tables, one
+for each pair, and in each table file every simhash under the value of its pair (25 or 26 bits).
+Each simhash within three bits shares a bucket with the given one in at least one table. With n
+documents, a bucket contains n / 2^25 others by chance.
 
-**Loss.** A bucket takes 64 simhashes; one that comes later is not filed in that table, and is found
-only through another table. ``snapshot`` counts these. By chance alone a bucket fills at some two
-thousand million documents; what fills one earlier is a cluster of alike pages, where a page beside
-the missing one is found instead.
+**Loss.** A bucket takes 64 simhashes. Later ones are not filed in that table and are found only
+through another table; ``snapshot`` counts them. By chance alone a bucket fills at about two billion
+documents. A bucket that fills earlier belongs to a cluster of similar pages, and then another page
+of that cluster is found instead.
 
-Keys: ``S``, table number (1 byte), value of the block pair (4 bytes) to the simhashes, 8 bytes
-each; ``s`` and the simhash to the ``Original`` in msgpack. Point keys only, so that each belongs to
-the partition that its hash says.
+Keys: ``S``, table number (1 byte), value of the block pair (4 bytes), with the simhashes as value,
+8 bytes each; ``s`` and the simhash, with the ``Original`` in msgpack as value. Only single keys are
+read, so each belongs to the partition that its hash determines.
 """
 
 from __future__ import annotations
@@ -37,8 +37,10 @@ _decode = msgspec.msgpack.Decoder(Original).decode
 
 
 def _pairs() -> tuple[tuple[bytes, int, int, int, int], ...]:
-    """For each table: key prefix; shift and mask of the upper block, placed above the lower one;
-    shift and mask of the lower.
+    """The key prefix, shifts and masks of each table.
+
+    Shift and mask of the upper block move it directly above the lower one; then shift and mask of
+    the lower block.
     """
     blocks, shift = [], 64
     for width in _WIDTHS:
@@ -54,11 +56,10 @@ _PAIRS = _pairs()
 
 
 class NearIndex:
-    """The index over all partitions of a crawl. ``table_for`` gives the table that owns a key,
-    ``None`` when another worker has it.
+    """The index over all partitions of a crawl.
 
-    ``told`` is needed then: for what the owners answered beforehand, and to tell them what they are
-    to file.
+    ``table_for`` gives the table that owns a key, or ``None`` when another worker owns it. Then
+    ``told`` is needed, which holds the owners' answers and sends them new entries.
     """
 
     def __init__(
@@ -66,19 +67,18 @@ class NearIndex:
     ) -> None:
         self._table_for = table_for
         self._told = told
-        # What the last ``find`` read, for the ``remember`` that follows it: most look-ups find
-        # nothing, and those cost the store most. Every write through here forgets it.
+        # What the last ``find`` read, for the ``remember`` that follows: most lookups find nothing,
+        # and those are the most expensive for the store. Every write through this object clears it.
         self._read: dict[bytes, tuple[Table, bytes | None]] = {}
         self._filed = self._not_filed = 0
 
     def find(
         self, simhash: int, max_distance: int = MAX_DISTANCE, answers: Answers = NO_ANSWERS
     ) -> tuple[Original, int] | None:
-        """The nearest simhash's first capture and its distance in bits, at most ``max_distance`` (0
-        to 3).
+        """The first capture with the nearest simhash, and its distance in bits.
 
-        Of equally near ones it is the smallest. The simhash 0 means too little text and has no
-        neighbours.
+        The distance is at most ``max_distance`` (0 to 3). Of equally near simhashes the smallest
+        number wins. The simhash 0 means too little text and has no neighbours.
         """
         if not 0 <= max_distance <= MAX_DISTANCE:
             raise ValueError(
@@ -92,19 +92,20 @@ class NearIndex:
             return same, 0
         for distance, other in self._near(simhash, max_distance, answers):
             original = self._original(other, answers)
-            # in a crash between two partitions' commits a bucket may be ahead
+            # a crash between two partitions' commits can leave a bucket ahead of the originals
             if original is not None:
                 return original, distance
         return None
 
     def wanted(self, simhash: int) -> list[bytes]:
-        """The keys of other workers that ``find`` looks at first."""
+        """The keys of other workers that ``find`` reads first."""
         keys = [_original_key(simhash), *_bucket_keys(simhash)] if simhash else []
         return [key for key in keys if self._table_for(key) is None]
 
     def wanted_next(self, simhash: int, max_distance: int, answers: Answers) -> list[bytes]:
-        """The keys of other workers that it looks at next, when the first were answered: where
-        the near ones were stored.
+        """The keys of other workers that ``find`` reads next: the captures of the near simhashes.
+
+        ``answers`` are the answers to the first keys.
         """
         if not simhash or self._original(simhash, answers) is not None:
             return []
@@ -114,7 +115,7 @@ class NearIndex:
         return [key for key in keys if self._table_for(key) is None and key not in answers]
 
     def remember(self, simhash: int, original: Original, answers: Answers = NO_ANSWERS) -> None:
-        """Files a capture under its simhash; a later one with the same simhash changes nothing."""
+        """File a capture under its simhash; a later one with the same simhash changes nothing."""
         if not simhash or self._original(simhash, answers) is not None:
             return
         read, self._read = self._read, {}
@@ -124,12 +125,12 @@ class NearIndex:
             self._put(key, packed, read)
 
     def file(self, table: Table, key: bytes, value: bytes) -> None:
-        """Puts what another worker told into the table that owns its key."""
+        """Store a row from another worker in ``table``, which owns its key."""
         self._read.clear()
         self._file(table, key, value, table.get(key))
 
     def snapshot(self) -> dict[str, int]:
-        """Simhashes filed, and how often a full bucket refused one, since the start."""
+        """Simhashes filed since the start, and how often a full bucket refused one."""
         return {"filed": self._filed // len(_PAIRS), "refused_by_full_bucket": self._not_filed}
 
     def __repr__(self) -> str:
@@ -147,7 +148,7 @@ class NearIndex:
             self._told.add(key, value)
 
     def _file(self, table: Table, key: bytes, value: bytes, known: bytes | None) -> None:
-        """``known`` is what the table has under the key now."""
+        """Store a row, given ``known``, the table's current value under the key."""
         if key[:1] != b"S":
             if known is None:
                 table.put(key, value)
@@ -160,8 +161,9 @@ class NearIndex:
             table.put(key, bucket + value)
 
     def _near(self, simhash: int, max_distance: int, answers: Answers) -> list[tuple[int, int]]:
-        """Other simhashes within the distance, the nearest first: distance and simhash. Those
-        that share two blocks are compared.
+        """Other simhashes within the distance, nearest first, as (distance, simhash).
+
+        Only those in a common bucket are compared.
         """
         if not max_distance:
             return []
@@ -195,7 +197,7 @@ def _original_key(simhash: int) -> bytes:
     return b"s" + simhash.to_bytes(8, "big")
 
 
-@lru_cache(maxsize=8)  # a page's are looked up and then filed
+@lru_cache(maxsize=8)  # a page's keys are looked up and then filed
 def _bucket_keys(simhash: int) -> tuple[bytes, ...]:
     return tuple(
         prefix

@@ -1,9 +1,9 @@
-"""Content keys that other workers own, as one worker sees them: what they answered when they were
-asked, and what they were told.
+"""Content keys owned by other workers, as one worker knows them.
 
-What was told is on its way for a while: first to the end of the commit that it belongs to, then to
-its owner. Meanwhile the pages of this worker are compared with it here. It is kept for the last
-keys told; forgetting one costs a duplicate that is stored in full.
+It combines the owners' answers with the entries that this worker has sent to them. A sent entry is
+in flight for a while: first until the end of its commit, then on its way to the owner. Meanwhile
+this worker's pages are compared with it here. Only the last entries are kept; forgetting one costs
+a duplicate that is stored in full.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 
 Answers = Mapping[bytes, bytes | None]
-"""What the owners said: key to value, ``None`` when they have none. A key that is absent was not
-answered in time.
+"""Answers of the owners: key to value, ``None`` when there is no value.
+
+A key that is absent was not answered in time.
 """
 
 NO_ANSWERS: Answers = {}
@@ -22,8 +23,9 @@ _SIMHASHES = b"S"
 
 
 class Told:
-    """Remembers up to ``capacity`` keys (about 250 bytes each). ``tell`` sends a key and a value
-    to the key's owner.
+    """Remembers up to ``capacity`` keys (about 250 bytes each).
+
+    ``tell`` sends a key and a value to the key's owner.
     """
 
     def __init__(self, tell: Callable[[bytes, bytes], None], capacity: int = 20_000) -> None:
@@ -38,14 +40,14 @@ class Told:
         return f"<Told {len(self)} of {self._capacity}>"
 
     def get(self, key: bytes, answers: Answers) -> bytes | None:
-        """The owner's value; or what it was told, added to it where it is a bucket."""
+        """The owner's value combined with what was sent to it; a bucket contains both."""
         answer, told = answers.get(key), self._kept.get(key)
         if told is None:
             return answer
         return (answer or b"") + told if key[:1] == _SIMHASHES else answer or told
 
     def add(self, key: bytes, value: bytes) -> None:
-        """Tells the owner: the whole value of a key, or a simhash for a bucket."""
+        """Send the owner the value of a key, or one simhash for a bucket."""
         self._tell(key, value)
         if key[:1] == _SIMHASHES:
             self._kept[key] = (self._kept.get(key, b"") + value)[-8 * BUCKET :]

@@ -1,19 +1,21 @@
-"""URL-seen by Bloom filters, for crawls whose hashes do not fit.
+"""URL-seen by Bloom filters, for crawls whose hashes do not fit in memory.
 
-1.8 bytes a URL at one error in a thousand, where the sorted file takes 8 to 9.
+It takes 1.8 bytes per URL at an error rate of one in a thousand, where the sorted file takes 8 to
+9.
 
-A filter for n hashes with error p has m = -n ln p / (ln 2)^2 bits and k = m/n ln 2 positions a hash
-(Bloom 1970). The positions are g_i = h1 + i h2, i = 1 ... k (Kirsch and Mitzenmacher 2006: two
-hashes do as well as k), h1 being the hash itself, which must be uniform, and h2 a mix of it, taken
-modulo 2^64 and scaled to m by their upper 32 bits. A filter that holds n is closed and one of twice
-the capacity opened, so that a look-up asks log(n) of them; r filters err with at most r p.
+A filter for n hashes with error rate p has m = -n ln p / (ln 2)^2 bits and k = m/n ln 2 positions
+for each hash (Bloom 1970). The positions are g_i = h1 + i h2, i = 1 ... k (Kirsch and Mitzenmacher
+2006: two hashes work as well as k). h1 is the hash itself, which must be uniform, and h2 is a mix
+of it; g_i is taken modulo 2^64 and its upper 32 bits are scaled to m. A filter that holds n hashes
+is closed and one of twice the capacity is opened, so a lookup reads log(n) filters, and r filters
+have an error rate of at most r p.
 
-A "yes" may be wrong. By default the table confirms it, which makes the answer exact at the price of
-a look-up for every known URL; without confirmation a new URL is lost with the error rate that
-``snapshot`` states. What is not saved yet is held exactly.
+A positive answer may be wrong. By default the table confirms it, which makes the answer exact at
+the cost of one lookup for every known URL. Without confirmation a new URL is lost with the error
+rate that ``snapshot`` states. Hashes that are not saved yet are held exactly.
 
-Payload: for each filter capacity, m, k, count (u64 each), then its bits, padded to 8 bytes. The
-header's first number counts the filters.
+Payload: for each filter its capacity, m, k and count (u64 each), then its bits, padded to 8 bytes.
+The header's first number is the number of filters.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ _U64 = np.uint64
 
 
 class BloomFilter:
-    """Bits for ``capacity`` hashes with error ``error``; ``count`` says how many were added."""
+    """Bits for ``capacity`` hashes with error rate ``error``; ``count`` were added."""
 
     def __init__(self, capacity: int, error: float, *, bits: int = 0, positions: int = 0) -> None:
         self.capacity = capacity
@@ -64,7 +66,7 @@ class BloomFilter:
         self.count += len(hashes)
 
     def copy(self) -> BloomFilter:
-        """One that can grow while this one is read."""
+        """A copy that can grow while this filter is read."""
         other = BloomFilter(self.capacity, 0.5, bits=self.bits, positions=self.positions)
         other.array[:] = self.array
         other.count = self.count
@@ -75,11 +77,11 @@ class BloomFilter:
         return int(np.bitwise_count(self.array).sum(dtype=np.int64)) / self.bits
 
     def error_rate(self) -> float:
-        """Of what was never added, the share that ``has`` takes for added, as the fill tells."""
+        """The share of absent hashes that ``has`` reports as present, estimated from the fill."""
         return self.fill() ** self.positions
 
     def _places(self, hashes: Hashes) -> NDArray[np.uint64]:
-        """Bit positions, one row for each of k."""
+        """Bit positions of the hashes, one row for each of k."""
         step: Hashes = hashes ^ (hashes >> _U64(30))
         for factor, shift in zip(_MIX, (_U64(27), _U64(31)), strict=True):
             step = step * factor
@@ -100,12 +102,11 @@ _Filters = tuple[BloomFilter, ...]
 
 
 class BloomSeenUrls(SavingSeenUrls[_Filters]):
-    """See ``SeenUrls``. Filters for ``capacity`` hashes, then 2, 4, ... times as many, each with
-    ``error``.
+    """A ``SeenUrls`` with filters for ``capacity`` hashes, then 2, 4, ... times as many.
 
-    ``confirm`` is asked about hashes that a filter claims; ``None`` believes the filters. The sizes
-    of an existing file stay. ``most_delta`` is how many hashes may be in memory, held exactly,
-    before ``should_save`` asks for their being written.
+    Each filter has the error rate ``error``. ``confirm`` is asked about hashes that a filter
+    reports; with ``None`` the filters are trusted. An existing file keeps its sizes. ``most_delta``
+    is the number of hashes in memory, held exactly, above which ``should_save`` is true.
     """
 
     def __init__(
@@ -169,7 +170,7 @@ class BloomSeenUrls(SavingSeenUrls[_Filters]):
     def _write_anew(self, hashes: Iterable[Hashes], stamp: int) -> _Filters:
         filters: _Filters = ()
         for part in hashes:
-            # A repeated hash sets the same bits, but would count towards the capacity.
+            # A repeated hash sets the same bits but would count towards the capacity.
             part = np.unique(part)
             filters = self._grown(filters, [part[~_claims(filters, part)]], in_place=True)
         _write(self._path, filters, stamp)
@@ -177,10 +178,10 @@ class BloomSeenUrls(SavingSeenUrls[_Filters]):
         return filters
 
     def _refuted(self, hashes: Hashes, claimed: Mask, confirm: Confirm) -> Mask:
-        """True where a filter claims a hash that neither the table nor the memory holds."""
+        """True where a filter reports a hash that neither the table nor the memory contains."""
         refuted = np.zeros(len(hashes), dtype=np.bool_)
         places = np.flatnonzero(claimed)
-        # the table does not know the youngest yet
+        # the table does not contain the newest hashes yet
         places = places[~self._delta.holds(hashes[places])]
         if len(places):
             refuted[places] = ~confirm(hashes[places])
@@ -188,7 +189,7 @@ class BloomSeenUrls(SavingSeenUrls[_Filters]):
         return refuted
 
     def _grown(self, filters: _Filters, parts: list[Hashes], in_place: bool = False) -> _Filters:
-        """Filters with the parts added; those given are not touched, unless told so."""
+        """Filters with the parts added. The given filters stay unchanged unless ``in_place``."""
         grown = list(filters)
         if grown and not in_place:
             grown[-1] = grown[-1].copy()
@@ -204,7 +205,7 @@ class BloomSeenUrls(SavingSeenUrls[_Filters]):
 
 
 def _claims(filters: _Filters, hashes: Hashes) -> Mask:
-    """True where some filter claims a hash; the largest is asked first."""
+    """True where any filter reports a hash; the largest filter is read first."""
     claimed = np.zeros(len(hashes), dtype=np.bool_)
     for bloom in reversed(filters):
         places = np.flatnonzero(~claimed)
@@ -227,7 +228,7 @@ def _content(header: Header, payload: NDArray[np.uint8]) -> _Filters:
     for _ in range(header.first):
         capacity, bits, positions, count = (int(value) for value in payload[:32].view("<u8"))
         bloom = BloomFilter(capacity, 0.5, bits=bits, positions=positions)
-        # in memory, not mapped: every look-up goes everywhere
+        # copied into memory and not mapped, because every lookup reads random places
         bloom.array[:] = payload[32 : 32 + len(bloom.array)]
         bloom.count = count
         payload = payload[32 + len(bloom.array) :]

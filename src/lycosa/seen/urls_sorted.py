@@ -1,13 +1,13 @@
-"""URL-seen, exact: a memory-mapped file of sorted 64-bit hashes and what is newer in memory.
+"""Exact URL-seen: a memory-mapped file of sorted 64-bit hashes, and newer hashes in memory.
 
-BUbiNG's sieve and IRLbot's DRUM write new URLs to buckets and merge them with a sorted file in one
-sequential pass; this is the same trade, but answers at once. Hashes are uniform, so the upper bits
-say where a hash must stand: the file ends with a table of where each of 2^b buckets of about six
-hashes starts, and a look-up touches one page of it and one of the hashes, where a binary search
-over ten million touches some twenty. Cost: 8 to 9 bytes a URL, mapped, so the system may take the
-memory back.
+BUbiNG's sieve and IRLbot's DRUM write new URLs to buckets and merge these with a sorted file in one
+sequential pass. This implementation makes the same trade but answers at once. Hashes are uniform,
+so the upper bits of a hash determine its approximate position. The file ends with a table that says
+where each of 2^b buckets of about six hashes starts. A lookup touches one page of this table and
+one page of the hashes; a binary search over ten million touches some twenty. The cost is 8 to 9
+bytes per URL, and as the file is mapped, the system can reclaim that memory.
 
-Payload: ``count`` hashes (u64, little-endian, rising), then 2^b + 1 bucket starts (u32). The
+Payload: ``count`` hashes (u64, little-endian, ascending), then 2^b + 1 bucket starts (u32). The
 header's first number is b.
 """
 
@@ -32,15 +32,15 @@ from lycosa.seen.port import Hashes, Mask, SeenSnapshot
 from lycosa.seen.saving import MOST_DELTA, SavingSeenUrls
 
 MAGIC, VERSION = b"LYCOSEEN", 1
-_BUCKET = 8  # hashes a bucket holds at most on average
-_WIDEST = 64  # a bucket beyond this (hashes that are not uniform) is searched by halving
-_BATCH = 4096  # hashes looked up together: what they touch stays in the processor's cache
-_BLOCK = 1 << 18  # hashes merged at a time: bounds memory and how long the interpreter lock is held
-_RUN = 1 << 22  # hashes sorted in memory at a time when the file is made from the table
+_BUCKET = 8  # maximum of the average number of hashes in a bucket
+_WIDEST = 64  # with larger buckets (hashes that are not uniform) all hashes are bisected
+_BATCH = 4096  # hashes looked up together, so that the data they touch stays in the CPU cache
+_BLOCK = 1 << 18  # hashes merged at a time: bounds memory and the hold of the interpreter lock
+_RUN = 1 << 22  # hashes sorted in memory at a time when the file is rebuilt from the table
 
 
 class _Sorted:
-    """The file's content: immutable."""
+    """The immutable content of the file."""
 
     def __init__(self, hashes: Hashes, starts: NDArray[np.uint32]) -> None:
         self.hashes = hashes
@@ -56,7 +56,7 @@ class _Sorted:
             return np.ones(len(hashes), dtype=np.bool_)
         if len(hashes) <= _BATCH:
             return self._lacks(hashes)
-        order = np.argsort(hashes)  # neighbours in the file are then asked for together
+        order = np.argsort(hashes)  # neighbours in the file are then looked up together
         lacking = np.empty(len(hashes), dtype=np.bool_)
         for start in range(0, len(hashes), _BATCH):
             part = order[start : start + _BATCH]
@@ -73,8 +73,8 @@ class _Sorted:
         width = int((self.starts[buckets + 1] - first).max(initial=0))
         if width > _WIDEST:
             return ~is_in_sorted(self.hashes, hashes)
-        # Each row is a bucket and perhaps a bit of the next ones, which cannot match anything that
-        # is not there.
+        # Each row is one bucket and perhaps the start of the next ones, whose hashes are different
+        # and cannot match.
         places = first[:, None] + np.arange(width, dtype=np.intp)
         np.minimum(places, len(self) - 1, out=places)
         lacking: Mask = ~(self.hashes[places] == hashes[:, None]).any(axis=1)
@@ -86,12 +86,10 @@ _NOTHING = _Sorted(_NONE, np.zeros(2, dtype=np.uint32))
 
 
 class SortedSeenUrls(SavingSeenUrls[_Sorted]):
-    """See ``SeenUrls``."""
+    """A ``SeenUrls`` that is exact."""
 
     def __init__(self, path: Path, most_delta: int = MOST_DELTA) -> None:
-        """``most_delta`` is how many hashes may be in memory before ``should_save`` asks for
-        their being written.
-        """
+        """``most_delta``: hashes in memory above which ``should_save`` is true."""
         base, stamp, self._damage = _open(path)
         super().__init__(path, base, stamp, _NOTHING, most_delta)
 
@@ -126,7 +124,7 @@ class SortedSeenUrls(SavingSeenUrls[_Sorted]):
         return _write(self._path, known, np.sort(np.concatenate([_NONE, *parts])), stamp)
 
     def _write_anew(self, hashes: Iterable[Hashes], stamp: int) -> _Sorted:
-        # -1 until the end: a crash in between leaves a file that is not used
+        # stamp -1 until the end, so that a file which a crash leaves is not used
         base = _write(self._path, _NOTHING, _NONE, -1)
         for run in _runs(hashes):
             base = _write(self._path, base, run, -1)
@@ -141,7 +139,7 @@ def _open(path: Path) -> tuple[_Sorted, int, str]:
         return (
             (_content(header, payload), header.stamp, "")
             if header.stamp >= 0
-            else (_NOTHING, -1, f"{path} was not finished")
+            else (_NOTHING, -1, f"{path} is incomplete")
         )
     except FileNotFoundError:
         return _NOTHING, -1, ""
@@ -152,12 +150,12 @@ def _open(path: Path) -> tuple[_Sorted, int, str]:
 def _content(header: Header, payload: NDArray[np.uint8]) -> _Sorted:
     split = 8 * header.count
     if len(payload) != split + 4 * ((1 << header.first) + 1):
-        raise HashFileDamaged("the length does not fit the header")
+        raise HashFileDamaged("the length does not match the header")
     return _Sorted(payload[:split].view("<u8"), payload[split:].view("<u4"))
 
 
 def _write(path: Path, base: _Sorted, fresh: Hashes, stamp: int) -> _Sorted:
-    """Merges ``fresh`` (sorted) into ``base``, writes the file and maps it."""
+    """Merge ``fresh`` (sorted) into ``base``, write the file and map it."""
     bits = max(0, int(np.ceil(np.log2(max(1, len(base) + len(fresh)) / _BUCKET))))
     counts = np.zeros((1 << bits) + 1, dtype=np.uint32)
     count, writer = 0, HashFileWriter(path)
@@ -175,7 +173,7 @@ def _write(path: Path, base: _Sorted, fresh: Hashes, stamp: int) -> _Sorted:
 
 
 def _merge(base: Hashes, fresh: Hashes) -> Iterator[Hashes]:
-    """Both, sorted, without duplicates, in blocks."""
+    """Merge two sorted arrays without duplicates, in blocks."""
     taken = 0
     for start in range(0, max(1, len(base)), _BLOCK):
         block = base[start : start + _BLOCK]
@@ -190,9 +188,7 @@ def _merge(base: Hashes, fresh: Hashes) -> Iterator[Hashes]:
 
 
 def _count_buckets(counts: NDArray[np.uint32], block: Hashes, bits: int) -> None:
-    """Adds how many of a sorted block fall into each bucket; that of bucket i goes to place i +
-    1.
-    """
+    """Count the hashes of a sorted block by bucket; the count of bucket i is added at i + 1."""
     buckets = (
         (block >> np.uint64(64 - bits)).astype(np.intp)
         if bits

@@ -1,3 +1,4 @@
-"""A shard: what one worker owns, as the fold of its commits, above the ports of log, segments
-and snapshots.
+"""A shard: everything that one worker owns, built from its commits.
+
+It stands above the ports of log, segments and snapshots.
 """

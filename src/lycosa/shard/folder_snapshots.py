@@ -1,6 +1,6 @@
 """The snapshots port over the files of a crawl folder.
 
-Each partition's RocksDB is its own snapshot: ``flush`` makes it one.
+Each partition's RocksDB is its own snapshot; ``flush`` brings it up to date.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ DEFAULT_DELTA = 1 << 18
 
 
 class FolderSnapshots:
-    """The tables and URL-seen files of some partitions. ``delta`` is how many hashes of URL-seen
-    may wait in memory.
+    """The tables and URL-seen files of some partitions; implements ``Snapshots``.
+
+    ``delta`` is the number of hashes of URL-seen that may wait in memory.
     """
 
     def __init__(
@@ -40,20 +41,17 @@ class FolderSnapshots:
         )
 
     def partitions(self) -> list[int]:
-        """See ``Snapshots``."""
         return [
             number for number in self._partitions if table_folder(self._folder, number).exists()
         ]
 
     def restore(self, partition: int) -> PartitionData:
-        """See ``Snapshots``."""
         table = self._open_table(table_folder(self._folder, partition))
         return PartitionData(
             table, open_seen(self._folder, partition, self._config.seen, table, self._delta)
         )
 
     def save(self, partition: int, data: PartitionData, mark: Mark) -> None:
-        """See ``Snapshots``."""
         data.table.flush()
         data.seen.save(stamp_of(mark))
 

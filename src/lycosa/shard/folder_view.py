@@ -1,16 +1,15 @@
-"""A view of a crawl folder, beside a running crawl or after one, without a lock and without writing
-anything.
+"""A view of a crawl folder, during or after a crawl, without a lock and without any write.
 
-State lies in two places: the partitions' table files, and for what the owners have not flushed yet,
-the commit logs. A partition is its table with the batches laid over it that the table lacks.
+State is in two places: the partitions' table files and, for data that the owners have not flushed,
+the commit logs. A partition is its table merged with the batches that the table lacks.
 
-**Order:** the logs are read before a table is opened. An owner drops a log file only after flushing
-what it holds, so whatever is missing from the logs is then surely in the table; batches that the
-table turned out to have are left out by its mark. A partition is therefore always as it was after
+**Order:** the logs are read before a table is opened. An owner deletes a log file only after
+flushing its content, so everything that is missing from the logs is in the table by then. Batches
+that the table already contains are left out by its mark. So a partition is always as it was after
 some commit of its owner. Different partitions may be some commits apart while the crawl runs.
 
-**Memory**: what the tables lack, which the owners hold in memory as well, plus one block cache.
-Scans stream.
+**Memory:** the data that the tables lack, which the owners hold in memory as well, and one block
+cache. Scans stream.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _TRIES = 20
 
 
 class FolderView(SegmentView):
-    """See ``View``. Logs up to ``keep_bytes`` are kept whole.
+    """A ``View`` of a crawl folder. Logs of up to ``keep_bytes`` in all are kept in memory whole.
 
     Raises a ``ManifestError`` when the folder is not a crawl, ``LogDamaged``, ``StoreDamaged``,
     ``OSError``.
@@ -58,7 +57,7 @@ class FolderView(SegmentView):
         self.seen = Seen(origin, self._partitions, last)
 
     def table(self, partition: int) -> SavedTable:
-        """See ``View``. As it is now or was when the logs were read, whichever is later."""
+        """The partition as it is now or was when the logs were read, whichever is later."""
         below = self._table(partition)
         mark = Mark.unpack(below.get(MARK_KEY))
         over: dict[bytes, bytes | None] = {}
@@ -77,7 +76,7 @@ class FolderView(SegmentView):
             table.close()
 
     def close(self) -> None:
-        """Holds nothing but tables, each closed by who asked for it."""
+        """Do nothing: every table is closed by its user."""
 
     def __repr__(self) -> str:
         return f"FolderView({str(self._folder)!r}, over={sum(map(len, self._batches.values()))})"
@@ -89,16 +88,16 @@ class FolderView(SegmentView):
         for _ in range(_TRIES - 1):
             try:
                 return self._take_logs(self._marks())
-            # its owner flushed and dropped a log: what it held is in the tables now
+            # its owner flushed and deleted a log, so its content is in the tables now
             except FileNotFoundError:
                 continue
         return self._take_logs(self._marks())
 
     def _marks(self) -> dict[int, Mark]:
-        """What the tables contain, so that of large logs only the rest is kept; of small ones all
-        is, which is quicker.
+        """The marks of the tables, so that only the rest of the logs is kept.
 
-        Marks only grow, so asking for them before the logs are read keeps too much at worst.
+        Small logs are kept whole, which is faster, so no marks are read for them. Marks only grow,
+        so reading them before the logs can only keep too much.
         """
         if (
             sum(path.stat().st_size for path in log_folder(self._folder).glob("commit-*.log"))
@@ -120,7 +119,7 @@ class FolderView(SegmentView):
                 if record.mark > marks.get(batch.partition, NOTHING):
                     batches.setdefault(batch.partition, []).append((record.mark, batch))
         for waiting in batches.values():
-            waiting.sort(key=lambda pair: pair[0])  # those of several workers, each of its own run
+            waiting.sort(key=lambda pair: pair[0])  # from several workers, each of another run
         self._batches = batches
         return LastCommits(
             newest,

@@ -1,8 +1,8 @@
-"""A view of several shards of one crawl as one crawl: each partition, segment and record is asked
-of the view that has it.
+"""A view of several shards of one crawl as one crawl.
 
-Each shard is shown as it was after some commit of its own, so they may be some commits apart, as
-the workers of a running crawl are.
+Each partition, segment and record is read from the view that contains it. Each shard is shown as
+after some commit of that shard, so they may be some commits apart, as the workers of a running
+crawl are.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from lycosa.store import RecordError, Row, StoredRecord, StoredSegment, layout
 
 
 class JoinedView:
-    """See ``View``. The views are of the same crawl, have no partition in common, and are closed
-    with this one.
+    """A ``View`` over several views, which are closed with it.
+
+    They must be of the same crawl and have no partition in common.
     """
 
     def __init__(self, origin: Origin, views: Sequence[View]) -> None:
@@ -33,11 +34,9 @@ class JoinedView:
         )
 
     def table(self, partition: int) -> SavedTable:
-        """See ``View``."""
         return self._owners[partition].table(partition)
 
     def segments(self) -> list[StoredSegment]:
-        """See ``View``."""
         found = {
             segment.name: (segment, view) for view in self._views for segment in view.segments()
         }
@@ -45,15 +44,12 @@ class JoinedView:
         return [segment for _, (segment, _) in sorted(found.items())]
 
     def rows(self, segment: StoredSegment, having: bytes = b"") -> Iterator[Row]:
-        """See ``View``."""
         return self._of(segment.name).rows(segment, having)
 
     def record(self, segment: str, offset: int) -> StoredRecord:
-        """See ``View``."""
         return self._of(layout.stem_of(segment)).record(segment, offset)
 
     def close(self) -> None:
-        """See ``View``."""
         for view in self._views:
             view.close()
 
@@ -61,9 +57,9 @@ class JoinedView:
         return f"JoinedView({list(self._views)})"
 
     def _of(self, name: str) -> View:
-        """The view that has a segment; one that began after the last listing is listed first."""
+        """The view that contains a segment; segments are listed again for an unknown one."""
         if name not in self._by_segment:
             self.segments()
         if name not in self._by_segment:
-            raise RecordError(f"{name} is no segment of the shards that are looked at")
+            raise RecordError(f"{name} is not a segment of the shards in this view")
         return self._by_segment[name]

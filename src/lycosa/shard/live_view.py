@@ -1,13 +1,12 @@
-"""A view of a shard whose worker runs, from within its process: what its tables hold is what is
-committed.
+"""A view of a shard from within the process of its running worker.
 
-The worker goes on. With tables that can be frozen (``viewable``) every look sees the same moment,
-the one at which the view was made, however long it takes; the worker's writes meanwhile keep the
-values that they replace. Tables that cannot be frozen are read as they are, so a view of them holds
-only while no commit is applied.
+The view shows what is committed in the worker's tables, while the worker continues. If the tables
+can be frozen (``viewable``), all reads see the moment at which the view was made, however long they
+take; meanwhile the worker's writes save the values that they replace. Tables that cannot be frozen
+are read as they are, so a view of them is valid only until the next commit is applied.
 
-Making a view waits for a write to the tables that is under way, and reading blocks, so both belong
-on another thread, or on the loop in slices: scans stream, and what is read of one key costs some
+Making a view waits for a write to the tables that is in progress, and reading blocks. So both
+belong on another thread, or on the loop in slices: scans stream, and reading one key costs some
 microseconds.
 """
 
@@ -26,7 +25,7 @@ from lycosa.store import SegmentReader
 
 
 def viewable(shard: Shard) -> Shard:
-    """The shard with tables that can be frozen. Its worker must use this one alone."""
+    """The shard with tables that can be frozen. Its worker must use only this shard value."""
     return msgspec.structs.replace(
         shard,
         data={
@@ -37,8 +36,10 @@ def viewable(shard: Shard) -> Shard:
 
 
 class LiveView(SegmentView):
-    """See ``View``. ``segments`` reads those of the shard; ``last`` is the last commit that its
-    worker applied, which is looked for in the log when it is not given. Raises ``LogDamaged``.
+    """A ``View`` of a running worker's shard.
+
+    ``segments`` reads the segments of the shard. ``last`` is the last commit that the worker
+    applied; without it, it is found in the log. Raises ``LogDamaged``.
     """
 
     def __init__(
@@ -61,11 +62,10 @@ class LiveView(SegmentView):
         self.seen = Seen(origin, tuple(self._tables), LastCommits.of(last), is_live=True)
 
     def table(self, partition: int) -> SavedTable:
-        """See ``View``."""
         return self._tables[partition]
 
     def close(self) -> None:
-        """See ``View``. The worker's tables stay open."""
+        """Release the frozen tables. The worker's tables stay open."""
         for table in self._frozen:
             table.close()
 
@@ -73,7 +73,7 @@ class LiveView(SegmentView):
         return f"LiveView({self.seen.origin.name}, partitions={list(self._tables)})"
 
     def _last_applied(self, shard: Shard) -> Commit | None:
-        """The last commit that the tables have; the one behind it may be in the log already."""
+        """The last commit in the tables; the log may already contain the next one."""
         marks = {number: Mark.unpack(table.get(MARK_KEY)) for number, table in self._tables.items()}
         last = shard.last
         for commit in shard.ground.log.read():
@@ -86,11 +86,11 @@ class LiveView(SegmentView):
 
 
 class Borrowed:
-    """A table that is read here and closed elsewhere."""
+    """A table that another object closes."""
 
     def __init__(self, table: KeyValue | SavedTable) -> None:
         self.get = table.get
         self.scan: Callable[[bytes, bytes], Iterator[tuple[bytes, bytes]]] = table.scan
 
     def close(self) -> None:
-        """It is another's."""
+        """Do nothing: the owner closes the table."""

@@ -1,16 +1,21 @@
-"""The snapshots port over objects in memory, as an object store behaves: for tests, and for
-histories of many nodes.
+"""The snapshots port in memory, which behaves like an object store.
 
-A snapshot is one object with all rows of the shard's table as they were at one commit. Two are
-kept. The newest is the one with the greatest (term, sequence), and it is used only if the log
-continues with the next commit; else the other one; else the takeover stops. Tables and URL-seen are
-local to the owner and are made anew by each: URL-seen from the table's own rows.
+It is for tests and for histories of many nodes. A snapshot is one object with all rows of the
+shard's table as they were at one commit. Two snapshots are kept. The newest is the one with the
+greatest (term, sequence). It is used only if the log continues with the next commit; otherwise the
+older one is used; otherwise the takeover stops. Tables and URL-seen are local to the owner and
+created again by each owner: URL-seen from the rows of the table.
+
+A snapshot names its files, whose names contain a hash of their content. A file that no snapshot
+names is deleted a day after an owner first saw it. It is not deleted at once, because it may belong
+to a snapshot that is being saved: the list of files is written last.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from hashlib import sha256
+from time import monotonic
 from zlib import crc32
 
 import msgspec
@@ -21,29 +26,40 @@ from lycosa.store.memory_segments import Objects
 from lycosa.system.wire import UNREADABLE
 
 _KEPT = 2
-_FILES = 4  # of one snapshot
+_FILES = 4  # per snapshot
+UNLISTED_S = 86_400.0
+"""How long a file that no snapshot names is kept."""
 
 
 class SnapshotUnusable(Exception):
-    """No snapshot of a shard is followed by the commits in its log."""
+    """The log continues no snapshot of the shard."""
 
 
 class MemorySnapshots:
-    """The snapshots of one shard, which has one partition of the same number. ``make`` opens an
-    empty local one.
+    """The snapshots of one shard, which has one partition of the same number.
+
+    Implements ``Snapshots``. ``make`` opens an empty local partition. ``now`` is a monotonic clock
+    in seconds. A file that no snapshot names is deleted after ``unlisted_s``.
     """
 
     def __init__(
-        self, objects: Objects, shard: int, log: Log, make: Callable[[], PartitionData]
+        self,
+        objects: Objects,
+        shard: int,
+        log: Log,
+        make: Callable[[], PartitionData],
+        now: Callable[[], float] = monotonic,
+        unlisted_s: float = UNLISTED_S,
     ) -> None:
         self._objects, self._shard, self._log, self._make = objects, shard, log, make
+        self._now, self._unlisted_s = now, unlisted_s
+        self._unlisted: dict[str, float] = {}  # files that no snapshot names, and since when
 
     def partitions(self) -> list[int]:
-        """See ``Snapshots``."""
         return [self._shard] if self._keys() else []
 
     def restore(self, partition: int) -> PartitionData:
-        """See ``Snapshots``. Raises ``SnapshotUnusable``."""
+        """The partition from its newest usable snapshot, or empty. Raises ``SnapshotUnusable``."""
         first = last = None
         for last in self._log.read():
             first = first or last
@@ -51,8 +67,8 @@ class MemorySnapshots:
         ends = last.mark if last else NOTHING
         if saved and saved[0] > ends:
             raise SnapshotUnusable(
-                f"shard {partition}: there is a snapshot of commit {saved[0].sequence}, the log"
-                f" ends at {ends.sequence}"
+                f"shard {partition}: there is a snapshot of commit {saved[0].sequence}, but the"
+                f" log ends at {ends.sequence}"
             )
         needed = _before(first, partition)
         data = self._make()
@@ -67,11 +83,10 @@ class MemorySnapshots:
         raise SnapshotUnusable(
             f"shard {partition}: the log begins at commit {first.sequence if first else 0} and"
             f" continues commit {needed}; of the snapshots of commits"
-            f" {[mark.sequence for mark in saved]} none reaches there or can be read"
+            f" {[mark.sequence for mark in saved]} none reaches that commit or can be read"
         )
 
     def save(self, partition: int, data: PartitionData, mark: Mark) -> None:
-        """See ``Snapshots``."""
         if mark == NOTHING:
             return
         files: list[dict[bytes, bytes]] = [{} for _ in range(_FILES)]
@@ -83,20 +98,37 @@ class MemorySnapshots:
         self._objects[self._key(mark)] = msgspec.msgpack.encode(names)
         for key in self._keys()[:-_KEPT]:
             del self._objects[key]
+        self._delete_unlisted()
+
+    def _delete_unlisted(self) -> None:
+        """Deletes files that no snapshot has named for long; none while a list cannot be read."""
+        try:
+            listed = {name for key in self._keys() for name in _names(self._objects[key])}
+        except UNREADABLE:
+            return
+        now, known = self._now(), self._unlisted
+        unlisted = [
+            key for key in self._objects if key.startswith(self._files()) and key not in listed
+        ]
+        self._unlisted = {name: known.get(name, now) for name in unlisted}
+        for name, since in self._unlisted.items():
+            if now - since >= self._unlisted_s:
+                del self._objects[name]
 
     def _store(self, number: int, content: bytes) -> str:
-        """Stores the file of this number; gives its key."""
-        name = f"files/{self._shard:05d}/{number}-{sha256(content).hexdigest()}"
+        """Store file ``number`` of a snapshot; returns its key."""
+        name = f"{self._files()}{number}-{sha256(content).hexdigest()}"
         self._objects[name] = content
         return name
 
     def _rows(self, mark: Mark) -> dict[bytes, bytes] | None:
-        """The content of a snapshot; ``None`` when it cannot be read, or a file is not what its
-        name says.
+        """The content of a snapshot.
+
+        ``None`` when it cannot be read or a file does not match the hash in its name.
         """
         rows: dict[bytes, bytes] = {}
         try:
-            for name in msgspec.msgpack.decode(self._objects[self._key(mark)], type=list[str]):
+            for name in _names(self._objects[self._key(mark)]):
                 content = self._objects[name]
                 if not name.endswith(sha256(content).hexdigest()):
                     return None
@@ -109,19 +141,28 @@ class MemorySnapshots:
         return f"{self._prefix()}{mark.term:010d}-{mark.sequence:020d}"
 
     def _keys(self) -> list[str]:
-        """From the oldest to the newest."""
+        """The keys of the snapshots, oldest first."""
         return sorted((key for key in self._objects if key.startswith(self._prefix())), key=_mark)
 
     def _prefix(self) -> str:
         return f"snapshots/{self._shard:05d}/"
 
+    def _files(self) -> str:
+        return f"files/{self._shard:05d}/"
+
     def __repr__(self) -> str:
         return f"MemorySnapshots(shard={self._shard}, {[_mark(key) for key in self._keys()]})"
 
 
+def _names(content: bytes) -> list[str]:
+    """The files that a snapshot's list names. Raises ``msgspec.DecodeError``."""
+    return msgspec.msgpack.decode(content, type=list[str])
+
+
 def _before(first: Commit | None, partition: int) -> int:
-    """The sequence of the last commit to a partition that the log does not have any more; 0 when
-    it has all. Its first commit says so.
+    """The last commit to a partition that the log no longer has; 0 when it has all.
+
+    The first commit in the log gives it.
     """
     if first is None:
         return 0

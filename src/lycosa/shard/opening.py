@@ -1,13 +1,13 @@
 """A shard: everything that one worker owns, opened and closed as one.
 
-    log, segments and snapshots are the three ports under a commit; the tables and URL-seen are what
-    the commits add up to
+    log, segments and snapshots are the three ports under a commit;
+    the tables and URL-seen are the result of the commits
 
-State is the fold of the commits in the log. A snapshot saves reading all of them: ``bring_up``
-claims the log, drops what no commit names, restores each table as the newest snapshot has it and
-applies the commits that it lacks, as they were written. Nothing is decided again. It is the same
-code for the files of a crawl folder and for a shard of a cluster, and every step may be repeated,
-so a crash in here is repaired by the next start.
+The state is the result of applying all commits in the log. A snapshot avoids reading all of them.
+``bring_up`` claims the log, drops output that no commit names, restores each table from the newest
+snapshot and applies the commits that it lacks, exactly as they were written. No decision is made
+again. The same code serves the files of a crawl folder and a shard of a cluster. Every step may be
+repeated, so the next start repairs a crash in this module.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ from lycosa.store import Recovery, Segments
 
 
 class PartitionData(msgspec.Struct, frozen=True):
-    """What one partition is made of: its table, and the URL-seen that answers for it. The mark
-    of the last commit is in the table.
+    """The parts of one partition: its table and its URL-seen.
+
+    The table contains the mark of the last commit.
     """
 
     table: KeyValue
@@ -43,33 +44,36 @@ class PartitionData(msgspec.Struct, frozen=True):
 
 
 class Snapshots(Protocol):
-    """What holds the fold of the commits, so that the log need not be read from its beginning. The
-    calls block.
+    """Stores the result of the commits, so that the log need not be read from its beginning.
 
-    A snapshot is of one commit: it has all that this commit and those before it wrote, and nothing
-    else.
+    All calls block. A snapshot belongs to one commit: it contains all writes of this commit and
+    those before it, and nothing else. Files that only deleted snapshots
+    need are deleted in the end.
     """
 
     def partitions(self) -> Collection[int]:
-        """The partitions that there is a snapshot of."""
+        """The partitions that have a snapshot."""
         ...
 
     def restore(self, partition: int) -> PartitionData:
-        """The partition as its newest usable snapshot has it, or empty. Raises ``StoreDamaged``,
-        ``StoreLocked`` or ``OSError``.
+        """The partition from its newest usable snapshot, or empty.
+
+        Raises ``StoreDamaged``, ``StoreLocked`` or ``OSError``.
         """
         ...
 
     def save(self, partition: int, data: PartitionData, mark: Mark) -> None:
-        """Returns when a snapshot of this commit is safe. ``data`` contains it, and maybe later
-        ones.
+        """Save a snapshot of commit ``mark``; returns when it is safe.
+
+        ``data`` contains that commit and perhaps later ones.
         """
         ...
 
 
 class Ground(msgspec.Struct, frozen=True):
-    """The three ports under the commits of a shard. ``snapshot_commits`` is after how many
-    commits a snapshot is taken.
+    """The three ports under the commits of a shard.
+
+    A snapshot is taken after ``snapshot_commits`` commits.
     """
 
     log: Log
@@ -79,8 +83,10 @@ class Ground(msgspec.Struct, frozen=True):
 
 
 class Shard(msgspec.Struct, frozen=True):
-    """A shard that is open. ``number`` is the shard's, or that of a worker on one machine; ``term``
-    counts its owners; ``last`` is the last commit of its log.
+    """An open shard.
+
+    ``number`` is the number of the shard, or of the worker on one machine. ``term`` counts its
+    owners; ``last`` is the last commit in its log.
     """
 
     number: int
@@ -91,7 +97,7 @@ class Shard(msgspec.Struct, frozen=True):
 
     @property
     def tables(self) -> dict[int, KeyValue]:
-        """The tables, by partition: what is committed."""
+        """The committed tables, by partition."""
         return {number: each.table for number, each in self.data.items()}
 
     @property
@@ -101,26 +107,26 @@ class Shard(msgspec.Struct, frozen=True):
 
     @property
     def was_left_orderly(self) -> bool:
-        """Whether the owner before this one, if there was one, ended with a commit and had nothing
-        under way.
+        """Whether the previous owner, if any, ended with a final commit and nothing in flight.
 
-        One that claimed the shard and never committed may have asked hosts all the same, so it must
-        be the very owner before.
+        An owner that claimed the shard and never committed may still have sent requests. So the
+        final commit must be of the owner directly before this one.
         """
         if self.last is None:
             return self.term == 1
         return self.last.is_final and self.last.term == self.term - 1
 
     def close(self) -> None:
-        """What is not committed is lost, as in a crash."""
+        """Close everything. Uncommitted data is lost, as in a crash."""
         self.ground.log.close()
         for each in self.data.values():
             each.close()
 
 
 def open_shard(number: int, partitions: Collection[int], ground: Ground) -> tuple[Shard, Recovered]:
-    """Takes a shard over, from whatever its last owner left. Blocks. Raises what the ports
-    raise.
+    """Take a shard over from any state in which its last owner left it. Blocks.
+
+    Raises the errors of the ports.
     """
     with _brought_up(ground, frozenset(partitions)) as (claim, opened, recovered):
         for partition in sorted(set(partitions) - opened.keys()):
@@ -132,9 +138,7 @@ def open_shard(number: int, partitions: Collection[int], ground: Ground) -> tupl
 
 
 def bring_up(ground: Ground, owned: Collection[int] | None = None) -> Recovered:
-    """Brings a shard, or only the partitions ``owned``, to its last commit and closes it again.
-    Blocks.
-    """
+    """Bring a shard, or only the partitions ``owned``, to its last commit and close it. Blocks."""
     with _brought_up(ground, None if owned is None else frozenset(owned)) as (_, opened, recovered):
         for each in opened.values():
             each.close()
@@ -146,8 +150,9 @@ def bring_up(ground: Ground, owned: Collection[int] | None = None) -> Recovered:
 def _brought_up(
     ground: Ground, owned: frozenset[int] | None
 ) -> Iterator[tuple[Claim, dict[int, PartitionData], Recovered]]:
-    """Claim, partitions at the last commit, report. Everything is closed when what follows
-    raises.
+    """The claim, the partitions at their last commit, and a report.
+
+    If the caller's block raises, everything is closed.
     """
     log, snapshots = ground.log, ground.snapshots
     opened: dict[int, PartitionData] = {}
@@ -171,12 +176,13 @@ def _brought_up(
 def _catch_up(
     ground: Ground, claim: Claim, opened: dict[int, PartitionData], owned: frozenset[int] | None
 ) -> tuple[int, int]:
-    """Applies the batches that partitions lack; gives how many, and how many URL-seen were made
-    again.
+    """Apply the batches that partitions lack.
+
+    Returns how many were applied, and how many URL-seen were rebuilt.
     """
     marks = {number: mark_of(each.table) for number, each in opened.items()}
-    # URL-seen catches up from the log when the log reaches back to it; any other is made again from
-    # the table.
+    # URL-seen catches up from the log if the log reaches back far enough. Otherwise it is rebuilt
+    # from the table.
     reach = stamp_of(claim.reach)
     stale = {
         number
@@ -231,4 +237,7 @@ def _told(
         for each in opened.values()
         for key, _ in each.table.scan(b"J", prefix_end(b"J"))
     ]
-    return Recovered(replayed, rebuilt, report.unbuildable, last, captures, places, latest)
+    settings = max((commit.settings for commit in claim.last), default=0)
+    return Recovered(
+        replayed, rebuilt, report.unbuildable, last, captures, places, latest, settings
+    )

@@ -1,13 +1,12 @@
-"""A view of a shard from its newest snapshot and the commits behind it, wherever its owner is, and
-whether it has one.
+"""A view of a shard from its newest snapshot and the commits after it.
 
-The snapshot is restored into a table of the looker's own and caught up from the log by the same
-writes that its owner applied. Nothing is claimed, trimmed or saved, so the owner is not disturbed,
-and it may trim the log and take new snapshots meanwhile: when the log then does not continue the
-snapshot any more, the newer one is restored.
+The shard's owner may run anywhere, or not at all. The snapshot is restored into a private table,
+and the writes of later commits are applied to it as the owner applied them. Nothing is claimed,
+trimmed or saved, so the owner is not disturbed. It may trim the log and take new snapshots
+meanwhile; when the log no longer continues the restored snapshot, the newer one is restored.
 
-For stores whose ``restore`` makes a new table each time, as those of a cluster do. A crawl folder's
-own tables belong to its owner; that one is looked at by ``folder_view``.
+This is for stores whose ``restore`` creates a new table each time, as in a cluster. The tables of a
+crawl folder belong to their owner; ``folder_view`` reads those.
 """
 
 from __future__ import annotations
@@ -26,12 +25,14 @@ _TRIES = 20
 
 
 class LogMovedOn(Exception):
-    """The owner trimmed its log faster than a snapshot could be restored, again and again."""
+    """The owner repeatedly trimmed its log faster than a snapshot could be restored."""
 
 
 class SnapshotView(SegmentView):
-    """See ``View``. Blocks until the partitions are restored and caught up. Raises what
-    ``Snapshots.restore`` and ``Log.read`` raise, and ``LogMovedOn``.
+    """A ``View`` of a shard's snapshot.
+
+    The constructor blocks until the partitions are restored and up to date. Raises the errors of
+    ``Snapshots.restore`` and ``Log.read``, and ``LogMovedOn``.
     """
 
     def __init__(
@@ -60,16 +61,14 @@ class SnapshotView(SegmentView):
                 return
             self.close()
         raise LogMovedOn(
-            f"{origin.name}: {_TRIES} times the log did not continue the snapshot that was just"
-            " restored"
+            f"{origin.name}: the log did not continue the snapshot that had just been restored,"
+            f" {_TRIES} times in a row"
         )
 
     def table(self, partition: int) -> SavedTable:
-        """See ``View``."""
         return Borrowed(self._tables[partition])
 
     def close(self) -> None:
-        """See ``View``."""
         while self._tables:
             self._tables.popitem()[1].close()
 
@@ -77,7 +76,10 @@ class SnapshotView(SegmentView):
         return f"SnapshotView({self.seen.origin.name}, partitions={list(self._tables)})"
 
     def _catch_up(self, log: Log) -> tuple[bool, Commit | None]:
-        """Applies what the tables lack; whether the log continues them, and its last commit."""
+        """Apply the commits that the tables lack.
+
+        Returns whether the log continues the tables, and its last commit.
+        """
         marks = {number: mark_of(table) for number, table in self._tables.items()}
         first = last = None
         for last in log.read():

@@ -1,15 +1,14 @@
-"""The port by which a crawl is looked at: what is committed in it, wherever it lies, and nothing
-else.
+"""The port for viewing a crawl: what is committed in it, wherever it is stored.
 
-Three things implement it: the files of a crawl folder, beside its owner or after it
-(``folder_view``); the shard of a worker that runs, in that worker's own process (``live_view``);
-and a shard's newest snapshot with the commits behind it (``snapshot_view``). Each shows the state
-after some commit: no commit in part, none out of order. Looking changes nothing, takes no lock and
-claims nothing.
+It has three implementations. ``folder_view`` reads the files of a crawl folder, during or after the
+crawl. ``live_view`` reads the shard of a running worker, in that worker's process.
+``snapshot_view`` reads a shard's newest snapshot and the commits after it. Each shows the state
+after some commit, with no partial commit and all commits in order. Viewing changes nothing, takes
+no lock and claims nothing.
 
-What is not committed, or is the machine's and not the crawl's, is not in here: attempt logs,
-derived files, locks, what a running crawl says of itself. Who needs that asks for ``Origin.folder``
-and says so where there is none.
+Uncommitted data, and data that belongs to the machine and not to the crawl, is not included:
+attempt logs, derived files, locks, the status of a running crawl. Code that needs such data uses
+``Origin.folder`` and reports when there is no folder.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ from lycosa.urls.identity import Sites
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Which crawl it is.
+    """The identity and origin of a crawl.
 
-    ``name`` is for people: the folder, or a shard of a cluster's crawl. ``sites`` and ``settings``
-    are asked when they are needed, because damage to one stops only what needs it: sites by the
-    crawl's own public suffix list, which may raise ``DamagedFile``; and the settings of the last
-    start, ``None`` when they were not recorded, which may raise ``OSError`` or a decoding error.
-    ``folder`` has the crawl's files, where there is one.
+    ``name`` is for messages: the folder, or a shard of a cluster's crawl. ``sites`` and
+    ``settings`` are called when needed, because damage to one of them should stop only its users.
+    ``sites`` uses the crawl's public suffix list and may raise ``DamagedFile``. ``settings`` gives
+    the settings of the last start, ``None`` when they were not recorded, and may raise ``OSError``
+    or a decoding error. ``folder`` has the crawl's files, if there is one.
     """
 
     name: str
@@ -46,8 +45,11 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class LastCommits(msgspec.Struct, frozen=True):
-    """What the last commits say: the greatest mark; wall time and crawl time of the newest one (0 =
-    never); the committed bytes of each open file, by its path relative to a crawl's folder.
+    """The content of the last commits.
+
+    ``newest`` is the greatest mark; ``wall`` and ``time`` are wall time and crawl time of the
+    newest commit (0 = never). ``lengths`` are the committed bytes of each open file, by its path
+    relative to a crawl's folder.
     """
 
     newest: Mark = NOTHING
@@ -57,7 +59,7 @@ class LastCommits(msgspec.Struct, frozen=True):
 
     @staticmethod
     def of(commit: Commit | None) -> LastCommits:
-        """What the last commit of the only log says."""
+        """The content of the last commit of a single log."""
         return (
             LastCommits(commit.mark, commit.wall, commit.time or commit.wall, commit.lengths)
             if commit
@@ -66,8 +68,10 @@ class LastCommits(msgspec.Struct, frozen=True):
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """What a view shows: a crawl, those of its partitions that are here, their last commits, and
-    whether their owner is at work in this very process.
+    """What a view contains.
+
+    That is a crawl, some or all of its partitions, their last commits, and whether their owner is
+    running in this process.
     """
 
     origin: Origin
@@ -82,7 +86,7 @@ class View(Protocol):
     seen: Seen
 
     def table(self, partition: int) -> SavedTable:
-        """One partition. Close it after use. Raises ``StoreDamaged``."""
+        """The table of one partition. Close it after use. Raises ``StoreDamaged``."""
         ...
 
     def segments(self) -> list[StoredSegment]:
@@ -90,19 +94,22 @@ class View(Protocol):
         ...
 
     def rows(self, segment: StoredSegment, having: bytes = b"") -> Iterator[Row]:
-        """The committed rows of a segment in the order of their records; with ``having`` those
-        whose line contains these bytes. Raises ``JournalError`` or ``OSError``.
+        """The committed rows of a segment, in the order of their records.
+
+        With ``having``, only rows whose line contains these bytes. Raises ``JournalError`` or
+        ``OSError``.
         """
         ...
 
     def record(self, segment: str, offset: int) -> StoredRecord:
-        """The WARC record that begins there; ``segment`` as a URL's record names it. Raises
-        ``RecordError`` or ``OSError``.
+        """The WARC record at ``offset``; ``segment`` as in a URL's record.
+
+        Raises ``RecordError`` or ``OSError``.
         """
         ...
 
     def close(self) -> None:
-        """Lets go of what it holds; tables that are still open cannot be read any more."""
+        """Release all resources. Tables that are still open cannot be read afterwards."""
         ...
 
 
@@ -112,13 +119,10 @@ class SegmentView(View, Protocol):
     _segments: SegmentReader
 
     def segments(self) -> list[StoredSegment]:
-        """See ``View``."""
         return self._segments.listed(self.seen.last.lengths)
 
     def rows(self, segment: StoredSegment, having: bytes = b"") -> Iterator[Row]:
-        """See ``View``."""
         return self._segments.rows(segment, having)
 
     def record(self, segment: str, offset: int) -> StoredRecord:
-        """See ``View``."""
         return self._segments.read(segment, offset)

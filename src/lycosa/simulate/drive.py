@@ -18,10 +18,11 @@ import msgspec
 
 from lycosa.frontier.due import NEVER
 from lycosa.model.completed import UrlState
+from lycosa.simulate.jump_clock import EPOCH
 from lycosa.simulate.means import HOSTS, POLITENESS, WORKBENCH
 from lycosa.simulate.sample import Sample
 from lycosa.simulate.table import Table
-from lycosa.simulate.visits import EPOCH, Visits
+from lycosa.simulate.visits import Visits
 
 _COMMIT_VISITS = (
     50  # fewer than a worker's: what is open is looked through whenever something is due

@@ -25,11 +25,12 @@ import msgspec
 
 from lycosa.config.sections import Config
 from lycosa.simulate.drive import Drive, Point
+from lycosa.simulate.exchanges import Witness
 from lycosa.simulate.means import Means, Meters, Prices
 from lycosa.simulate.parts import run_all
 from lycosa.simulate.sample import HostRow, Sample, draw, parts_of
 from lycosa.simulate.table import Table
-from lycosa.simulate.visits import Visits, Witness
+from lycosa.simulate.visits import Visits
 from lycosa.simulate.web import Web
 
 _PART_HOSTS = 1000

@@ -1,5 +1,6 @@
-"""The synthetic web: pages computed from their URL, a server and an in-process fetcher for them,
-virtual time, and faults.
+"""The synthetic web: pages computed from their URL, a server and an in-process fetcher for them.
+
+It also provides virtual time and faults.
 """
 
 from lycosa.synthetic.clock import (

@@ -1,5 +1,6 @@
-"""``python -m lycosa.synthetic``: a synthetic web on loopback, to size or to try a crawl before
-it meets real sites.
+"""``python -m lycosa.synthetic``: a synthetic web on loopback.
+
+It serves for sizing and trying a crawl before it requests real sites.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Misbehaviours in valid HTTP: statuses, redirects, encodings, charsets, documents and endless URL
-spaces.
+"""Misbehaviours in valid HTTP: statuses, redirects, encodings, charsets, documents, endless URLs.
 
-Every handler is a function of a ``Visit``; what it links to is in ``LINKS`` where a correct crawler
-follows it, so that the oracle and the document cannot disagree.
+Every handler is a function of a ``Visit``. Links that a correct crawler follows are in ``LINKS``,
+which the oracle and the handler share, so that they cannot disagree.
 """
 
 from __future__ import annotations
@@ -29,8 +28,10 @@ else:
 
 
 class Visit(msgspec.Struct, frozen=True):
-    """One request below ``/bad/``: origin (``http://host:port``), what follows the name in the
-    path, the query, how many requests of this URL came before, and the time (seconds since 1970).
+    """One request below ``/bad/``.
+
+    ``origin`` is ``http://host:port``, ``arg`` the rest of the path after the name, ``earlier`` the
+    number of earlier requests of this URL, ``at`` the time (seconds since 1970).
     """
 
     origin: str
@@ -47,7 +48,7 @@ _BOMB_BYTES = 40_000_000
 
 
 def document(content: str = "", *, head: str = "", title: str = "Misbehaviour") -> bytes:
-    """A small HTML page around some content."""
+    """A small HTML page with some content."""
     return (
         f"<!DOCTYPE html>\n<html><head>{head}<title>{title}</title></head>\n"
         f"<body><h1>{title}</h1>\n<p>{_TEXT}</p>\n{content}\n</body></html>\n"
@@ -74,7 +75,7 @@ def _redirect(location: str, status: int = 302) -> Response:
 
 
 def _step(visit: Visit) -> int:
-    """The number that the rest of the path ends with, 0 without one."""
+    """The number at the end of the rest of the path, 0 without one."""
     last = visit.arg.rstrip("/").rpartition("/")[2]
     return int(last) if last.isascii() and last.isdigit() and len(last) < 10 else 0
 
@@ -128,7 +129,10 @@ def _encoded(label: str, body: bytes) -> Response:
 
 @lru_cache(maxsize=8)
 def bomb(label: str) -> bytes:
-    """Forty million spaces, packed; at most 40 KB in ``gzip``, ``deflate``, ``br`` or ``zstd``."""
+    """Forty million spaces, compressed to at most 40 KB.
+
+    ``label`` is ``gzip``, ``deflate``, ``br`` or ``zstd``.
+    """
     plain = b"<html><body>" + b" " * _BOMB_BYTES
     if label == "br":
         return bytes(brotli.compress(plain, quality=5))

@@ -1,7 +1,7 @@
-"""Misbehaviours below HTTP: programs of steps that a well-meaning server never sends.
+"""Misbehaviours below HTTP: programs of steps that no correct server sends.
 
-Each takes the response it spoils and yields steps (see ``wire``). Endless ones really are endless:
-it is the reader who must stop.
+Each takes the response that it damages and yields steps (see ``wire``). Endless ones really are
+endless, so the reader has to stop.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _closes_in_body(response: Response) -> Iterator[Step]:
 def _resets_in_body(response: Response) -> Iterator[Step]:
     yield head(response)
     yield response.body[: len(response.body) // 2]
-    yield 0.1  # else the reset may overtake what was sent
+    yield 0.1  # otherwise the reset may overtake the sent bytes
     yield End.RESET
 
 
@@ -229,6 +229,6 @@ BEHAVIOURS: dict[str, Callable[[Response], Iterator[Step]]] = {
 
 
 def steps(response: Response, *, head_only: bool = False) -> Iterator[Step]:
-    """What goes over the wire for a response, good or bad, latency left out."""
+    """The steps that send a response, well-behaved or not, without its latency."""
     program = BEHAVIOURS.get(response.behaviour) or program_of(response.behaviour)
     return program(response) if program else frames(response, head_only=head_only)

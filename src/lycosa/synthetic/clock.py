@@ -1,11 +1,11 @@
 """Virtual time for asyncio: a loop that jumps to the next timer instead of waiting for it.
 
 Everything that takes time in a crawler goes through its ``Clock``, ``Fetcher``, ``Resolver`` and
-``Offload``; with the ones of this package nothing waits for the outside world, so when no callback
-is ready the only thing that can happen next is the earliest timer, and time may as well be then. A
-month of crawling takes as long as its work does, and one seed gives one history. If there is no
-timer either, nothing will ever happen again: that is a deadlock, and it is reported with the place
-where every task waits.
+``Offload``. With those of this package nothing waits for anything outside the process. So when no
+callback is ready, the next event is the earliest timer, and the clock can jump to it. A month of
+crawling takes only the time of its work, and one seed gives one history. If there is no timer
+either, nothing can ever happen again: that is a deadlock, and is reported with the place where
+every task waits.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any, TypeVar, TypeVarTuple, Unpack
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-EPOCH = 1_750_000_000.0  # wall time at virtual time 0, by default
+EPOCH = 1_750_000_000.0  # default wall time at virtual time 0
 
 
 class Deadlock(RuntimeError):
@@ -31,10 +31,10 @@ class Deadlock(RuntimeError):
 
 
 class Crash(SystemExit):
-    """The process dies here.
+    """The simulated death of the process.
 
-    A kind of ``SystemExit`` because that is what asyncio lets out of a task at once, without
-    running any other one.
+    It is a ``SystemExit`` because asyncio propagates that from a task at once, without running any
+    other task.
     """
 
     def __init__(self, point: str) -> None:
@@ -43,9 +43,7 @@ class Crash(SystemExit):
 
 
 class _JumpingSelector(selectors.BaseSelector):
-    """A selector of files that are never ready: ``select`` moves the clock by the time it was
-    asked to wait.
-    """
+    """A selector whose files are never ready: ``select`` advances the clock by its timeout."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -75,9 +73,9 @@ class _JumpingSelector(selectors.BaseSelector):
 class VirtualLoop(asyncio.SelectorEventLoop):
     """An event loop in virtual time, single-threaded.
 
-    With a ``seed``, timers due at the same instant fire in an order drawn from it (each is put off
-    by less than a microsecond), so that different seeds meet different interleavings. ``on_turn``
-    is called once per turn of the loop.
+    With a ``seed``, timers due at the same instant fire in a random order (each is delayed by less
+    than a microsecond), so that different seeds give different interleavings. ``on_turn`` is called
+    once per turn of the loop.
     """
 
     def __init__(
@@ -97,12 +95,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self._jumping.now
 
     def skip(self, seconds: float) -> None:
-        """Let time pass without running anything, as when a machine is suspended."""
+        """Advance time without running anything, as while a machine is suspended."""
         assert seconds >= 0.0
         self._jumping.now += seconds
 
     def forget_turns(self) -> None:
-        """Call ``on_turn`` no more."""
+        """Stop calling ``on_turn``."""
         self._jumping.on_turn = None
 
     def call_at(
@@ -123,8 +121,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class VirtualClock:
-    """The ``Clock`` port on the running loop's time. ``jump`` moves the wall clock alone, as a
-    time server does.
+    """The ``Clock`` port on the running loop's time.
+
+    ``jump`` moves only the wall clock, as a time server does.
     """
 
     def __init__(self, epoch: float = EPOCH) -> None:
@@ -140,17 +139,17 @@ class VirtualClock:
         await asyncio.sleep(max(0.0, delay_s))
 
     def jump(self, seconds: float) -> None:
-        """Set the wall clock forward or, negative, back."""
+        """Move the wall clock forward or, if negative, back."""
         self._epoch += seconds
 
 
 class VirtualOffload:
-    """The ``Offload`` port without threads: the work runs on the loop after a pause, and its result
-    is known after another.
+    """The ``Offload`` port without threads.
 
-    The pauses are exponential with mean ``mean_s``, drawn from ``chance``; both are at least a turn
-    of the loop, so that other tasks run before the work and between the work and the knowledge of
-    it. Cancelling the caller does not stop the work, as with a thread.
+    The work runs on the loop after a pause, and its result arrives after another one. The pauses
+    are exponential with mean ``mean_s``, drawn from ``chance``. Each is at least one turn of the
+    loop, so that other tasks run before the work, and between the work and its result. As with a
+    thread, cancelling the caller does not stop the work.
     """
 
     def __init__(self, chance: random.Random, mean_s: float = 0.0) -> None:
@@ -179,11 +178,11 @@ def run_virtual(
     start: float = 0.0,
     on_turn: Callable[[], None] | None = None,
 ) -> T:
-    """Run a coroutine in virtual time and give its result.
+    """Run a coroutine in virtual time and return its result.
 
-    ``start`` is the loop's first time in seconds. Raises ``Deadlock``, or ``Crash`` when a fault
-    plan says so; after either nothing of the run executes any more (but the ``finally`` blocks of
-    abandoned coroutines, up to their first await), as after ``kill -9``.
+    ``start`` is the loop's first time in seconds. Raises ``Deadlock``, or ``Crash`` by a fault
+    plan. After either, nothing of the run executes any more, as after ``kill -9``, except the
+    ``finally`` blocks of abandoned coroutines up to their first await.
     """
     loop = VirtualLoop(seed=seed, start=start, on_turn=on_turn)
     with contextlib.closing(main), asyncio.Runner(loop_factory=lambda: loop) as runner:
@@ -202,7 +201,7 @@ async def _watched(main: Coroutine[Any, Any, T], loop: VirtualLoop) -> T:
     try:
         return await main
     finally:
-        loop.forget_turns()  # winding up the loop is no part of the run
+        loop.forget_turns()  # shutting down the loop is not part of the run
 
 
 def _where(loop: asyncio.AbstractEventLoop) -> str:
@@ -220,18 +219,20 @@ def _innermost(coroutine: Any) -> str:
 
 
 def _abandon(loop: VirtualLoop) -> None:
-    """Forget every task without letting it run: its coroutine is closed, and what asyncio says
-    of that is not said.
+    """Drop every task without letting it run.
+
+    Its coroutine is closed, and asyncio's warnings about that are suppressed.
     """
     loop.forget_turns()
     loop.set_exception_handler(lambda loop, context: None)
     closed: set[asyncio.Task[Any]] = set()
-    # what a finally block starts must land here, to be forgotten as well
+    # tasks that a finally block starts belong to this loop, so that they are dropped as well
     asyncio.events._set_running_loop(loop)
     try:
         while tasks := asyncio.all_tasks(loop) - closed:
             for task in tasks:
-                # a finally block that awaits or fails: a dead process would not have run it
+                # a finally block that awaits or fails; in a dead process it would not have run at
+                # all
                 with contextlib.suppress(Exception, Crash):
                     task.get_coro().close()
             closed |= tasks

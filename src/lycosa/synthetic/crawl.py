@@ -1,10 +1,9 @@
-"""A whole crawl of a synthetic web in virtual time: the crawler that runs on the real web, with
-other ports.
+"""A whole crawl of a synthetic web in virtual time.
 
-Only clock, offload, fetcher, resolver and parser differ (``assembly.Ports``), so what is seen here
-is what the crawler does: how long a crawl takes, what waits for what, what is left over. Files are
-real, so the folder can be looked at afterwards like any other. Time goes on from run to run, so a
-crawl can be stopped, killed and resumed, and a month of crawling takes as long as its work.
+It runs the crawler of the real web with other ports. Only clock, offload, fetcher, resolver and
+parser differ (``assembly.Ports``), so its results are those of the crawler: how long a crawl takes,
+what waits for what, what is left over. Files are real, so the folder can be read afterwards like
+any other. Time continues from run to run, so a crawl can be stopped, killed and resumed.
 """
 
 from __future__ import annotations
@@ -42,8 +41,10 @@ Meanwhile = Callable[[Assembled], None]
 
 
 class VirtualRun(msgspec.Struct, frozen=True):
-    """How one run ended: why, after how many virtual seconds, the counters of all partitions
-    together, and seeds that were refused with the reason.
+    """How one run ended.
+
+    ``duration_s`` is in virtual seconds, ``counters`` are of all partitions together, and
+    ``refused`` has the refused seeds with the reasons.
     """
 
     end: End
@@ -53,14 +54,14 @@ class VirtualRun(msgspec.Struct, frozen=True):
 
 
 class VirtualCrawl:
-    """One crawl folder and the web it is about.
+    """One crawl folder and its web.
 
-    ``log`` is the web's own record of all requests of all runs. ``now`` is the virtual time in
-    seconds; set it forward between two runs to let time pass. ``answers``, ``resolver``, ``wrap``,
-    ``sinks``, ``lease`` and ``told`` may be replaced before a run: what answers requests (the web
-    itself), what resolves names, a wrapper around the fetcher, who gets the pages, what makes the
-    lease of a run's worker, and what the worker is told to do. A run that takes more than
-    ``longest_s`` ends with ``TimeoutError``.
+    ``log`` is the web's record of all requests of all runs. ``now`` is the virtual time in seconds;
+    increase it between two runs to let time pass. The following may be replaced before a run:
+    ``answers`` (answers requests; by default the web), ``resolver``, ``wrap`` (a wrapper around the
+    fetcher), ``sinks`` (receive the pages), ``lease`` (makes the lease of a run's worker) and
+    ``told`` (changes the worker's job). A run that takes more than ``longest_s`` ends with
+    ``TimeoutError``.
     """
 
     def __init__(
@@ -96,12 +97,11 @@ class VirtualCrawl:
         faults: Faults | None = None,
         meanwhile: Callable[[Assembled], None] | None = None,
     ) -> VirtualRun:
-        """One run to its end. ``faults`` reaches its points at the worker's ports and commits, and
-        at every turn of the loop. ``meanwhile`` is called once with what was put together, before
-        seeds are given.
+        """One run to its end.
 
-        Raises ``Crash`` when a fault plan says so, ``Deadlock``, ``TimeoutError``, and what the
-        worker raises.
+        ``faults`` reaches its points at the worker's ports and commits, and at every turn of the
+        loop. ``meanwhile`` is called once with the assembled worker, before seeds are added. Raises
+        ``Crash`` by a fault plan, ``Deadlock``, ``TimeoutError``, and the errors of the worker.
         """
         self._runs += 1
         try:
@@ -116,8 +116,10 @@ class VirtualCrawl:
                 self.now = self._loop.time()
 
     def session(self) -> Session:
-        """The lock of this crawl's folder for one run. What the crawl is called comes from its
-        seed: every segment begins with it, and how well it compresses decides where a segment ends.
+        """The lock of this crawl's folder for one run.
+
+        The id of the crawl comes from its seed. Every segment begins with it, and how well it
+        compresses affects where a segment ends.
         """
         crawl_id = str(uuid.UUID(int=random.Random(self.config.seed).getrandbits(128), version=4))
         return Session(
@@ -125,7 +127,7 @@ class VirtualCrawl:
         )
 
     def _read_table(self, folder: Path) -> SavedTable:
-        """Tables in memory have no files to be read from."""
+        """A table on disk, or in memory, where there are no files to read."""
         return table_reader()(folder) if any(folder.glob("*")) else self.open_table(folder)
 
     async def _main(
@@ -143,7 +145,7 @@ class VirtualCrawl:
                 refused = assembled.intake.seeds(seeds)
                 async with asyncio.timeout(self.longest_s):
                     end = await assembled.worker.run()
-            except Exception:  # not a crash: nobody closes anything then
+            except Exception:  # but not after a crash, when nothing is closed
                 assembled.close()
                 raise
             assembled.close()
@@ -193,14 +195,15 @@ class VirtualCrawl:
 def virtual_crawl(
     folder: Path, web: SyntheticWeb, seeds: Iterable[str], config: Config | None = None
 ) -> VirtualRun:
-    """Crawls a synthetic web into ``folder``, with tables in memory; the shortest way to see how
-    long a crawl would take.
+    """Crawl a synthetic web into ``folder``, with tables in memory.
+
+    This is the shortest way to see how long a crawl would take.
     """
     return VirtualCrawl(folder, web, config).run(seeds)
 
 
 def in_memory(stores: MemoryStores) -> Opener:
-    """Tables in memory, with a folder each: recovery looks for partitions by their folders."""
+    """Tables in memory, each with a folder, because recovery finds partitions by their folders."""
 
     def open_table(folder: Path) -> KeyValue:
         folder.mkdir(parents=True, exist_ok=True)
@@ -210,7 +213,7 @@ def in_memory(stores: MemoryStores) -> Opener:
 
 
 def sum_of(counters: Iterable[Counters]) -> Counters:
-    """Several partitions' counters as one."""
+    """The sum of several partitions' counters."""
     total = Counters()
     for each in counters:
         for name in Counters.__struct_fields__:

@@ -1,11 +1,10 @@
-"""Faults by seed: crashes at named points, lost connections, a slow or full disk, so that one
-number repeats one bad day.
+"""Faults by seed: crashes at named points, lost connections, a slow or full disk.
 
-Code under test is not changed for it: the wrappers reach the points at its ports, ``VirtualLoop``
-at every turn of the loop (``on_turn=faults.turn``), and a harness may call ``reach`` wherever it
-hooks in. A first run without crash counts the points; later runs crash at the n-th. After a crash
-everything that reaches a point crashes too, so that a ``finally`` block cannot do what a dead
-process could not.
+One number reproduces one sequence of faults. The code under test is not changed for it. The
+wrappers reach the points at its ports, ``VirtualLoop`` at every turn of the loop
+(``on_turn=faults.turn``), and a harness may call ``reach`` anywhere else. A first run without a
+crash counts the points; later runs crash at the n-th. After a crash every point crashes too, so
+that a ``finally`` block cannot do what a dead process could not.
 """
 
 from __future__ import annotations
@@ -27,8 +26,9 @@ T = TypeVar("T")
 
 
 class FaultRates(msgspec.Struct, frozen=True, kw_only=True):
-    """How often things go wrong; rates in [0, 1]. ``disk_slow_s`` is the length of a slow disk
-    operation.
+    """How often faults happen; rates in [0, 1].
+
+    ``disk_slow_s`` is the length of a slow disk operation.
     """
 
     connection_lost: float = 0.0
@@ -38,7 +38,7 @@ class FaultRates(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Faults:
-    """Counts the points reached and crashes at one.
+    """Counts the points reached and crashes at one of them.
 
     That is the ``crash_at``-th (1 = the first, 0 = never) of those whose name starts with
     ``crash_point``.
@@ -64,8 +64,9 @@ class Faults:
         return f"<Faults reached={self.reached} crash_at={self._crash_at} {self._crash_point!r}>"
 
     def reach(self, point: str) -> None:
-        """A place such as ``before:commit-log`` or ``after:warc`` is reached; raises ``Crash``
-        when it is the chosen one.
+        """Reach a point such as ``before:commit-log`` or ``after:warc``.
+
+        Raises ``Crash`` when it is the chosen one.
         """
         if self.is_dead:
             raise Crash(point)
@@ -78,18 +79,19 @@ class Faults:
             raise Crash(point)
 
     def turn(self) -> None:
-        """Hook for ``run_virtual(on_turn=...)``: a crash at a turn of the loop is a crash at a
-        random await.
+        """The hook for ``run_virtual(on_turn=...)``.
+
+        A crash at a turn of the loop is a crash at a random await.
         """
         self.reach("turn")
 
     def happens(self, rate: float) -> bool:
-        """Draws whether something of this rate happens now."""
+        """Whether a fault with this rate happens now, at random."""
         return rate > 0.0 and self._chance.random() < rate
 
 
 class FaultyFetcher:
-    """The ``Fetcher`` port around another one; points ``before:fetch`` and ``after:fetch``."""
+    """The ``Fetcher`` port around another one, with points ``before:fetch`` and ``after:fetch``."""
 
     def __init__(self, inner: Fetcher, clock: Clock, faults: Faults) -> None:
         self._inner, self._clock, self._faults = inner, clock, faults
@@ -116,8 +118,9 @@ class FaultyFetcher:
 
 
 class FaultyOffload:
-    """The ``Offload`` port around another one; points ``before:offload`` and ``after:offload``
-    enclose the work itself.
+    """The ``Offload`` port around another one.
+
+    The points ``before:offload`` and ``after:offload`` enclose the work itself.
     """
 
     def __init__(self, inner: Offload, clock: Clock, faults: Faults) -> None:

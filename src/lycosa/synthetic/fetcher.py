@@ -1,9 +1,8 @@
-"""The ``Fetcher`` port without sockets: plays what the server would send on the crawl's clock, for
-virtual time.
+"""The ``Fetcher`` port without sockets, for virtual time.
 
-The bytes come from the same programs that the socket server plays and are read by an HTTP reader
-with the limits of the request, so header block, body, truncation and reason are those of a real
-fetch; only connecting takes no time.
+It plays the server's bytes on the crawl's clock. The bytes come from the same programs that the
+socket server plays, and an HTTP reader with the limits of the request reads them. So header block,
+body, truncation and reason are those of a real fetch; only connecting takes no time.
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ from lycosa.synthetic.request_log import RequestLog
 from lycosa.synthetic.web import Responder
 from lycosa.synthetic.wire import End, Response
 
-_FOLD = re.compile(rb"\r?\n[ \t]+")  # libcurl hands on a folded line joined
+_FOLD = re.compile(rb"\r?\n[ \t]+")  # libcurl joins folded lines
 
 
 class SyntheticFetcher:
     """Fetches from a web in process.
 
-    ``log`` judges politeness. Addresses in ``unreachable`` fail with their reason
-    (``CONNECT_REFUSED``, ``CONNECT_TIMEOUT``, ``NETWORK_UNREACHABLE``). ``may_send`` is asked at
-    the instant at which a request reaches the web; one that may not ends as ``LEASE_EXPIRED``.
-    Bodies over ``Limits.spool_bytes`` go to files in ``spool_dir``; without one they stay in
-    memory.
+    ``log`` is the record for judging politeness. Addresses in ``unreachable`` fail with their
+    reason (``CONNECT_REFUSED``, ``CONNECT_TIMEOUT``, ``NETWORK_UNREACHABLE``). ``may_send`` is
+    called when a request reaches the web; if it returns false, the request ends as
+    ``LEASE_EXPIRED``. Bodies over ``Limits.spool_bytes`` go to files in ``spool_dir``; without one
+    they stay in memory.
     """
 
     def __init__(
@@ -58,6 +57,7 @@ class SyntheticFetcher:
         refusal = self._unreachable.get(request.address)
         if refusal:
             return await self._refuse(request, refusal)
+        # As in the real fetcher, the lease is checked at the last moment before the request.
         if not self._may_send():
             return Fetched(
                 request.url,
@@ -102,7 +102,7 @@ class SyntheticFetcher:
         )
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resources are held."""
 
     def _request_headers(self, request: FetchRequest, host: str) -> list[tuple[str, str]]:
         fields = [
@@ -139,8 +139,9 @@ class SyntheticFetcher:
 
 
 class _Meter:
-    """The clocks that a transfer is held against: first byte, whole, and least speed over
-    windows that begin with the first byte.
+    """Measures a transfer against its time limits.
+
+    They are first byte, total, and minimum speed over windows that begin with the first byte.
     """
 
     def __init__(self, clock: Clock, limits: Limits) -> None:
@@ -150,14 +151,15 @@ class _Meter:
         self.first_byte: float | None = None
 
     def count(self, size: int, *, has_begun: bool) -> None:
-        """Bytes have arrived."""
+        """Record bytes that have arrived."""
         if self.first_byte is None and has_begun:
             self.first_byte = self._window = self._clock.monotonic()
         self._in_window += size
 
     async def pause(self, seconds: float) -> Reason:
-        """Wait for the server, at most until a limit is passed; the reason that it was, or
-        ``NONE``.
+        """Wait for the server until a limit is exceeded at most.
+
+        Returns the reason of that limit, or ``NONE``.
         """
         until = self._clock.monotonic() + seconds
         while True:

@@ -1,9 +1,9 @@
-"""The hostile web: one host for each attack, beside an ordinary synthetic web.
+"""The hostile web: one host for each attack, next to an ordinary synthetic web.
 
-Host ``NAME.hostile.example`` answers ``/`` with the attack of that name. Attacks by robots.txt and
-sitemaps have an ordinary front page, and the attack in its place. ``closes-everywhere-FRAMING``
-links to one URL for every byte behind which its server closes. Whoever crawls excludes ``/never/``,
-where the documents' own links lead, to see each attack once.
+Host ``NAME.hostile.example`` answers ``/`` with the attack of that name. For attacks by robots.txt
+and sitemaps the front page is ordinary and the attack is in that file.
+``closes-everywhere-FRAMING`` links to one URL for every byte after which its server closes. A crawl
+should exclude ``/never/``, the target of the documents' links, to meet each attack once.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _NOT_FOUND = Response(404, [("Content-Type", "text/plain")], b"Not found.\n")
 
 
 def names() -> list[str]:
-    """All attacks, by the name of their host."""
+    """The names of all attacks, as in their host names."""
     closes = [f"{_CLOSES}{framing}" for framing in framings()]
     return [*BOMBS, *PROGRAMS, *_REDIRECTS, *closes, *DOCUMENTS, *ROBOTS, *SITEMAPS]
 
 
 class HostileWeb:
-    """Attacks on hosts below ``DOMAIN``, and what ``ordinary`` answers everywhere else."""
+    """Attacks on hosts below ``DOMAIN``; ``ordinary`` answers for all other hosts."""
 
     def __init__(self, ordinary: Responder) -> None:
         self._ordinary = ordinary
@@ -56,8 +56,9 @@ class HostileWeb:
         return answer
 
     def prepare(self, port: int) -> None:
-        """Makes all attacks, which takes seconds: a server that makes them when they are asked
-        for is busy for that long.
+        """Make all attacks beforehand, which takes seconds.
+
+        A server that makes an attack at its first request is busy for that long.
         """
         for name in names():
             for path in _FIXED:
@@ -108,7 +109,7 @@ def _front(name: str, origin: str, port: str) -> Response:
 
 
 def _target(name: str, port: str) -> str:
-    """To itself, around four hosts, or to the next of endless hosts."""
+    """The next redirect: to itself, around four hosts, or to the next of endless hosts."""
     before, dot, base = name.rpartition(".")
     turn = int(before.removeprefix("turn-")) if dot else 0
     if base == "redirects-to-itself":

@@ -1,5 +1,6 @@
-"""Documents that are made to cost a parser seconds, gigabytes or its stack: HTML, robots.txt,
-sitemaps, and packed ones.
+"""Documents that cost a parser seconds, gigabytes or its stack.
+
+HTML, robots.txt, sitemaps, and compressed versions of them.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ _PLAIN = ("Content-Type", "text/plain; charset=utf-8")
 _XML = ("Content-Type", "application/xml")
 _URLSET = '<?xml version="1.0"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">'
 _40_KB = 40_000
-NEVER = "/never/"  # where the links of these documents lead; a crawl excludes it
+NEVER = "/never/"  # the target of the links in these documents; a crawl excludes it
 Make = Callable[[str], Response]
-"""Given the origin that serves it (``http://host:port``): the answer."""
+"""Given the origin that serves it (``http://host:port``): the response."""
 
 
 # Packed
@@ -35,15 +36,16 @@ Make = Callable[[str], Response]
 
 @lru_cache(maxsize=4)
 def _member(pack: str) -> bytes:
-    """Forty million spaces, packed."""
+    """Forty million spaces, compressed."""
     plain = b" " * 40_000_000
     return gzip.compress(plain, 9, mtime=0) if pack == "gzip" else zstd.compress(plain, 3)
 
 
 @lru_cache(maxsize=16)
 def bomb(encodings: str) -> bytes:
-    """A page and a gigabyte of spaces behind it (40 MB for ``br`` and ``deflate``), packed by
-    ``encodings`` one after the other.
+    """A page followed by a gigabyte of spaces (40 MB for ``br`` and ``deflate``), compressed.
+
+    ``encodings`` are applied one after the other.
     """
     first, *others = encodings.split(", ")
     start = b"<!DOCTYPE html><title>Bomb</title><p>"
@@ -93,7 +95,7 @@ BOMBS: dict[str, Make] = {
 
 
 def html(content: str, head: str = "", title: str = "Hostile") -> Make:
-    """A page around ``content``."""
+    """A page with ``content``."""
     body = (
         f"<!DOCTYPE html><html><head>{head}<title>{title}</title></head><body><p>A"
         f" page.</p>{content}</body></html>".encode()
@@ -102,7 +104,7 @@ def html(content: str, head: str = "", title: str = "Hostile") -> Make:
 
 
 def _filled(*pieces: str, size: int = _40_KB) -> Make:
-    """Each piece again and again, all together so long."""
+    """Each piece repeated, ``size`` characters in all."""
     share = size // len(pieces)
     return html("".join(piece * (share // len(piece)) for piece in pieces))
 
@@ -128,8 +130,7 @@ _TEXT = (
     " 日本語</p></body></html>"
 )
 
-# Spellings of addresses that are nobody's business; what they mean is in their connected address
-# alone.
+# Spellings of addresses that are not public; only the connected address shows that.
 SPELLINGS = (
     *(
         "http://10.1.2.3/",
@@ -326,8 +327,9 @@ QUEUED: dict[str, Callable[[int], str]] = {
     ),
     "robots-rules-permuted": lambda number: f"/{number}/{'hgfedcba' * (9 if number % 2 else 200)}",
 }
-"""Hosts whose front page links to 600 URLs of their own, of which robots.txt disallows nearly
-all: the path of each.
+"""Hosts whose front page links to 600 of their URLs, nearly all of which robots.txt disallows.
+
+The function gives the path of each.
 """
 
 

@@ -1,8 +1,7 @@
-"""Attacks below HTTP: programs of steps (see ``wire``) that are made to cost a reader time, memory
-or its framing.
+"""Attacks below HTTP: programs of steps (see ``wire``) that cost a reader time or memory.
 
-``closes-after:FRAMING:N`` closes behind byte N of an answer in one of ``FRAMINGS``; the others are
-a table.
+Some also break its framing. ``closes-after:FRAMING:N`` closes after byte N of a response in one of
+``framings()``; the others are a table.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ Program = Callable[[Response], Iterator[Step]]
 
 
 def _said(*parts: bytes) -> Program:
-    """These bytes, then the end of the connection."""
+    """Send these bytes, then close the connection."""
 
     def program(response: Response) -> Iterator[Step]:
         yield from parts
@@ -31,7 +30,7 @@ def _said(*parts: bytes) -> Program:
 
 
 def _endless(head: bytes, flood: bytes) -> Program:
-    """``head``, then ``flood`` for ever, as fast as it is taken."""
+    """Send ``head``, then ``flood`` for ever, as fast as it is read."""
 
     def program(response: Response) -> Iterator[Step]:
         yield head
@@ -42,7 +41,7 @@ def _endless(head: bytes, flood: bytes) -> Program:
 
 
 def _dripping(head: bytes, drip: bytes, pause_s: float) -> Program:
-    """``head``, then ``drip`` for ever, with a pause before each."""
+    """Send ``head``, then ``drip`` for ever, with a pause before each."""
 
     def program(response: Response) -> Iterator[Step]:
         yield head
@@ -60,7 +59,7 @@ def _chunked(body: bytes) -> bytes:
 
 @lru_cache(maxsize=1)
 def framings() -> dict[str, bytes]:
-    """One page in every framing, as bytes from the status line to the last."""
+    """One page in every framing, with all bytes from the status line on."""
     packed = gzip.compress(_PAGE, 6, mtime=0)
     encoded = _OK + b"Content-Encoding: gzip\r\n"
     return {
@@ -154,7 +153,7 @@ PROGRAMS: dict[str, Program] = {
 
 
 def program_of(behaviour: str) -> Program | None:
-    """The program of a name; ``None`` when there is none."""
+    """The program with a name; ``None`` when there is none."""
     known, _, arguments = behaviour.partition(":")
     if known == "closes-after":
         framing, _, number = arguments.partition(":")

@@ -1,8 +1,7 @@
-"""Everything about a host that follows from its number: name, size, manners. Nothing is stored, so
-a web of a billion hosts costs nothing.
+"""Everything about a host that follows from its number: name, size, manners.
 
-Chance here is a hash of the seed and of what is asked (XXH3, never Python's salted ``hash``), hence
-the same in every process.
+Nothing is stored, so a web of a billion hosts needs no memory. Random values are hashes of the seed
+and the property (XXH3, never Python's salted ``hash``), so they are the same in every process.
 """
 
 from __future__ import annotations
@@ -17,17 +16,8 @@ from lycosa.synthetic.plan import WebPlan
 from lycosa.synthetic.words import LANGUAGES
 
 _NAME = re.compile(r"h(\d{6,})\.site(\d{6,})\.(example|test)")
-# eight hosts make five sites: of one, one, two, one and three hosts
-_SITE_OF_EIGHT = (
-    0,
-    1,
-    2,
-    2,
-    3,
-    4,
-    4,
-    4,
-)
+# eight hosts are five sites: of one, one, two, one and three hosts
+_SITE_OF_EIGHT = (0, 1, 2, 2, 3, 4, 4, 4)
 
 
 def number(seed: int, *what: object) -> int:
@@ -72,7 +62,7 @@ class Hosts:
             return max(1, round(plan.pages))
         draw = 1.0 - share(plan.seed, "pages", index)
         if plan.distribution == "zipf":
-            # Pareto, exponent 1.5: its mean is three times its least value
+            # Pareto with exponent 1.5: the mean is three times the minimum
             size = plan.pages / 3.0 * draw ** (-1.0 / 1.5)
         else:
             angle = 2.0 * math.pi * share(plan.seed, "pages-angle", index)
@@ -81,25 +71,24 @@ class Hosts:
         return max(1, min(int(size), int(plan.pages * 1000)))
 
     def language(self, index: int) -> str:
-        """The language of the host's texts; half the hosts are English."""
+        """The language of the host's texts; half of the hosts are English."""
         draw = share(self.plan.seed, "language", index)
         return LANGUAGES[0] if draw < 0.5 else LANGUAGES[1 + int((draw - 0.5) * 6)]
 
     def latency_s(self, index: int) -> float:
-        """The mean time to the first byte of this host: an exponential spread over hosts with a
-        floor of a tenth of the mean.
+        """The mean time to the first byte of this host.
+
+        Exponentially distributed over hosts, with a minimum of a tenth of the mean.
         """
         mean = self.plan.latency_s
         return mean * (0.1 - 0.9 * math.log(1.0 - share(self.plan.seed, "latency", index)))
 
     def is_dead(self, index: int) -> bool:
-        """Whether the name does not resolve. The first host always does, so that there is
-        somewhere to begin.
-        """
+        """Whether the name does not resolve. The first host always does, as a place to begin."""
         return index > 0 and share(self.plan.seed, "dead", index) < self.plan.dead_hosts
 
     def hubs(self) -> tuple[int, int]:
-        """Two hosts that keep the robots.txt of others; both are alive, and differ if they can."""
+        """Two living hosts, different if possible, that serve the robots.txt of others."""
         alive = [index for index in range(min(len(self), 20)) if not self.is_dead(index)]
         return alive[0], alive[-1]
 

@@ -1,8 +1,8 @@
-"""The table of named misbehaviours: everything below ``/bad/`` that every synthetic host answers.
+"""The table of named misbehaviours: everything below ``/bad/`` on every synthetic host.
 
-A name is a path (``/bad/redirect-loop``) and a key of ``WebPlan.misbehaviours``. The table says
-what a correct crawler makes of each: the kind of outcome, and the reason that the fetch of a first
-request ends with under default limits.
+A name is a path (``/bad/redirect-loop``) and a key of ``WebPlan.misbehaviours``. The table gives
+the result for a correct crawler: the kind of outcome, and the reason of the fetch at a first
+request under default limits.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lycosa.synthetic.wire import Response
 
 
 class Outcome(Enum):
-    """What a misbehaviour comes to, after retries, for a correct crawler."""
+    """The result of a misbehaviour, after retries, for a correct crawler."""
 
     PAGE = "a page: status 200 and HTML that arrives"
     REDIRECT = "redirects"
@@ -138,7 +138,7 @@ class Misbehaviour(Enum):
 
     @property
     def outcome(self) -> Outcome:
-        """What a correct crawler makes of it."""
+        """The result for a correct crawler."""
         return TABLE[self.value][0]
 
     @property
@@ -148,7 +148,7 @@ class Misbehaviour(Enum):
 
     @property
     def meaning(self) -> str:
-        """One line for people."""
+        """One line for messages."""
         return TABLE[self.value][2]
 
 
@@ -268,8 +268,9 @@ def _split(path: str) -> tuple[str, str]:
 
 
 def answer(path: str, visit: Visit) -> Response | None:
-    """The answer below ``/bad/``; ``None`` when there is no misbehaviour of that name.
-    ``visit.arg`` is filled in here.
+    """The response below ``/bad/``; ``None`` for an unknown misbehaviour.
+
+    ``visit.arg`` is set here.
     """
     name, arg = _split(path)
     if name in BEHAVIOURS:
@@ -281,7 +282,7 @@ def answer(path: str, visit: Visit) -> Response | None:
 
 
 def sketch(path: str, origin: str) -> Sketch:
-    """What a correct crawler finds at a path below ``/bad/``, after retries."""
+    """The content that a correct crawler finds at a path below ``/bad/``, after retries."""
     name, arg = _split(path)
     if name not in TABLE:
         return Sketch(status=404)

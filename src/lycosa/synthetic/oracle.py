@@ -1,9 +1,9 @@
-"""The truth about a crawl: which URLs a correct crawler must fetch, and what each of the others
-must come to.
+"""The truth about a crawl: the required result for each URL.
 
-It walks sketches, not bytes, in order of depth (a redirect keeps the depth of its source), so that
-it shares neither parser nor queue with the crawler that is judged. What correct crawlers may differ
-in (``Outcome.CHOICE``) and what has no end is set apart in ``bad`` and not followed.
+It says which URLs a correct crawler must fetch, and how each of the others must end. It walks
+sketches, not bytes, in order of depth (a redirect keeps the depth of its source), so it shares
+neither parser nor queue with the crawler under test. Outcomes in which correct crawlers may differ
+(``Outcome.CHOICE``), and endless ones, are collected in ``bad`` and not followed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lycosa.synthetic.pages import Sketch
 
 
 class Verdict(Enum):
-    """What stands between a crawler and a URL."""
+    """Whether a crawler may fetch a URL, and if not, why."""
 
     ALLOWED = "robots.txt allows it"
     DISALLOWED = "robots.txt disallows it"
@@ -26,7 +26,7 @@ class Verdict(Enum):
 
 
 class Atlas(Protocol):
-    """What the oracle asks of a web."""
+    """What the oracle needs from a web."""
 
     def sketch(self, url: str) -> Sketch: ...
     def verdict(self, url: str) -> Verdict: ...
@@ -36,8 +36,10 @@ class Atlas(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The crawler's own rules. ``scope`` says whether a URL belongs to the crawl (``None`` = all
-    do); ``max_depth`` -1 is no limit.
+    """The crawler's rules.
+
+    ``scope`` says whether a URL belongs to the crawl (``None`` = all do); ``max_depth`` -1 is no
+    limit.
     """
 
     scope: Callable[[str], bool] | None = None
@@ -50,13 +52,13 @@ class Rules:
 
 @dataclass(slots=True)
 class Truth:
-    """What every discovered URL must come to; each is in exactly one of these.
+    """The required result of every discovered URL; each is in exactly one of these.
 
-    ``pages`` are fetched with status 200 and HTML, ``others`` with 200 and something else;
-    ``redirected`` gives the target, ``failed`` the final error status; ``bad`` the name of a
-    misbehaviour whose outcome is no page. The rest is never requested: ``disallowed`` and
+    ``pages`` are fetched with status 200 and HTML, ``others`` with 200 and another type.
+    ``redirected`` gives the target, ``failed`` the final error status, ``bad`` the name of a
+    misbehaviour whose outcome is not a page. The rest is never requested: ``disallowed`` and
     ``unreachable`` (robots.txt, dead hosts), ``out_of_scope``, ``too_deep``, ``too_many_hops``,
-    ``nofollow``. ``depth`` has the least depth of every URL that is requested.
+    ``nofollow``. ``depth`` has the minimum depth of every URL that is requested.
     """
 
     pages: set[str] = field(default_factory=set)
@@ -74,7 +76,7 @@ class Truth:
 
     @property
     def requested(self) -> set[str]:
-        """Every URL that goes over the wire, robots.txt files left out."""
+        """Every URL that is requested, except robots.txt files."""
         return self.pages | self.others | set(self.redirected) | set(self.failed) | set(self.bad)
 
 
@@ -99,7 +101,7 @@ class _Walk:
         found = self.atlas.sketch(url)
         if found.location:
             truth.redirected[url] = found.location
-            # same depth: before all that is deeper
+            # same depth, so before everything deeper
             self.queue.appendleft((found.location, depth, hops + 1))
         elif found.html:
             truth.pages.add(url)
@@ -147,8 +149,9 @@ class _Walk:
 
 
 def survey(atlas: Atlas, seeds: Iterable[str], rules: Rules) -> Truth:
-    """Walk everything that the seeds lead to. The web must be finite under these rules
-    (``WebPlan.misbehaviours`` adds no endless part).
+    """Walk everything that the seeds lead to.
+
+    The web must be finite under these rules (no endless entry in ``WebPlan.misbehaviours``).
     """
     walk = _Walk(atlas, rules)
     walk.queue.extend((url, 0, 0) for url in seeds)

@@ -1,10 +1,9 @@
-"""Pages: what each one is, where it links, and its bytes; all functions of host number, page number
-and time.
+"""Pages: their kind, their links and their bytes.
 
-A page is first a ``Sketch`` (status, links, directives), which the oracle walks without parsing
-HTML, and then bytes that say the same. Page 0 is ``/``; the others hang in a tree below it, so that
-every page is reachable unless a redirect, a missing page or a nofollow stands in between, and
-random links make the graph dense.
+All are functions of host number, page number and time. A page is first a ``Sketch`` (status, links,
+directives), which the oracle walks without parsing HTML, and then bytes with the same content. Page
+0 is ``/``. The others form a tree below it, so that every page is reachable unless a redirect, a
+missing page or a nofollow is in between, and random links make the graph dense.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from lycosa.synthetic.hosts import Hosts, host_name, number, share
 from lycosa.synthetic.words import COMMON, SECTIONS, SLUGS, sentences, topic_words
 
 _PATH = re.compile(r"/[a-z]+/[a-z]+-(\d{1,12})\.html")
-_EPOCH = 1_600_000_000  # the time that pages which never change were last modified, about
+_EPOCH = 1_600_000_000  # approximate last modification of pages that never change
 
 
 class Species(Enum):
-    """What a page is."""
+    """The kind of a page."""
 
     ORDINARY = "a page of its own"
     REDIRECT = "redirects to an earlier page"
@@ -39,9 +38,7 @@ class Species(Enum):
 
 
 class Anchor(msgspec.Struct, frozen=True, gc=False):
-    """A link: absolute URL without fragment, the reference as written in the page, kind,
-    rel=nofollow.
-    """
+    """A link: absolute URL without fragment, reference as written, kind, rel=nofollow."""
 
     url: str
     written: str
@@ -50,10 +47,10 @@ class Anchor(msgspec.Struct, frozen=True, gc=False):
 
 
 class Sketch(msgspec.Struct, frozen=True):
-    """A URL's answer without its bytes.
+    """A URL's response without its bytes.
 
     ``location`` is the absolute target of a redirect; ``html`` says that it is an HTML page with
-    status 200; ``nofollow`` is the page's own directive; ``bad`` the name of a misbehaviour.
+    status 200; ``nofollow`` is the directive of the page; ``bad`` is the name of a misbehaviour.
     """
 
     status: int
@@ -105,7 +102,7 @@ class Pages:
         )
 
     def species(self, host: int, page: int) -> Species:
-        """What the page is. Page 0 is always ordinary."""
+        """The kind of the page. Page 0 is always ordinary."""
         if page == 0:
             return Species.ORDINARY
         draw = (
@@ -119,8 +116,9 @@ class Pages:
         return Species.ORDINARY
 
     def original(self, host: int, page: int) -> int:
-        """The ordinary page that a redirect or a duplicate goes back to: the nearest one at half
-        its number or below.
+        """The ordinary page that a redirect or a duplicate refers to.
+
+        It is the nearest one at or below half of the page's number.
         """
         page //= 2
         while self.species(host, page) is not Species.ORDINARY:
@@ -128,7 +126,7 @@ class Pages:
         return page
 
     def sketch(self, host: int, page: int, port: str) -> Sketch:
-        """The page's answer; ``port`` is ``:8080`` or empty, and is carried into every link."""
+        """The page's response; ``port`` is ``:8080`` or empty, and is used in every link."""
         species = self.species(host, page)
         base = f"http://{host_name(host)}{port}"
         if species is Species.REDIRECT:
@@ -156,10 +154,12 @@ class Pages:
         draw = chance.random
         wanted = max(1, int(plan.links * (0.5 + draw())))
         branches = max(2, plan.links // 3)
+        # Links to the children in the tree come first: they make every page reachable.
         found = [
             self._local(host, child, port, draw)
             for child in range(page * branches + 1, min((page + 1) * branches + 1, count))
         ]
+        # The front pages form a binary tree, so that every host is reachable from the first.
         if page == 0 and plan.cross_links > 0:
             found += [
                 self._cross(other, 0, port)
@@ -204,8 +204,9 @@ class Pages:
         return Anchor(f"http://{host_name(host)}{port}/bad/{name}", f"/bad/{name}")
 
     def variant(self, host: int, page: int, port: str) -> Sketch:
-        """``?view=print`` of a page: the same, with a canonical link to the plain address.
-        Anything but an ordinary page has none.
+        """``?view=print`` of a page: the same with a canonical link to the plain URL.
+
+        Only ordinary pages have one.
         """
         if self.species(host, page) is not Species.ORDINARY:
             return Sketch(status=404)
@@ -258,9 +259,7 @@ class Pages:
 
 
 def render(language: str, title: str, text: list[str], sketch: Sketch) -> bytes:
-    """An HTML document (UTF-8): head with directives, paragraphs of six sentences, a list of
-    links.
-    """
+    """An HTML document (UTF-8): head with directives, paragraphs of six sentences, links."""
     robots = ", ".join(
         word
         for word, is_set in (("noindex", sketch.noindex), ("nofollow", sketch.nofollow))

@@ -1,4 +1,4 @@
-"""What a synthetic web is like: one frozen value, from which every host and page follows."""
+"""The description of a synthetic web: one frozen value that determines every host and page."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ BENIGN_ROBOTS = (
 
 
 class WebPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """The shape of a web. Shares and rates are in [0, 1].
+    """The properties of a web. Shares and rates are in [0, 1].
 
-    ``pages`` is the mean number of pages of a host, spread as ``distribution`` says: ``zipf``
+    ``pages`` is the mean number of pages of a host, distributed by ``distribution``: ``zipf``
     (Pareto with exponent 1.5, few giants), ``lognormal`` (sigma 1) or ``fixed``; ``page_counts``
-    gives the first hosts' numbers outright. ``links`` is the mean number of links of a page,
-    ``cross_links`` the share of them that lead to other hosts (0 = hosts do not know each other).
-    ``page_bytes`` is the mean size of an HTML body. ``latency_s`` is the mean time to the first
-    byte, over all hosts.
+    sets the numbers of the first hosts directly. ``links`` is the mean number of links of a page,
+    ``cross_links`` the share of links to other hosts (0 = no links between hosts). ``page_bytes``
+    is the mean size of an HTML body. ``latency_s`` is the mean time to the first byte, over all
+    hosts.
 
-    ``error_rate`` is the share of first and second requests of a page that are answered with 503;
-    the third always works, so that a crawler that tries three times misses nothing.
-    ``changes_per_day`` is the mean for a page (0 = nothing ever changes). Shares of pages:
-    ``redirects``, ``gone`` (404 or 410), ``duplicates`` (the bytes of another page),
-    ``near_duplicates`` (a few words differ), ``noindex`` and ``nofollow`` (meta robots);
-    ``nofollow_links`` and ``variants`` (``?view=print`` with a canonical link) are shares of links.
-    ``gzip`` and ``chunked`` are shares of answers. ``dead_hosts`` is the share of hosts whose name
-    does not resolve.
+    ``error_rate`` is the share of first and second requests of a page that get a 503. The third
+    always succeeds, so a crawler that tries three times misses nothing. ``changes_per_day`` is the
+    mean for a page (0 = nothing ever changes). Shares of pages: ``redirects``, ``gone`` (404 or
+    410), ``duplicates`` (the bytes of another page), ``near_duplicates`` (a few words differ),
+    ``noindex`` and ``nofollow`` (meta robots). Shares of links: ``nofollow_links`` and ``variants``
+    (``?view=print`` with a canonical link). Shares of responses: ``gzip`` and ``chunked``.
+    ``dead_hosts`` is the share of hosts whose name does not resolve.
 
     ``robots`` is the share of hosts with one of ``robots_variants`` (see ``RobotsVariant``) instead
-    of a file that allows everything. ``misbehaviours`` gives for a name (see ``Misbehaviour``) the
-    share of pages that link to it; every one can be requested under ``/bad/`` on every host anyway.
+    of a file that allows everything. ``misbehaviours`` gives for each name (see ``Misbehaviour``)
+    the share of pages that link to it. Each of them can be requested under ``/bad/`` on every host
+    in any case.
     """
 
     seed: int = 0

@@ -1,8 +1,7 @@
-"""Reads one HTTP/1 answer from bytes as they arrive, within limits (RFC 9112 section 6.3), without
-I/O.
+"""Reads one HTTP/1 response from bytes as they arrive, within limits (RFC 9112 section 6.3).
 
-As strict and as lenient as libcurl, so that the in-process fetcher gives the reason that the real
-one would give.
+It does no I/O. It is as strict and as lenient as libcurl, so that the in-process fetcher gives the
+same reason as the real one.
 """
 
 from __future__ import annotations
@@ -18,8 +17,9 @@ _HEAD_END = re.compile(rb"\r?\n\r?\n")
 
 
 class ReplyReader:
-    """One answer. ``is_done`` when it is whole, cut or broken; then ``reason`` says which and
-    ``truncated`` is WARC's word.
+    """One response. ``is_done`` says that it is complete, cut or broken.
+
+    Then ``reason`` says which, and ``truncated`` is WARC's word for it.
     """
 
     def __init__(self, limits: Limits, *, head_only: bool = False) -> None:
@@ -34,7 +34,7 @@ class ReplyReader:
         self.truncated = ""
         self._head_only = head_only
         self._buffer = bytearray()
-        # bytes of body (or of the chunk) still to come; -1 = until the connection closes
+        # bytes of the body (or chunk) still to come; -1 = until the connection closes
         self._left = -1
         self._is_chunked = False
         self._is_in_chunk = False
@@ -47,13 +47,14 @@ class ReplyReader:
 
     @property
     def has_begun(self) -> bool:
-        """Whether a whole line is there: that is when libcurl first says that an answer has
-        begun.
+        """Whether a complete line has arrived.
+
+        Only then does libcurl report that a response has begun.
         """
         return bool(self.header_block) or b"\n" in self._buffer
 
     def feed(self, data: bytes) -> bool:
-        """Take bytes; returns ``is_done``."""
+        """Add bytes; returns ``is_done``."""
         self._buffer += data
         while not self.is_done and not self.header_block:
             if not self._read_head():
@@ -63,12 +64,12 @@ class ReplyReader:
         return self.is_done
 
     def fail(self, reason: Reason, detail: str, truncated: str = "") -> None:
-        """End the answer here; ``truncated`` counts only when some of the body is there."""
+        """End the response; ``truncated`` counts only if the header block is complete."""
         self.reason, self.detail, self.is_done = reason, detail, True
         self.truncated = truncated if self.header_block else ""
 
     def close(self, *, is_reset: bool = False) -> None:
-        """The other side has closed the connection."""
+        """Record that the other side has closed the connection."""
         if self.is_done:
             return
         if self.header_block and self._left < 0 and not self._is_chunked and not is_reset:
@@ -142,9 +143,7 @@ class ReplyReader:
                 self.is_done = self.is_done or self._left == 0
 
     def _read_chunk(self) -> bool:
-        """One step in chunked coding; false when more bytes are needed. Trailers are read and
-        dropped.
-        """
+        """One step in chunked coding; false when more bytes are needed. Trailers are dropped."""
         if self._is_in_chunk:
             take = min(self._left, len(self._buffer))
             self._keep(take)

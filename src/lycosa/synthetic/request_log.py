@@ -1,9 +1,9 @@
-"""The server's own record of every request, which judges whether a crawler was polite.
+"""The server's record of every request, by which a crawler's politeness is judged.
 
-It is kept by whoever answers (the socket server, the in-process fetcher), never by the crawler, so
-that a crawler cannot vouch for itself. Times are of a monotonic clock; from the server a request
-starts with its first byte and ends when the last byte of the answer was handed to the system, so
-that every gap seen here is at least as long as the one the crawler kept.
+The side that answers keeps it (the socket server or the in-process fetcher), never the crawler, so
+that a crawler cannot be its own witness. Times are of a monotonic clock. In the server a request
+starts with its first byte and ends when the last byte of the response was passed to the system, so
+every gap here is at least as long as the one that the crawler kept.
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ import msgspec
 
 
 class Exchange(msgspec.Struct):
-    """One request: host and path as asked for, address it came in on, status sent (0 = none),
-    monotonic start and end in seconds (``end`` is infinite while it lasts), wall time of the start.
+    """One request.
+
+    ``host`` and ``path`` are as requested, ``address`` is where it was received, ``status`` is the
+    one sent (0 = none). ``start`` and ``end`` are monotonic seconds (``end`` is infinite while it
+    lasts); ``wall`` is the wall time of the start.
     """
 
     host: str
@@ -31,8 +34,10 @@ class Exchange(msgspec.Struct):
 
 
 class RequestLog:
-    """Exchanges in order of their start; also written to ``file``, a tab-separated line when each
-    ends: start and end (microseconds since 1970), host, address, status, path.
+    """Requests in order of their start.
+
+    They are also written to ``file``, one tab-separated line when each ends: start and end
+    (microseconds since 1970), host, address, status, path.
     """
 
     def __init__(self, file: Path | None = None) -> None:
@@ -46,13 +51,13 @@ class RequestLog:
         return len(self.exchanges)
 
     def begin(self, host: str, address: str, path: str, start: float, wall: float) -> Exchange:
-        """A request has come in."""
+        """Record that a request has arrived."""
         exchange = Exchange(host.lower(), address, path, start, wall)
         self.exchanges.append(exchange)
         return exchange
 
     def finish(self, exchange: Exchange, end: float) -> None:
-        """Its answer has gone out, or its connection is gone."""
+        """Record that its response was sent, or that its connection is gone."""
         exchange.end = end
         if self._out:
             start_us = round(exchange.wall * 1e6)
@@ -74,41 +79,42 @@ class RequestLog:
             self._out = None
 
     def of_host(self, host: str) -> list[Exchange]:
-        """The exchanges of one host (without port), robots.txt included."""
+        """The requests to one host (without port), including robots.txt."""
         return [exchange for exchange in self.exchanges if exchange.host.partition(":")[0] == host]
 
     def hosts(self) -> set[str]:
-        """Every host asked for, without port."""
+        """Every requested host, without port."""
         return {exchange.host.partition(":")[0] for exchange in self.exchanges}
 
     def addresses(self) -> set[str]:
-        """Every address that was asked."""
+        """Every requested address."""
         return {exchange.address for exchange in self.exchanges}
 
     def urls(self) -> list[str]:
-        """The URLs requested, in order, with repeats."""
+        """The URLs requested, in order, with repetitions."""
         return [f"http://{exchange.host}{exchange.path}" for exchange in self.exchanges]
 
     def gaps(self, host: str) -> list[float]:
-        """Seconds from the end of each exchange of a host to the start of the next; negative
-        where two overlap.
+        """Seconds from the end of each request to a host to the start of the next.
+
+        Negative where two overlap.
         """
         return _gaps(self.of_host(host))
 
     def shortest_gap(self) -> float:
-        """The least gap over all hosts; infinite when no host was asked twice."""
+        """The minimum gap over all hosts; infinite when no host was requested twice."""
         return min((gap for host in self.hosts() for gap in self.gaps(host)), default=float("inf"))
 
     def overlaps(self, host: str) -> int:
-        """How many exchanges of a host began before an earlier one had ended."""
+        """The number of requests to a host that began before an earlier one had ended."""
         return sum(1 for gap in self.gaps(host) if gap < 0.0)
 
     def max_parallel(self, address: str) -> int:
-        """The most exchanges that one address had open at once."""
+        """The maximum number of requests that one address had open at the same time."""
         return _max_parallel(exchange for exchange in self.exchanges if exchange.address == address)
 
     def start_gaps(self, address: str) -> list[float]:
-        """Seconds between the starts of successive exchanges at one address."""
+        """Seconds between the starts of successive requests to one address."""
         starts = [exchange.start for exchange in self.exchanges if exchange.address == address]
         return [later - earlier for earlier, later in pairwise(sorted(starts))]
 
@@ -123,7 +129,7 @@ def _gaps(exchanges: list[Exchange]) -> list[float]:
 
 
 def _max_parallel(exchanges: Iterable[Exchange]) -> int:
-    # at one instant ends come first
+    # at the same instant, ends come first
     events = sorted(event for each in exchanges for event in ((each.start, 1), (each.end, -1)))
     most = now = 0
     for _, change in events:
@@ -133,9 +139,7 @@ def _max_parallel(exchanges: Iterable[Exchange]) -> int:
 
 
 def read_log(file: Path) -> RequestLog:
-    """A log read back from its file, for judging after the fact; wall time stands in for the
-    monotonic clock.
-    """
+    """A log read from its file, with wall time in place of the monotonic clock."""
     log = RequestLog()
     for line in file.read_text(encoding="utf-8").splitlines():
         start_us, end_us, host, address, status, path = line.split("\t", 5)

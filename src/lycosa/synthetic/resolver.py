@@ -1,8 +1,8 @@
 """The names of a synthetic web: the ``Resolver`` port without a network.
 
-Addresses are of 198.18.0.0/15, which RFC 2544 sets aside for testing equipment, so that nothing
-real is meant even if one leaks out. Several hosts share an address, as on the web, because limits
-per address are worth nothing otherwise.
+Addresses are in 198.18.0.0/15, which RFC 2544 reserves for testing equipment, so that no real
+machine is addressed even if one leaks out. Several hosts share an address, as on the web, because
+limits per address would otherwise have no effect.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _DEAD = (Reason.DNS_NO_SUCH_NAME, Reason.DNS_FAILED, Reason.DNS_TIMEOUT)
 
 
 class SyntheticResolver:
-    """Answers for the hosts of a plan after ``latency_s``; ``hosts_per_address`` of them share an
-    address on average.
+    """Answers for the hosts of a plan after ``latency_s``.
 
-    Dead hosts of the plan and names in ``failing`` raise ``ResolveError`` (a time-out takes ten
-    seconds); other names do not exist. ``asked`` counts the questions per name.
+    ``hosts_per_address`` hosts share an address on average. Dead hosts of the plan and names in
+    ``failing`` raise ``ResolveError`` (a timeout takes ten seconds); other names do not exist.
+    ``asked`` counts the lookups per name.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class SyntheticResolver:
         self.asked[name] = self.asked.get(name, 0) + 1
         try:
             return [str(ipaddress.ip_address(name.strip("[]")))]
-        except ValueError:  # a name then
+        except ValueError:  # a name
             index = self._hosts.find(name)
         reason = self._failing.get(name) or self._failure(index)
         await self._clock.sleep(10.0 if reason is Reason.DNS_TIMEOUT else self._latency_s)
@@ -70,4 +70,4 @@ class SyntheticResolver:
         return _DEAD[number(self._hosts.plan.seed, "dead-how", index) % 3]
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resources are held."""

@@ -1,8 +1,7 @@
-"""The robots.txt files of synthetic hosts: variants that real sites have, each with what RFC 9309
-makes of it.
+"""The robots.txt files of synthetic hosts: variants that real sites have.
 
-The judgement (``may_fetch``) is written out by hand per variant instead of using a matcher, so that
-a crawler's matcher is tested against something that cannot share its mistakes.
+The decision for each variant (``may_fetch``) by RFC 9309 is written by hand and does not use a
+matcher, so that a crawler's matcher is tested against something that cannot have the same errors.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from lycosa.synthetic.wire import Response
 
 
 class RobotsVariant(Enum):
-    """A host's robots.txt; the value is the name used in plans."""
+    """A host's robots.txt; the value is its name in plans."""
 
     ALLOW = "allow"
     ABSENT = "absent"
@@ -40,13 +39,14 @@ class RobotsVariant(Enum):
 
     @property
     def meaning(self) -> str:
-        """One line for people."""
+        """One line for messages."""
         return _MEANING[self]
 
     @property
     def is_reachable(self) -> bool:
-        """Whether a patient crawler ever gets an answer; if not, it may fetch nothing (RFC 9309
-        section 2.3.1.4).
+        """Whether a patient crawler ever gets a response.
+
+        If not, it may fetch nothing (RFC 9309 section 2.3.1.4).
         """
         return self not in (RobotsVariant.SERVER_ERROR, RobotsVariant.SILENT, RobotsVariant.CLOSES)
 
@@ -55,7 +55,7 @@ _MEANING: dict[RobotsVariant, str] = {
     RobotsVariant.ALLOW: "200, everything allowed",
     RobotsVariant.ABSENT: "404: everything allowed (RFC 9309 2.3.1.3)",
     RobotsVariant.FORBIDDEN: "403: everything allowed (RFC 9309 2.3.1.3)",
-    RobotsVariant.SECTION: "/shop/ disallowed, but for files there whose number ends in 1",
+    RobotsVariant.SECTION: "/shop/ disallowed, except files there whose number ends in 1",
     RobotsVariant.WILDCARD: "pages whose number ends in 7 disallowed by /*7.html$",
     RobotsVariant.DELAY: "everything allowed, Crawl-delay of two seconds",
     RobotsVariant.CLOSED: "everything disallowed",
@@ -67,8 +67,8 @@ _MEANING: dict[RobotsVariant, str] = {
     RobotsVariant.EMPTY: "200 without a byte: everything allowed",
     RobotsVariant.REDIRECT: "redirects twice to a file that disallows /help/",
     RobotsVariant.REDIRECT_HUB: (
-        "redirects to a file of its own on another host, at times by way of a third, that disallows"
-        " /help/"
+        "redirects to a file for this host on another host, sometimes via a third one, that"
+        " disallows /help/"
     ),
     RobotsVariant.REDIRECT_LOOP: "redirects for ever: counts as absent (RFC 9309 2.3.1.2)",
     RobotsVariant.SERVER_ERROR: "500 always: nothing may be fetched",
@@ -134,8 +134,9 @@ _VERDICTS: dict[RobotsVariant, Callable[[str], bool]] = {
 
 
 def may_fetch(variant: RobotsVariant, path: str) -> bool:
-    """Whether a crawler with no group of its own may fetch a path (query included) on a host
-    with this file.
+    """Whether a crawler without a group for its name may fetch a path on a host with this file.
+
+    ``path`` includes the query.
     """
     return _VERDICTS.get(variant, _all)(path)
 
@@ -149,8 +150,10 @@ _KEPT = re.compile(r"/robots-(of|by)-(\d+)\.txt")
 def answer(
     variant: RobotsVariant, path: str, earlier: int, sitemap: str, elsewhere: str = ""
 ) -> Response | None:
-    """The answer for ``/robots.txt`` or a place it moved to, ``None`` for other paths; ``earlier``
-    counts former requests of it, ``elsewhere`` is where a file on another host is.
+    """The response for ``/robots.txt`` or its new location, ``None`` for other paths.
+
+    ``earlier`` counts earlier requests of it; ``elsewhere`` is the location of a file on another
+    host.
     """
     if path == "/robots.txt" and variant is RobotsVariant.REDIRECT_HUB and elsewhere:
         return _redirect(elsewhere)
@@ -175,8 +178,9 @@ def answer(
 
 
 def kept_for_another(path: str, next_origin: str) -> Response | None:
-    """The answer of a hub for the file of another host, ``None`` for other paths: at
-    ``/robots-of-N.txt`` the file, at ``/robots-by-N.txt`` a redirect to the hub ``next_origin``.
+    """The response of a hub for the file of another host, ``None`` for other paths.
+
+    At ``/robots-of-N.txt`` the file, at ``/robots-by-N.txt`` a redirect to the hub ``next_origin``.
     """
     kept = _KEPT.fullmatch(path)
     if kept is None:
@@ -187,8 +191,9 @@ def kept_for_another(path: str, next_origin: str) -> Response | None:
 
 
 def has_sitemap_line(variant: RobotsVariant) -> bool:
-    """Whether the file can carry a Sitemap line (``HUGE`` has it beyond 500 KiB, which need not
-    be read).
+    """Whether the file can have a Sitemap line that is read.
+
+    ``HUGE`` has it beyond 500 KiB, which need not be read.
     """
     silent = (
         RobotsVariant.HTML,

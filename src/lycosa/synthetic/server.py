@@ -1,9 +1,8 @@
-"""Serves a synthetic web (or any ``Responder``) over real sockets on loopback, misbehaviours exact
-to the byte.
+"""Serves a synthetic web (or any ``Responder``) over real sockets on loopback.
 
-Written on asyncio streams, without an HTTP library, because a library would repair what is meant to
-be broken. The host is picked by the Host header, so one port serves every name; several addresses
-share the port, so that limits per address can be tested.
+Misbehaviours are exact to the byte: it uses asyncio streams without an HTTP library, because a
+library would repair what is meant to be broken. The Host header selects the host, so one port
+serves every name. Several addresses share the port, so that limits per address can be tested.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from lycosa.synthetic.web import Responder
 from lycosa.synthetic.wire import End, Response, Step
 
 _HEAD_LIMIT = 65536
-_TURN = 1 << 17  # bytes that one connection sends before others have their turn
-_SLICE_S = 0.05  # how soon a client that has gone is noticed in a pause
+_TURN = 1 << 17  # bytes that one connection sends before it yields to others
+_SLICE_S = 0.05  # how often a pause checks whether the client is gone
 
 
 class _Asked(msgspec.Struct, frozen=True):
@@ -39,7 +38,7 @@ class SyntheticServer:
     """An HTTP/1.1 server; use it as ``async with SyntheticServer(web) as server: server.port``.
 
     ``addresses`` are bound with one ``port`` (0 = any free one). ``pace`` scales every latency and
-    pause (0 = none); ``wall`` gives the time that pages are asked for at.
+    pause (0 = none); ``wall`` gives the time for which pages are computed.
     """
 
     def __init__(
@@ -75,7 +74,7 @@ class SyntheticServer:
         await self.stop()
 
     async def start(self) -> None:
-        """Listen. Raises ``OSError`` when a port is taken."""
+        """Listen. Raises ``OSError`` when a port is in use."""
         for address in self.addresses:
             server = await asyncio.start_server(
                 self._accept, address, self.port, limit=_HEAD_LIMIT, backlog=1024
@@ -84,7 +83,7 @@ class SyntheticServer:
             self.port = server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        """Stop listening and cut every connection."""
+        """Stop listening and close every connection."""
         for server in self._servers:
             server.close()
         for task in self._connections:
@@ -108,8 +107,8 @@ class SyntheticServer:
             asyncio.LimitOverrunError,
             asyncio.CancelledError,
         ):
-            # the client went away or sent nonsense, or the server stops: either way this connection
-            # is over
+            # the client is gone or sent an invalid request, or the server stops: this connection is
+            # over
             pass
         finally:
             self._connections.discard(task)
@@ -118,7 +117,7 @@ class SyntheticServer:
                 await writer.wait_closed()
 
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """One request and its answer; whether the connection can be used again."""
+        """Serve one request; returns whether the connection can be used again."""
         first = await reader.readexactly(1)
         start, wall = time.monotonic(), self._wall()
         asked = _parse(first + await reader.readuntil(b"\r\n\r\n"))
@@ -162,11 +161,9 @@ class SyntheticServer:
                 sent += len(step)
                 if sent > _TURN:
                     sent = 0
-                    await asyncio.sleep(
-                        0
-                        # draining does not wait while the client keeps up: one flood would hold up
-                        # everybody
-                    )
+                    # draining does not suspend while the client keeps up, so one flood would
+                    # block all other connections
+                    await asyncio.sleep(0)
                 if writer.is_closing():
                     return False
             elif isinstance(step, float):
@@ -177,7 +174,7 @@ class SyntheticServer:
         return asked.keeps_alive
 
     async def _pause(self, seconds: float, reader: asyncio.StreamReader) -> None:
-        """Wait, but no longer than the client is there."""
+        """Wait, but end with an error when the client is gone."""
         left = seconds * self._pace
         while left > 0.0:
             if reader.at_eof():
@@ -193,14 +190,15 @@ class SyntheticServer:
                 pass
         elif end is End.RESET:
             connection = writer.get_extra_info("socket")
-            # close sends RST
+            # makes close send RST
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             writer.transport.abort()
 
 
 def _parse(block: bytes) -> _Asked | None:
-    """A request head (RFC 9112 section 3), ``None`` when it is none. The target may be in
-    absolute form.
+    """Parse a request head (RFC 9112 section 3); ``None`` when it is invalid.
+
+    The target may be in absolute form.
     """
     request_line, *lines = block.decode("latin-1").split("\r\n")
     words = request_line.split(" ")

@@ -1,8 +1,8 @@
-"""The synthetic web: an answer for every URL, computed when it is asked for.
+"""The synthetic web: a response for every URL, computed at the request.
 
-``respond`` is a function of URL, time and request headers. The only memory is a counter for URLs
-whose answer depends on how often they were requested (429 at first, then a page), so a web of any
-size costs nothing to keep, and two crawls of the same plan meet the same web, in any process.
+``respond`` is a function of URL, time and request headers. The only state is a counter for URLs
+whose response depends on the number of earlier requests (429 at first, then a page). So a web of
+any size needs no memory, and two crawls of the same plan get the same web, in any process.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Responder(Protocol):
 
 
 class Place(msgspec.Struct, frozen=True, gc=False):
-    """A URL taken apart: host number, ``:port`` or empty, path, query."""
+    """The parts of a URL: host number, ``:port`` or empty, path, query."""
 
     host: int
     port: str
@@ -67,7 +67,7 @@ class SyntheticWeb:
         return f"http://{host_name(host)}{'' if port == 80 else f':{port}'}/"
 
     def place(self, url: str) -> Place | None:
-        """Where a URL points, ``None`` outside this web."""
+        """The parts of a URL, ``None`` outside this web."""
         parts = urlsplit(url)
         host = self.hosts.find(parts.hostname or "")
         if host is None or parts.scheme != "http":
@@ -76,8 +76,9 @@ class SyntheticWeb:
         return Place(host, f":{port}" if port else "", parts.path or "/", parts.query)
 
     def respond(self, url: str, at: float, headers: Mapping[str, str]) -> Response:
-        """The answer to a GET at a time (seconds since 1970); ``headers`` of the request have
-        names in lower case.
+        """The response to a GET at a time (seconds since 1970).
+
+        The request's ``headers`` have names in lower case.
         """
         place = self.place(url)
         if place is None:
@@ -144,6 +145,7 @@ class SyntheticWeb:
             return _text(200, text, "application/rss+xml")
         variant = robots.RobotsVariant(self.hosts.robots_variant(place.host))
         earlier = self._count(url) if variant is robots.RobotsVariant.FLAKY else 0
+        # Every second host's file is on the far hub; the others' redirect there via the near hub.
         near, far = (f"http://{host_name(hub)}{place.port}" for hub in self.hosts.hubs())
         kept = robots.kept_for_another(place.path, far)
         if kept is not None:
@@ -206,8 +208,9 @@ class SyntheticWeb:
         )
 
     def _fails(self, url: str) -> bool:
-        """Whether this request meets a passing error; only the first two of a URL can, so that
-        three tries always suffice.
+        """Whether this request gets a temporary error.
+
+        Only the first two requests of a URL can, so three tries always suffice.
         """
         if not self.plan.error_rate:
             return False
@@ -219,7 +222,7 @@ class SyntheticWeb:
         return make(place.host, page, place.port)
 
     def sketch(self, url: str) -> Sketch:
-        """What a correct crawler finds at a URL once passing errors are over, without its bytes."""
+        """What a correct crawler finds at a URL after temporary errors, without the bytes."""
         place = self.place(url)
         if place is None:
             return Sketch(status=404)
@@ -234,17 +237,17 @@ class SyntheticWeb:
         return Sketch(status=200 if place.path.startswith("/static/") else 404)
 
     def feed_entries(self, url: str) -> list[str]:
-        """The URLs that a feed or a sitemap of this web names."""
+        """The URLs in a feed or a sitemap of this web."""
         place = self.place(url)
         if place is None or self.sketch(url).status != 200:
             return []
         paths = {"/feed.xml": self._newest_paths, "/sitemap.xml": self._all_paths}.get(place.path)
-        # a feed names its site, too
+        # a feed also links to its site
         front = [f"{place.origin}/"] if place.path == "/feed.xml" else []
         return front + [place.origin + path for path in paths(place.host)] if paths else []
 
     def sitemap_of(self, url: str) -> str:
-        """The sitemap that the robots.txt of a URL's host names, or the empty string."""
+        """The sitemap named in the robots.txt of a URL's host, or the empty string."""
         place = self.place(url)
         if place is None or not self.plan.sitemaps:
             return ""
@@ -252,7 +255,7 @@ class SyntheticWeb:
         return f"{place.origin}/sitemap.xml" if robots.has_sitemap_line(variant) else ""
 
     def verdict(self, url: str) -> oracle.Verdict:
-        """Whether the host answers at all, and what its robots.txt says of a URL."""
+        """Whether the host answers at all, and whether its robots.txt allows a URL."""
         place = self.place(url)
         if place is None or self.hosts.is_dead(place.host):
             return oracle.Verdict.UNREACHABLE
@@ -265,7 +268,7 @@ class SyntheticWeb:
         )
 
     def survey(self, seeds: Iterable[str], rules: oracle.Rules | None = None) -> oracle.Truth:
-        """Everything that a correct crawl from these seeds must come to."""
+        """The required results of a correct crawl from these seeds."""
         return oracle.survey(self, seeds, rules or oracle.Rules())
 
     def reachable(self, seeds: Iterable[str], rules: oracle.Rules | None = None) -> set[str]:
@@ -279,7 +282,7 @@ def _pack(body: bytes) -> bytes:
 
 
 def _is_unchanged(headers: Mapping[str, str], etag: str, modified: float) -> bool:
-    """RFC 9110 section 13.2.2: If-None-Match decides when present, else If-Modified-Since."""
+    """RFC 9110 section 13.2.2: If-None-Match decides if present, otherwise If-Modified-Since."""
     known = headers.get("if-none-match", "")
     if known:
         return known.strip() == "*" or etag in (

@@ -1,9 +1,8 @@
-"""An answer and how it goes over the wire: the one place that both the socket server and the
-in-process fetcher read.
+"""A response and how it is sent: used by both the socket server and the in-process fetcher.
 
 A misbehaviour of the wire is a small program of steps (bytes to send, a pause, an end). The server
-plays the steps on a socket, the in-process fetcher plays them on a virtual clock, so that what a
-crawl meets is the same in both, byte for byte.
+plays the steps on a socket, the in-process fetcher plays them on a virtual clock, so that a crawl
+gets the same bytes from both.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ import msgspec
 
 
 class Response(msgspec.Struct, frozen=True, gc=False):
-    """An answer before framing.
+    """A response before framing.
 
     ``headers`` lack Content-Length and Transfer-Encoding, which framing adds (``chunked`` chooses).
     ``latency_s`` is the time until the first byte. ``behaviour`` names a wire misbehaviour
-    (``BEHAVIOURS`` of ``bad_wire``), or is empty for good manners.
+    (``BEHAVIOURS`` of ``bad_wire``), or is empty for a well-behaved response.
     """
 
     status: int
@@ -32,7 +31,7 @@ class Response(msgspec.Struct, frozen=True, gc=False):
 
 
 class End(Enum):
-    """How a misbehaving exchange ends."""
+    """How a misbehaving transfer ends."""
 
     CLOSE = "the connection is closed"
     RESET = "the connection is reset"
@@ -40,15 +39,16 @@ class End(Enum):
 
 
 Step = bytes | float | End
-"""Bytes to send, seconds to wait, or the end. A program without ``End`` leaves a connection that
-can be used again.
+"""Bytes to send, seconds to wait, or the end.
+
+A program without ``End`` leaves a connection that can be used again.
 """
 
 _CHUNK = 4096
 
 
 def phrase(status: int) -> str:
-    """The reason phrase of a status code (RFC 9110 section 15), or a word for unknown ones."""
+    """The reason phrase of a status code (RFC 9110 section 15), or "Unknown"."""
     try:
         return HTTPStatus(status).phrase
     except ValueError:
@@ -61,7 +61,7 @@ def has_body(status: int) -> bool:
 
 
 def header_block(status_line: str, headers: list[tuple[str, str]]) -> bytes:
-    """Status line to blank line."""
+    """The bytes from the status line to the blank line."""
     lines = [status_line, *(f"{name}: {value}" for name, value in headers), "", ""]
     return "\r\n".join(lines).encode("latin-1", "replace")
 
@@ -79,7 +79,7 @@ def head(response: Response) -> bytes:
 
 
 def chunks(body: bytes) -> Iterator[bytes]:
-    """The body in chunked coding (RFC 9112 section 7.1), last chunk included."""
+    """The body in chunked coding (RFC 9112 section 7.1), including the last chunk."""
     for start in range(0, len(body), _CHUNK):
         piece = body[start : start + _CHUNK]
         yield b"%x\r\n%s\r\n" % (len(piece), piece)
@@ -87,7 +87,7 @@ def chunks(body: bytes) -> Iterator[bytes]:
 
 
 def frames(response: Response, *, head_only: bool = False) -> Iterator[Step]:
-    """The steps of a well-behaved response, latency left out."""
+    """The steps of a well-behaved response, without its latency."""
     yield head(response)
     if head_only or not has_body(response.status):
         return

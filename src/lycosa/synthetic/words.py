@@ -1,8 +1,9 @@
-"""Words to make text from: enough of four languages that language identification and SimHash behave
-as on real pages.
+"""Words to generate text from.
 
-Common words give a text its language; compounds of two nouns give a host and a page a vocabulary of
-their own, so that the texts of unrelated pages differ and those of near-duplicates do not.
+They cover four languages well enough that language identification and SimHash behave as on real
+pages. Common words give a text its language. Compounds of two nouns give each host and page a
+different vocabulary, so that the texts of unrelated pages differ and those of near-duplicates do
+not.
 """
 
 from __future__ import annotations
@@ -70,8 +71,9 @@ def topic_words(chance: random.Random, language: str, count: int) -> list[str]:
 
 
 def sentences(chance: random.Random, vocabulary: list[str], words: int) -> list[str]:
-    """Text of about ``words`` words in sentences of twelve; ``vocabulary`` has 256 words, a
-    common one several times.
+    """Text of about ``words`` words in sentences of twelve.
+
+    ``vocabulary`` has 256 words, with common words repeated.
     """
     picked = [vocabulary[byte] for byte in chance.randbytes(words)]
     return [" ".join(picked[i : i + 12]).capitalize() + "." for i in range(0, words, 12)]

@@ -1,3 +1,1 @@
-"""What the machine and the operating system give: files that last, frames, clocks, memory,
-cores.
-"""
+"""The machine and the operating system: durable files, frames, clocks, memory, cores."""

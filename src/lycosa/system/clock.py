@@ -1,11 +1,11 @@
 """The real clock and the real executors, behind the ports that virtual time replaces.
 
-Delays between requests are measured with a clock that also counts the time a machine was suspended
-(``CLOCK_BOOTTIME`` on Linux; ``CLOCK_MONOTONIC`` counts it on macOS): a laptop that slept for an
-hour owes no host a delay any more, and a lease on a host must not outlive the sleep. The event
-loop's own timers use ``CLOCK_MONOTONIC``, which on Linux stands still while suspended. So a
-``sleep`` may last longer than asked, seen from ``monotonic``, and never shorter: whoever sleeps
-reads the clock again.
+Delays between requests are measured with a clock that includes the time a machine was suspended
+(``CLOCK_BOOTTIME`` on Linux; ``CLOCK_MONOTONIC`` includes it on macOS). After an hour of suspension
+every delay has passed, and a lease on a host must not outlive the suspension. The event loop's
+timers use ``CLOCK_MONOTONIC``, which on Linux stops while the machine is suspended. So a ``sleep``
+may last longer than asked as measured by ``monotonic``, and never shorter: read the clock again
+after each sleep.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class SystemClock:
         self._monotonic = _suspension_counting_clock()
 
     def monotonic(self) -> float:
-        """Seconds since some fixed moment, suspension included where the system can tell."""
+        """Seconds since a fixed moment, including suspension where the system reports it."""
         return self._monotonic()
 
     def wall(self) -> float:
@@ -44,20 +44,24 @@ class SystemClock:
         return time.time()
 
     async def sleep(self, delay_s: float) -> None:
-        """Gives way for at least ``delay_s``; a delay of zero or less still gives way once."""
+        """Yield to the event loop for at least ``delay_s`` seconds.
+
+        A delay of zero or less still yields once.
+        """
         await asyncio.sleep(max(delay_s, 0.0))
 
 
 class ThreadOffload:
-    """Runs blocking work in a few threads of its own.
+    """Runs blocking work in a small pool of threads.
 
-    They are all started here, so that work never waits for a thread that the system cannot give.
-    Raises ``RuntimeError`` then.
+    All threads start in the constructor, so that no work waits later for a thread that the system
+    cannot start. Raises ``RuntimeError`` when one cannot be started.
     """
 
     def __init__(self, threads: int = 2, name: str = "offload") -> None:
         self._executor = ThreadPoolExecutor(max_workers=threads, thread_name_prefix=name)
-        together = threading.Barrier(threads + 1)  # each start has to be met by a thread of its own
+        # each submitted wait blocks its thread, so the pool has to start a new one for the next
+        together = threading.Barrier(threads + 1)
         try:
             for _ in range(threads):
                 self._executor.submit(together.wait)
@@ -67,13 +71,14 @@ class ThreadOffload:
             raise
 
     async def run(self, work: Callable[[], T]) -> T:
-        """The result of ``work``, or its exception. Cancelling the wait does not stop work that
-        has started.
+        """The result of ``work``, or its exception.
+
+        Cancelling the caller does not stop work that has started.
         """
         return await asyncio.get_running_loop().run_in_executor(self._executor, work)
 
     def close(self) -> None:
-        """Waits for the work that has started and ends the threads."""
+        """Wait for the work that has started, drop what has not, and end the threads."""
         self._executor.shutdown(wait=True, cancel_futures=True)
 
 
@@ -81,8 +86,7 @@ class InlineOffload:
     """Runs the work at once, on the caller's thread: for virtual time and for tests."""
 
     async def run(self, work: Callable[[], T]) -> T:
-        """The result of ``work``, or its exception."""
         return work()
 
     def close(self) -> None:
-        """Has nothing to end."""
+        """Do nothing: there is no thread to end."""

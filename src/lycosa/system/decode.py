@@ -1,14 +1,13 @@
-"""Undoes content encodings without trusting them: output, memory and time are bounded inside the
-loop.
+"""Undoes content encodings of untrusted bodies with bounds on output, memory and time.
 
-A body comes from a stranger. It may be a bomb, cut, labelled wrongly or encoded several times, and
-a page that a browser shows should not be lost for it. So what could be decoded is kept together
-with the reason why there is no more, a body that never was encoded passes as it is, and no decoder
-is asked for more than the bytes that are still wanted.
+A body may be a compression bomb, truncated, labelled wrongly or encoded several times, and a page
+that a browser would show must not be lost for it. So the decoded part is kept together with the
+reason why it ends, a body that was never encoded passes unchanged, and each decoder is asked for no
+more bytes than are still wanted.
 
-Pure, and without the HTTP library, because the parse child and the robots.txt reader use it too.
-The fast gzip decoder throws away the output of a call that fails; therefore a broken stream is read
-a second time, in ever smaller pieces, by zlib.
+The module is pure and does not import the HTTP library, because the parse child and the robots.txt
+reader use it too. The fast gzip decoder discards the output of a call that fails. A broken stream
+is therefore read a second time by zlib, in ever smaller pieces.
 """
 
 from __future__ import annotations
@@ -30,20 +29,18 @@ else:
     from backports import zstd
 
 MAX_LAYERS = 4  # encodings stacked on one body; more is an attack or a mistake
-# the ratio counts beyond the first megabyte: small pages compress very well
+# The ratio is limited only beyond the first megabyte, because small pages compress very well.
 RATIO_FREE_BYTES = 1 << 20
-MAX_MEMBERS = (
-    4096  # gzip members or zstd frames of one body; block-wise compressed files have some hundred
-)
+# gzip members or zstd frames of one body; block-wise compressed files have a few hundred
+MAX_MEMBERS = 4096
 _STEP = 65_536
 _SMALL_STEP = 64  # for decoders that lose the output of a call that fails
 _CUT = "ends before the end of the stream"
-_ZSTD_WINDOW_LOG = 23  # 8 MB: RFC 9659, the most that a content encoding may ask for
+_ZSTD_WINDOW_LOG = 23  # 8 MB: RFC 9659, the maximum for a content encoding
 _FastError = cast("type[Exception]", IsalError)  # its stub calls it an instance
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-# Values seen in the wild that name no encoding: people put charsets and MIME transfer encodings
-# here.
+# Values seen in real headers that name no encoding: charsets and MIME transfer encodings.
 _NO_ENCODING = frozenset(
     {
         "",
@@ -63,8 +60,9 @@ _NO_ENCODING = frozenset(
 
 
 class Decoded(NamedTuple):
-    """``body`` is what could be decoded; ``reason`` is ``NONE``, ``DECODE_FAILED`` or
-    ``DECODE_LIMIT``; ``detail`` says more.
+    """``body`` is the part that could be decoded; ``detail`` explains the reason.
+
+    ``reason`` is ``NONE``, ``DECODE_FAILED`` or ``DECODE_LIMIT``.
     """
 
     body: bytes
@@ -73,15 +71,15 @@ class Decoded(NamedTuple):
 
 
 class _BrokenError(Exception):
-    """A stream that cannot be decoded further; what came before is kept."""
+    """A stream that cannot be decoded further; the output before the error is kept."""
 
 
 def decode(body: bytes, encodings: Sequence[str] | str, max_bytes: int, max_ratio: int) -> Decoded:
-    """Undoes ``encodings`` (a Content-Encoding value or several, in the order they were applied:
-    RFC 9110 section 8.4).
+    """Undo ``encodings``, with at most ``max_bytes`` of output.
 
-    Gives at most ``max_bytes``, and beyond the first megabyte at most ``max_ratio`` bytes for each
-    byte of ``body``.
+    ``encodings`` is one Content-Encoding value or several, in the order in which they were applied
+    (RFC 9110 section 8.4). Beyond the first megabyte the output is at most ``max_ratio`` bytes for
+    each byte of ``body``.
     """
     names = _names(encodings)
     if not names:
@@ -100,7 +98,7 @@ def decode(body: bytes, encodings: Sequence[str] | str, max_bytes: int, max_rati
             outcome = Decoded(layer.body, outcome.reason, outcome.detail or layer.detail)
         elif name not in _LAYERS:
             return layer
-        else:  # what is left is still decoded by the layers below: a cut page has links too
+        else:  # the remaining layers still decode the part: a truncated page has links too
             outcome = Decoded(
                 layer.body, *(outcome[1:] if outcome.reason is not Reason.NONE else layer[1:])
             )
@@ -109,7 +107,7 @@ def decode(body: bytes, encodings: Sequence[str] | str, max_bytes: int, max_rati
 
 def _names(encodings: Sequence[str] | str) -> list[str]:
     values = [encodings] if isinstance(encodings, str) else encodings
-    # Some servers quote a name or give it a parameter, which no encoding has.
+    # Some servers quote a name or add a parameter, which no encoding has.
     names = (
         name.partition(";")[0].strip(' \t"').lower().removeprefix("x-")
         for value in values
@@ -120,7 +118,7 @@ def _names(encodings: Sequence[str] | str) -> list[str]:
 
 def _undo(name: str, body: bytes, limit: int) -> Decoded:
     layer = _LAYERS.get(name)
-    if layer is None:  # a browser shows what is text all the same
+    if layer is None:  # a browser shows such a body as it is if it is text
         reason = Reason.NONE if _looks_like_text(body) else Reason.DECODE_FAILED
         return Decoded(body, reason, f"unknown content encoding {name[:40]!r}")
     if not body:
@@ -138,7 +136,7 @@ def _undo(name: str, body: bytes, limit: int) -> Decoded:
 
 
 def _gather(pieces: Iterator[bytes], limit: int) -> Decoded:
-    """Joins ``pieces`` up to ``limit`` bytes; one more byte than that shows that there is more."""
+    """Join ``pieces`` up to ``limit`` bytes. One byte beyond it proves that there is more."""
     kept: list[bytes] = []
     size = 0
     try:
@@ -158,7 +156,7 @@ def _gather(pieces: Iterator[bytes], limit: int) -> Decoded:
 
 def _looks_like_text(body: bytes) -> bool:
     head = body[:512]
-    # 27 begins the shifts of ISO-2022-JP
+    # 27 (escape) starts the shift sequences of ISO-2022-JP
     if any(byte < 9 or (13 < byte < 32 and byte != 27) for byte in head):
         return False
     if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"<", b"{", b"["):
@@ -167,8 +165,9 @@ def _looks_like_text(body: bytes) -> bool:
 
 
 def _deflate_bits(body: bytes) -> int:
-    """15 for a zlib header (RFC 1950 section 2.2), -15 for the raw deflate that some servers
-    send (RFC 9110 section 8.4.1.2).
+    """The ``wbits`` for zlib: 15 for a zlib header (RFC 1950 section 2.2), otherwise -15.
+
+    Some servers send raw deflate instead (RFC 9110 section 8.4.1.2).
     """
     return (
         15
@@ -189,8 +188,9 @@ def _deflate_fast(body: bytes, limit: int) -> Iterator[bytes]:
 
 
 def _inflate_fast(body: bytes, bits: int, limit: int) -> Iterator[bytes]:
-    """One whole member in one call, which is nearly every body; whatever else gives up, and the
-    careful way takes over.
+    """Decode one whole member in one call, which is the form of nearly every body.
+
+    Raises ``_BrokenError`` for every other form, which the careful decoder then handles.
     """
     inflater = isal_zlib.decompressobj(bits)
     try:
@@ -201,7 +201,7 @@ def _inflate_fast(body: bytes, bits: int, limit: int) -> Iterator[bytes]:
         raise _BrokenError(_CUT)
     if bits == 31 and inflater.unused_data[:2] == _GZIP_MAGIC:
         raise _BrokenError("several members")
-    yield piece  # padding and rubbish behind the last member are ignored, as gzip and browsers do
+    yield piece  # data after the last member is ignored, as gzip and browsers do
 
 
 def _gzip_careful(body: bytes, limit: int) -> Iterator[bytes]:
@@ -225,11 +225,11 @@ def _deflate_careful(body: bytes, limit: int) -> Iterator[bytes]:
 def _inflate_careful(
     body: bytes, position: int, bits: int, limit: int
 ) -> Generator[bytes, None, int]:
-    """One stream from ``position``; returns where it ends. Loses at most what the byte with the
-    error would have given.
+    """Decode one stream from ``position`` and return where it ends.
 
-    Reads in steps, because a decompressor copies all that follows its stream: a body of empty
-    members would cost n squared.
+    Loses at most the output of the byte with the error. Reads in steps, because a decompressor
+    copies all input after the end of its stream: a body of many empty members would cost the square
+    of its length.
     """
     inflater = zlib.decompressobj(bits)
     for start in range(position, len(body), _STEP):
@@ -250,7 +250,7 @@ def _inflate_bytewise(inflater: zlib._Decompress, step: bytes, limit: int) -> It
         for position in range(len(step)):
             yield inflater.decompress(step[position : position + 1], limit + 1)
     except zlib.error:
-        return  # the caller tells
+        return  # the caller raises the error
 
 
 def _brotli(body: bytes, limit: int, step: int = _STEP) -> Iterator[bytes]:
@@ -304,7 +304,7 @@ def _zstd_careful(body: bytes, limit: int) -> Iterator[bytes]:
 
 
 def _zstd_frame(body: bytes, position: int, limit: int) -> Generator[bytes, None, int]:
-    """One frame from ``position``; returns where it ends."""
+    """Decode one frame from ``position`` and return where it ends."""
     decompressor = _zstd_decompressor()
     for start in range(position, len(body), _SMALL_STEP):
         step = body[start : start + _SMALL_STEP]
@@ -322,7 +322,7 @@ def _has_gzip_magic(body: bytes) -> bool:
 
 
 def _has_zstd_magic(body: bytes) -> bool:
-    # or a skippable frame
+    # or the magic number of a skippable frame (RFC 8878 section 3.1.2)
     return body[:4] == _ZSTD_MAGIC or (body[1:4] == b"\x2a\x4d\x18" and body[0] & 0xF0 == 0x50)
 
 
@@ -331,8 +331,8 @@ def _maybe(body: bytes) -> bool:
 
 
 _Pieces = Callable[[bytes, int], Iterator[bytes]]
-# Name to: does the body look like it, the quick way, and the way that saves most of a broken
-# stream.
+# Encoding name to three functions: does the body look encoded, the fast decoder, and the careful
+# decoder that saves most of a broken stream.
 _LAYERS: dict[str, tuple[Callable[[bytes], bool], _Pieces, _Pieces]] = {
     "gzip": (_has_gzip_magic, _gzip_fast, _gzip_careful),
     "deflate": (_maybe, _deflate_fast, _deflate_careful),

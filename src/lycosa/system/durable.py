@@ -1,9 +1,9 @@
-"""Bytes that are on disk when a call returns, or an error that says why not.
+"""Bytes that are on disk when a call returns, or an error that says why they are not.
 
-Everything that promises to survive a power loss goes through here: appended bytes (``write_all``,
-``sync_data``), names (``sync_folder``) and small files that are replaced whole (``replace_file``:
-temporary name, fsync, rename, fsync of the folder). A full disk is told apart from other errors,
-because the crawl then pauses instead of ending.
+It offers appended bytes (``write_all``, ``sync_data``), names in a folder (``sync_folder``),
+finished files (``publish``: sync, rename, sync of the folder) and small files that are replaced as
+a whole (``replace_file``: written under a temporary name, then published). A full disk has its own
+error, ``DiskFull``, because the crawl then pauses and does not end.
 """
 
 from __future__ import annotations
@@ -16,28 +16,29 @@ from contextlib import suppress
 from pathlib import Path
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""What the system says when there is no room."""
+"""The error numbers that the system gives when there is no room."""
 
 
 class DiskFull(OSError):
-    """The disk, the quota or the largest size of a file is reached. What was there before is
-    unharmed.
+    """The disk is full, or a quota or the maximum file size is reached.
+
+    Data that was written before is unharmed.
     """
 
 
 class FileTooShort(Exception):
-    """A file ends before the length that was committed: bytes that were on disk are gone."""
+    """A file ends before its committed length: bytes that were on disk are lost."""
 
     def __init__(self, path: Path, length: int, committed: int) -> None:
         super().__init__(
-            f"{path} has {length} bytes, but {committed} were committed: the file was cut, or the"
-            " disk lost what it had acknowledged"
+            f"{path} has {length} bytes, but {committed} were committed: the file was truncated, or"
+            " the disk lost data that it had acknowledged"
         )
         self.path, self.length, self.committed = path, length, committed
 
 
 def named(error: OSError, path: Path) -> OSError:
-    """The same error as ``DiskFull`` when it is one, and with the file's name in any case."""
+    """The error with the file's name, as ``DiskFull`` if there is no room."""
     if error.errno in FULL:
         return DiskFull(
             error.errno, f"no room left to write: {os.strerror(error.errno)}", str(path)
@@ -46,8 +47,9 @@ def named(error: OSError, path: Path) -> OSError:
 
 
 def write_all(fd: int, data: bytes | bytearray) -> None:
-    """Writes all of it: the kernel may take less than asked. Raises ``OSError``, maybe after a
-    part was written.
+    """Write all of ``data``; the kernel may accept less than asked in one call.
+
+    Raises ``OSError``, perhaps after a part was written.
     """
     written = os.write(fd, data)
     if written == len(data):
@@ -58,15 +60,15 @@ def write_all(fd: int, data: bytes | bytearray) -> None:
 
 
 def sync_data(fd: int) -> None:
-    """Bytes and length of an open file are on disk after this (its times need not be)."""
-    if sys.platform == "darwin":  # fsync there does not empty the drive's own cache
+    """Put the bytes and the length of an open file on disk; its times are not synced."""
+    if sys.platform == "darwin":  # fsync on macOS does not flush the drive's cache
         fcntl.fcntl(fd, fcntl.FFULLFSYNC)
     else:
         os.fdatasync(fd)
 
 
 def sync_folder(folder: Path) -> None:
-    """Names created, renamed and removed in a folder are on disk after this."""
+    """Put names that were created, renamed or removed in a folder on disk."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(fd)
@@ -75,10 +77,9 @@ def sync_folder(folder: Path) -> None:
 
 
 def publish(temporary: Path, path: Path) -> None:
-    """A file that was written whole gets its name, after its bytes are on disk. What had the name
-    before is gone only then.
+    """Sync a finished temporary file and rename it to ``path``, replacing an old file.
 
-    Raises ``DiskFull`` or ``OSError``; the temporary file then goes, and the old one stays.
+    Raises ``DiskFull`` or ``OSError``; then the temporary file is removed and the old one stays.
     """
     try:
         fd = os.open(temporary, os.O_RDONLY | os.O_CLOEXEC)
@@ -94,10 +95,10 @@ def publish(temporary: Path, path: Path) -> None:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """The file holds ``data`` after this; a crash at any instant leaves the old content or the new
-    one, whole.
+    """Replace a file's content with ``data``, atomically and durably.
 
-    Raises ``DiskFull`` or ``OSError``; the old content then stays.
+    A crash at any instant leaves either the old content or the new one, complete. Raises
+    ``DiskFull`` or ``OSError``; the old content then stays.
     """
     temporary = path.with_name(f".{path.name}.tmp")
     try:
@@ -113,14 +114,13 @@ def replace_file(path: Path, data: bytes) -> None:
 
 
 def _discard(temporary: Path) -> None:
-    with suppress(
-        OSError
-    ):  # the first error is the one to tell; a leftover is overwritten next time
+    # the caller reports its error; a leftover temporary file is overwritten next time
+    with suppress(OSError):
         temporary.unlink(missing_ok=True)
 
 
 def cut_back(path: Path, committed: int) -> int:
-    """Cuts a file to its committed length and gives the number of bytes dropped.
+    """Truncate a file to its committed length and return the number of bytes dropped.
 
     A file that was never committed (``committed`` is 0) may be absent. Raises ``FileTooShort`` when
     bytes are missing.

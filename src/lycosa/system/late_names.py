@@ -1,8 +1,8 @@
-"""Packages whose names are loaded when they are first asked for (PEP 562).
+"""Packages whose names are imported at their first use (PEP 562).
 
-Importing any module of a package runs the package's ``__init__``. One that imports all of its
-modules makes whoever needs a file's name pay for numpy, pyarrow or libcurl, in each of a crawl's
-processes.
+Importing any module of a package runs the package's ``__init__``. If that imported all modules of
+the package, then a process that needs only a file's name would load numpy, pyarrow or libcurl, and
+so would each process of a crawl.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from typing import Any
 
 
 def late_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """A package's ``__getattr__``. ``homes`` maps modules of the package to the names that it
-    takes from them, with blanks between.
+    """The ``__getattr__`` of a package.
+
+    ``homes`` maps each module of the package to the names to take from it, separated by spaces.
     """
     modules = {name: module for module, names in homes.items() for name in names.split()}
     assert not modules.keys() & homes.keys(), (
-        "once a module is imported, its own name in the package means the module"
+        "a name must differ from its module: after the import it would mean the module"
     )
 
     def find(name: str) -> Any:

@@ -1,12 +1,12 @@
-"""The longest turn of a worker's loop: the most processor time that passed before timers and
-sockets were looked at again.
+"""The longest turn of a worker's event loop, in processor time.
 
-Everything that a worker decides happens on one loop. A turn runs all steps that are ready, so a
-long one holds up every host: answers wait to be read, delays grow, and after a minute the
-supervisor takes the worker for dead. The meter is a timer that sets itself again. What the loop's
-thread computed between two of its calls is at least the longest turn between them, and at most that
-and some twenty milliseconds of others. It is processor time of this thread: waiting, other threads
-and a busy machine count for nothing.
+Everything that a worker decides happens on one loop. One turn runs all steps that are ready, so a
+long turn delays every host: responses wait to be read, delays grow, and after a minute of silence
+the supervisor replaces the worker.
+
+The meter is a timer that sets itself again. The processor time of the loop's thread between two
+calls of the timer is at least that of the longest turn between them, and at most some twenty
+milliseconds more. Waiting, other threads and a busy machine do not count.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _QUIET_SHARE = 0.1
 
 
 class LoopMeter:
-    """Measures the running loop, on its own thread, from ``start`` to ``stop``."""
+    """Measures the loop of the thread it runs on, from ``start`` to ``stop``."""
 
     def __init__(self) -> None:
         self.longest_turn_s = 0.0
-        """Of processor time, since the start."""
+        """Seconds of processor time; the maximum since ``start``."""
         self._timer: asyncio.TimerHandle | None = None
         self._used_s = 0.0
 
@@ -32,12 +32,12 @@ class LoopMeter:
         return f"<LoopMeter longest={1000 * self.longest_turn_s:.1f} ms>"
 
     def start(self) -> None:
-        """Begins to measure. Needs a running loop."""
+        """Begin to measure. Needs a running loop."""
         self._used_s = time.thread_time()
         self._set(_BUSY_S)
 
     def stop(self) -> None:
-        """Ends the measuring. Harmless when repeated."""
+        """Stop measuring. Further calls do nothing."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,9 +1,9 @@
-"""What this process may use of the machine: cores, and memory, as the system and its control groups
-(Linux, versions 1 and 2) allow.
+"""The cores and the memory that this process may use.
 
-A container's bound is not the machine's: who ignores it starts too many workers, and is killed for
-memory that it was told is there. A group's bound is also that of all groups above it, so every
-level is read. ``root`` is where the file systems hang, for tests.
+The system and its control groups (Linux, versions 1 and 2) limit both. A process that ignores the
+limit of its container starts too many workers, or is killed for using memory that the machine has
+and the container has not. The limits of all parent groups apply too, so every level is read.
+``root`` is where the file systems are mounted, for tests.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from pathlib import Path
 
 _ROOT = Path("/")
 _V2 = ("sys/fs/cgroup", "sys/fs/cgroup/unified")
-_UNBOUND = 1 << 60  # version 1 writes "no bound" as the largest number of pages
+_UNBOUND = 1 << 60  # version 1 writes "no limit" as the largest number of pages
 
 
 def cores(root: Path = _ROOT) -> int:
-    """Cores that may run this process at once: those it is bound to, and no more than its
-    groups' quota pays for in full; at least 1.
+    """The number of cores that may run this process at once, at least 1.
+
+    That is its CPU affinity, but no more than the whole cores that its groups' quota allows.
     """
     try:
         found = len(os.sched_getaffinity(0))
@@ -31,7 +32,7 @@ def cores(root: Path = _ROOT) -> int:
 
 
 def memory_bytes(root: Path = _ROOT) -> int:
-    """Memory that this process may use: the machine's, or less where a group bounds it."""
+    """Bytes of memory that this process may use: the machine's, or a group's limit if lower."""
     found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for folder in _folders(root, "memory"):
         for name in ("memory.max", "memory.limit_in_bytes"):
@@ -42,9 +43,7 @@ def memory_bytes(root: Path = _ROOT) -> int:
 
 
 def _quotas(root: Path) -> Iterator[tuple[int, int]]:
-    """Microseconds of processor time and the period that they are for, of each group that has a
-    quota.
-    """
+    """The CPU quota and its period, in microseconds, of each group that has one."""
     for folder in _folders(root, "cpu"):
         words = _text(folder / "cpu.max").split()
         if len(words) != 2:
@@ -54,7 +53,7 @@ def _quotas(root: Path) -> Iterator[tuple[int, int]]:
 
 
 def _folders(root: Path, controller: str) -> Iterator[Path]:
-    """The folders of this process's group and of those above it, for one controller."""
+    """The folders of this process's group and of its parents, for one controller."""
     for line in _text(root / "proc/self/cgroup").splitlines():
         number, controllers, group = line.split(":", 2)
         names = controllers.split(",")
@@ -66,13 +65,13 @@ def _folders(root: Path, controller: str) -> Iterator[Path]:
             continue
         parts = Path(group.lstrip("/")).parts
         for base in bases:
-            # Inside of a container the path may be the host's, which is not mounted here: what
-            # there is of it is read.
+            # Inside a container the path may be that of the host, which is not mounted here, so the
+            # levels that exist are read.
             yield from (base.joinpath(*parts[:length]) for length in range(len(parts), -1, -1))
 
 
 def _text(path: Path) -> str:
-    """A file's text without blanks around it, or nothing when it cannot be read."""
+    """A file's text without surrounding whitespace, or nothing when it cannot be read."""
     try:
         return path.read_text().strip()
     except OSError:

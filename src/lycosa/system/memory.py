@@ -1,9 +1,9 @@
-"""What a process holds, and keeping the C library from hoarding it.
+"""The resident memory of a process, and keeping glibc from retaining free memory.
 
-Tables on their way to disk and the batches of commits come and go in megabytes, on a dozen threads,
-and glibc keeps what it once had, for each thread apart: after a million URLs were queued that were
-90 MB of which nothing was in use. So the process gets few arenas, and gives back what is free now
-and then, which takes some milliseconds. With another C library nothing is done.
+Write buffers of tables and batches of commits come and go in megabytes, on a dozen threads, and
+glibc retains freed memory for each thread separately: after a million URLs were queued, it held 90
+MB that were not in use. So the process gets few arenas, and returns free memory now and then, which
+takes some milliseconds. With another C library these functions do nothing.
 """
 
 from __future__ import annotations
@@ -18,23 +18,25 @@ _ARENAS = 2
 
 
 def use_few_arenas() -> None:
-    """Makes all threads share few arenas (mallopt(3)). For a process of our own, before it has
-    threads.
+    """Make all threads share few arenas (mallopt(3)).
+
+    Call it before the process has started threads, and not in a process that embeds the crawler.
     """
     if _libc is not None:
         _libc.mallopt(_M_ARENA_MAX, _ARENAS)
 
 
 def give_back() -> None:
-    """Returns free pages to the system (malloc_trim(3)). May be called from any thread."""
+    """Return free pages to the system (malloc_trim(3)). Any thread may call it."""
     if _libc is not None:
         _libc.malloc_trim(0)
 
 
 class Held(NamedTuple):
-    """Resident memory of one process: its own, which only it can give back, and that of mapped
-    files (program code, URL-seen), which the system shares between processes and takes back when it
-    needs it.
+    """Resident memory of one process.
+
+    ``own_bytes`` only the process can free. ``mapped_bytes`` are pages of files (program code,
+    URL-seen), which the system shares between processes and reclaims when it needs memory.
     """
 
     own_bytes: int
@@ -42,11 +44,10 @@ class Held(NamedTuple):
 
 
 def held_by(pid: int | None = None) -> Held:
-    """What a process holds now (0 and 0 when there is no such process), by default this one. Costs
-    some 50 us.
+    """The resident memory of a process, by default this one; zeros when it does not exist.
 
-    Where the system does not tell, this process's greatest resident size so far stands for its own
-    memory.
+    Costs some 50 us. Where the system does not report it, the maximum resident size of this process
+    so far is given as its own memory.
     """
     try:
         with open(f"/proc/{pid or 'self'}/status", "rb") as file:  # noqa: PTH123 (a pseudo-file)

@@ -1,15 +1,15 @@
-"""One number for the memory of a crawl, dealt out over its processes and what they keep.
+"""Divides one number, the memory of a crawl, among its processes and their caches.
 
-**How.** What a process needs to live at all is set aside first (measured, see
-docs/decisions/memory.md). Everything else is a *part* with a least size, below which it stops being
-useful, a most size, which its own setting states, and a weight. Each part gets its least; what is
-left is dealt by weight, and what a part cannot use goes to the others. So settings such as
-``fetch.open_bytes`` stay upper bounds, a part never shrinks when there is more memory, and the sum
-never exceeds the whole. Sizes are bytes.
+**How.** The memory that a process needs to run at all is set aside first (measured, see
+docs/decisions/memory.md). Everything else is a *part*. It has a minimum size, below which it stops
+being useful; a maximum size, which its setting states; and a weight. Each part gets its minimum.
+The rest is divided by weight, and memory that a part cannot use goes to the other parts. So
+settings such as ``fetch.open_bytes`` stay upper bounds, a part never shrinks when there is more
+memory, and the sum never exceeds the total. Sizes are bytes.
 
-**Why no measuring.** The split is a pure function of settings, so that the same settings give the
-same crawl and the least memory can be told before anything starts. That the processes stay under it
-is seen to by ``memory_relief``.
+**Why nothing is measured.** The division is a pure function of the settings. The same settings give
+the same crawl, and the minimum memory is known before anything starts. ``memory_relief`` keeps the
+running processes below the bound.
 """
 
 from __future__ import annotations
@@ -25,48 +25,48 @@ from lycosa.config.units import show_bytes
 
 MB = 1_000_000
 RECOVERY_BYTES = (16 * MB, 4 * MB)
-"""The tables' cache while a crawl is recovered, and of it what is being written."""
-_PROGRAM = 65 * MB  # code that is mapped, the same pages in every process
-_SUPERVISOR = 80 * MB  # 45 when it only watches; the rest is recovery's, when a worker died
+"""The block cache of the tables during recovery, and the part of it for write buffers."""
+_PROGRAM = 65 * MB  # mapped code, the same pages in every process
+_SUPERVISOR = 80 * MB  # 45 when it only watches; the rest is for recovery after a worker died
 _WORKER = 70 * MB  # interpreter, suffix list, what libraries keep
-_COMPACTION = 40 * MB  # table files on their way to the disk
+_COMPACTION = 40 * MB  # table files that are being written
 _PARSER, _LANGUAGE = 35 * MB, 75 * MB
-# address space that the parse child has mapped before the first document, memory or not
+# address space that the parse child maps before the first document, resident or not
 _PARSER_CODE = 300 * MB
 _DOCUMENT = 48 * MB  # a page of 3 MB
-# bytes of memory for each byte of a document: 16 was the most among pages of nothing but links,
-# tags or text
+# bytes of memory per byte of a document: 16 was the maximum measured for pages that consist of
+# nothing but links, tags or text
 _TREE = 20
 _SAVING = 12 * MB  # URL-seen writes one partition's file at a time
 _SET_ENTRY = 100  # a hash in a Python set
-_YOUNG = 210_000  # of them, a partition's newest
+_YOUNG = 210_000  # memory of a partition's newest hashes, which are such a set
 _DELTA_ENTRY = 16
-_DELTAS = (1 << 15, 1 << 18)  # hashes of a partition that are not in its file yet
-_HOST = (
-    9000  # a visit state, and one more that is kept though nobody has it; without the queue's head
-)
+_DELTAS = (1 << 15, 1 << 18)  # hashes of a partition that are not yet in its file
+# a visit state, and a second one that stays allocated unused; without the head of the queue
+_HOST = 9000
 _HEAD_ENTRY = 128
-_HOST_NOTES = 500  # a host's bounds, and who owns it
+_HOST_NOTES = 500  # the known bounds of a host, and its owner
 _NAME = 500
-_RULE = 512  # a line of a robots.txt file, ready to be asked
-# a connection in use with all that goes with a request; one that is kept
-_SLOT, _IDLE = (
-    100_000,
-    50_000,
-)
-_BODIES = 1.5  # of what is being received, half as much again waits for the parser
-# a commit begins at one, no more is fetched at four, and its writes to the tables are as much again
+_RULE = 512  # one line of a robots.txt file, compiled
+# a connection in use with everything that belongs to a request; an idle one that is kept
+_SLOT, _IDLE = 100_000, 50_000
+# bytes that are being received, and half as many that wait for the parser
+_BODIES = 1.5
+# a commit begins at one of these units, fetching stops at four, and the writes to the tables take
+# as much again
 _BATCHES = 9
 _DEFAULT_WORKER = 1500 * MB
 
 
 class TooLittleMemory(ValueError):
-    """The memory is too little for so many workers. The message says the least."""
+    """The memory is too small for that many workers. The message gives the minimum."""
 
 
 class MemoryPlan(msgspec.Struct, frozen=True):
-    """Who may have how much. ``supervisor``, each ``worker`` and its ``parser`` are whole
-    processes; the others are parts of a worker.
+    """How many bytes each process, and each part of a worker, may use.
+
+    ``supervisor``, each ``worker`` and its ``parser`` are whole processes. The others are parts of
+    a worker.
     """
 
     total: int
@@ -90,37 +90,37 @@ class MemoryPlan(msgspec.Struct, frozen=True):
 
     @property
     def share(self) -> int:
-        """Of each worker and its parser together."""
+        """A worker and its parser together."""
         return self.worker + self.parser
 
     @property
     def document(self) -> int:
-        """What the parser may need for one document, beyond what it always has."""
+        """Memory for one document, beyond what the parser always needs."""
         return self.parser - _PARSER
 
     @property
     def memtable(self) -> int:
-        """Of one partition, at which it is written to a file."""
+        """Size at which one partition's write buffer is flushed to a file."""
         return min(max(self.memtables // (2 * self.owned), 256 << 10), 4 << 20)
 
     @property
     def delta(self) -> int:
-        """Hashes of one partition that URL-seen keeps until it writes its file."""
+        """Hashes of one partition that URL-seen keeps in memory until it writes its file."""
         return max(((self.seen - _SAVING) // self.owned - _YOUNG) // _DELTA_ENTRY, 1000)
 
     @property
     def batch(self) -> int:
-        """Bytes that wait in memory at which a commit begins."""
+        """Bytes waiting in memory at which a commit begins."""
         return self.batches // _BATCHES
 
     @property
     def rules(self) -> int:
-        """Lines of robots.txt files kept ready."""
+        """Compiled lines of robots.txt files to cache."""
         return self.robots // _RULE
 
     @property
     def note_hosts(self) -> int:
-        """Hosts of which notes are kept, so that known links cost no look-up."""
+        """Hosts whose bounds and owner are cached, so that known links need no lookup."""
         return self.notes // _HOST_NOTES
 
 
@@ -131,11 +131,10 @@ class _Part(NamedTuple):
 
 
 def plan_memory(config: Config, workers: int, machine_bytes: int) -> MemoryPlan:
-    """Deals ``config.memory_bytes`` out, or where that is 0 the default for a machine (or control
-    group) of ``machine_bytes``.
+    """Divide ``config.memory_bytes`` among the processes.
 
-    Raises ``TooLittleMemory``. The default is never too little: a small machine is asked for the
-    least.
+    If that is 0, the default for a machine (or control group) of ``machine_bytes`` is divided.
+    Raises ``TooLittleMemory``. The default is never too little: it is at least the minimum.
     """
     owned = math.ceil(config.frontier.partitions / workers)
     parts = _parts(config, owned)
@@ -147,10 +146,11 @@ def plan_memory(config: Config, workers: int, machine_bytes: int) -> MemoryPlan:
         needed = show_bytes(math.ceil(least / MB) * MB)
         few = f"{workers} workers" if workers > 1 else "one worker"
         raise TooLittleMemory(
-            f"memory_bytes: {show_bytes(total)} is too little for {few}: the least is"
+            f"memory_bytes: {show_bytes(total)} is too little for {few}: the minimum is"
             f" {needed}{'; fewer workers need less' if workers > 1 else ''} (so do fewer"
             " fetch.slots, and parse.language = false)"
         )
+    # The program code is shared and there is one supervisor; the rest is split evenly.
     dealt = _deal((total - _PROGRAM - _SUPERVISOR) // workers - fixed, parts)
     worker = fixed + sum(size for name, size in dealt.items() if name != "parser")
     return MemoryPlan(
@@ -165,8 +165,9 @@ def plan_memory(config: Config, workers: int, machine_bytes: int) -> MemoryPlan:
 
 
 def fitted(config: Config, plan: MemoryPlan) -> Config:
-    """The settings with which a worker stays in its part: each bound is the smaller of what was
-    set and what there is memory for.
+    """The settings that keep a worker within its part.
+
+    Each bound is the smaller of the configured value and the value that the memory allows.
     """
 
     def lower(section: msgspec.Struct, **bounds: int) -> msgspec.Struct:
@@ -202,7 +203,8 @@ def _parts(config: Config, owned: int) -> dict[str, _Part]:
     return {
         "parser": _Part(parser + _DOCUMENT, parser + document, 4),
         "cache": _Part(12 * MB, 512 * MB, 6),
-        # again, beside the cache that they are charged to: those on their way to the disk
+        # again, in addition to the cache they are charged to: buffers that are being written to
+        # disk
         "memtables": _Part(4 * MB, 64 * MB, 2),
         "seen": _Part(seen + deltas[0], seen + deltas[1], 2),
         "recent": _between(1000, config.seen.recent, _SET_ENTRY, 1),
@@ -219,7 +221,7 @@ def _parts(config: Config, owned: int) -> dict[str, _Part]:
 
 
 def _between(least: int, most: int, cost: float, weight: int) -> _Part:
-    """A part that keeps so many things of one cost."""
+    """A part that holds between ``least`` and ``most`` items of ``cost`` bytes each."""
     return _Part(int(min(least, most) * cost), int(most * cost), weight)
 
 
@@ -228,15 +230,16 @@ def _host_cost(config: Config) -> int:
 
 
 def _bloom_bytes(config: Config, owned: int) -> int:
-    """Each partition's first filter, and a copy of one that is being written. Later ones, of
-    twice the size, come on top.
+    """Each partition's first filter, and a copy of the one that is being written.
+
+    Later filters, each twice the size of the one before, are not included.
     """
     bits = -config.seen.bloom_urls * math.log(config.seen.bloom_error) / math.log(2) ** 2
     return int((owned + 1) * bits / 8)
 
 
 def _deal(room: int, parts: Mapping[str, _Part]) -> dict[str, int]:
-    """Each part its least, and what is left by weight, until all have their most."""
+    """Give each part its minimum, then the rest by weight, up to each part's maximum."""
     given = {name: part.least for name, part in parts.items()}
     left = room - sum(given.values())
     hungry = {name: part for name, part in parts.items() if part.most > part.least}

@@ -1,11 +1,10 @@
-"""What a worker does when the crawl's memory comes near its bound, one step after the other until
-it is far from it again.
+"""The steps that a worker takes when the crawl's memory comes near its bound.
 
-The plan (``memory_plan``) bounds what is kept on purpose. It cannot bound what the C library
-hoards, or a page of another kind than was reckoned with, so the supervisor adds up what all
-processes hold and tells the workers; each judges for itself. First those act that hold most of
-their share. Each step needs a moment to show, so they follow each other, except close to the bound,
-where all are taken at once. A step that costs more comes later.
+The plan (``memory_plan``) bounds what is kept on purpose. It cannot bound memory that the C library
+retains, or a page of a kind that the plan did not expect. So the supervisor adds up the memory of
+all processes and sends the sum to the workers, and each worker decides for itself. Workers that use
+most of their share act first. A step needs some time to show its effect, so the steps follow one
+another; only close to the bound are all taken at once. Steps that cost more come later.
 """
 
 from __future__ import annotations
@@ -15,43 +14,44 @@ from enum import IntEnum
 FAR, NEAR, CLOSE = 0.80, 0.88, 0.93  # of the bound
 _STEP_S = 2.0
 _STALLED_S = 10.0
-_HIGH = 0.8  # of a worker's share: beyond it, it is among those that act first
+_HIGH = 0.8  # of a worker's share; a worker above it is among those that act first
 
 
 class Relief(IntEnum):
     """The steps; each includes those before it."""
 
     NONE = 0  # far from the bound
-    TRIM = 1  # memory that is free is given back to the system
-    CACHES = 2  # what only saves look-ups is dropped, the tables' cache halved
-    WORKBENCH = 3  # fewer hosts in attention
+    TRIM = 1  # free memory is returned to the system
+    CACHES = 2  # caches that only save lookups are dropped, the tables' cache is halved
+    WORKBENCH = 3  # fewer hosts on the workbench
     PARSER = 4  # a fresh parse child
-    STOP = 5  # nothing new is fetched
-    NARROW = 6  # it did not help, and nothing is left to give: one page at a time
+    STOP = 5  # no new fetches
+    NARROW = 6  # nothing helped and nothing is left to free: one page at a time
 
     @property
     def meaning(self) -> str:
-        """For people; nothing when there is nothing to say."""
+        """A phrase for messages; empty for ``NONE``."""
         return _MEANING[self]
 
 
 _MEANING = {
     Relief.NONE: "",
-    Relief.TRIM: "gives free memory back",
+    Relief.TRIM: "returns free memory to the system",
     Relief.CACHES: "drops caches",
     Relief.WORKBENCH: "takes fewer hosts",
     Relief.PARSER: "starts a fresh parse child",
     Relief.STOP: "fetches nothing until there is more room",
     Relief.NARROW: (
-        "has nothing left to give, and fetches one page at a time; --memory is too little for this"
-        " crawl"
+        "has no memory left to free, and fetches one page at a time; --memory is too little for"
+        " this crawl"
     ),
 }
 
 
 class MemoryGuard:
-    """Judges for one worker. ``bound`` is the crawl's, ``share`` this worker's; bytes. Times are
-    monotonic seconds.
+    """Decides the relief step of one worker.
+
+    ``bound`` is the crawl's and ``share`` this worker's, in bytes. Times are monotonic seconds.
     """
 
     def __init__(self, bound: int, share: int) -> None:
@@ -63,14 +63,16 @@ class MemoryGuard:
         return f"<MemoryGuard {self.relief.name} bound={self._bound}>"
 
     def judge(self, now: float, total: int, mine: int, running: int) -> Relief:
-        """The step to be at: all processes hold ``total``, this worker and its parser ``mine``,
-        and it has ``running`` visits.
+        """The step to take now.
+
+        ``total`` bytes are held by all processes, ``mine`` by this worker and its parser;
+        ``running`` is the number of its visits.
         """
         if total < FAR * self._bound:
             self.relief, self._since = Relief.NONE, 0.0
         elif self.relief >= Relief.STOP:
             if not running and now - self._since >= _STALLED_S:
-                self._go(Relief.NARROW, now)  # whatever keeps the rest cannot be dropped
+                self._go(Relief.NARROW, now)  # the remaining memory cannot be freed
         elif total >= CLOSE * self._bound:
             self._go(Relief.STOP, now)
         elif (

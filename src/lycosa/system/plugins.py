@@ -1,8 +1,7 @@
-"""Rules and sinks that installed packages bring, by the entry points of ``lycosa.scope_rules`` and
-``lycosa.page_sinks``.
+"""Rules and sinks of installed packages, from ``lycosa.scope_rules`` and ``lycosa.page_sinks``.
 
-The supervisor finds them, once, because importing the library that looks through what is installed
-takes some 30 ms. Workers load them by name.
+These are groups of entry points. The supervisor looks them up once, because importing the library
+that searches the installed packages takes some 30 ms. Workers load the objects by name.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ import msgspec
 
 
 class Plugins(msgspec.Struct, frozen=True):
-    """What is registered, each as ``module:object``, in the order of the entry points' names."""
+    """The registered objects as ``module:object``, in the order of the entry points' names."""
 
     rules: tuple[str, ...] = ()
     sinks: tuple[str, ...] = ()
 
 
 def registered() -> Plugins:
-    """What the installed packages have registered."""
+    """The entry points of the installed packages."""
     from importlib.metadata import entry_points  # here, because workers import this module as well
 
     def of(group: str) -> tuple[str, ...]:
@@ -32,7 +31,5 @@ def registered() -> Plugins:
 
 
 def loaded(names: tuple[str, ...]) -> tuple[Any, ...]:
-    """The objects themselves. Raises ``ImportError`` or ``AttributeError`` when one is not
-    there.
-    """
+    """Import the named objects. Raises ``ImportError`` or ``AttributeError`` for a missing one."""
     return tuple(resolve_name(name) for name in names)

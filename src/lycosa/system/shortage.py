@@ -1,8 +1,7 @@
-"""What to do when the system has no process, thread or memory to give just now: wait, and try
-again.
+"""Waiting while the system has no process, thread or memory to give.
 
 Such a shortage passes (a control group's ``pids.max``, a machine that is out of memory for some
-seconds), so it ends no crawl.
+seconds), so the work is tried again and the crawl does not end.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ T = TypeVar("T")
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 5.0
 _PASSING = frozenset({errno.EAGAIN, errno.ENOMEM})
-_NO_THREAD = "can't start new thread"  # CPython's words: it has no class for this error
+_NO_THREAD = "can't start new thread"  # CPython has no class for this error, only this text
 
 
 def is_shortage(error: BaseException) -> bool:
-    """Whether an error says that the system has no process, thread or memory to give."""
+    """Whether an error means that the system has no process, thread or memory to give."""
     if isinstance(error, OSError):
         return error.errno in _PASSING
     return isinstance(error, MemoryError) or (
@@ -30,23 +29,23 @@ def is_shortage(error: BaseException) -> bool:
 
 
 def pause_s(attempt: int) -> float:
-    """Seconds before another attempt, after so many that failed (from 1)."""
+    """Seconds to wait after ``attempt`` failures (from 1) before the next try."""
     return min(FIRST_PAUSE_S * 2.0 ** min(attempt - 1, 30), LONGEST_PAUSE_S)
 
 
 async def in_thread(work: Callable[[], T], on_wait: Callable[[], None] = lambda: None) -> T:
-    """The result of blocking work, or its exception; waits for as long as no thread can be started,
-    which ``on_wait`` hears once.
+    """The result of blocking work, run in a new thread, or its exception.
 
-    Each call has a thread of its own. An executor keeps what was submitted when it cannot start a
-    thread, so a second attempt could do the work twice.
+    While no thread can be started, waits and tries again; ``on_wait`` is called once then. An
+    executor is not used, because it keeps submitted work when it cannot start a thread, so a second
+    attempt could do the work twice.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 
     def tell(result: T | None, error: BaseException | None) -> None:
         if done.done():
-            return  # nobody waits any more
+            return  # the caller was cancelled
         if error is not None:
             done.set_exception(error)
         else:
@@ -55,7 +54,7 @@ async def in_thread(work: Callable[[], T], on_wait: Callable[[], None] = lambda:
     def run() -> None:
         try:
             outcome: tuple[T | None, BaseException | None] = (work(), None)
-        except BaseException as error:  # whoever waits gets it
+        except BaseException as error:  # raised again in the caller
             outcome = (None, error)
         if not loop.is_closed():
             loop.call_soon_threadsafe(tell, *outcome)

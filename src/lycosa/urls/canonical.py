@@ -1,15 +1,18 @@
-"""The canonical form of a URL: two spellings of one resource meet, and a canonical URL is its own
-canonical form.
+"""The canonical form of a URL, which is its identity.
 
-Steps, in this order: resolution against the base and parsing by the WHATWG URL standard (ada); only
-``http`` and ``https``; fragment, userinfo, default port and the dot of an absolute name dropped;
-percent-encoding normalised as RFC 3986 section 6.2.2 says (upper-case hexadecimal, unreserved
-characters decoded); then the lossy rules that the crawl's options ask for. Identity depends on
-every step, ada's tables for international names included, so ``CANONICAL_VERSION`` rises whenever
-an output may change and ada's version is part of the identity.
+Different spellings of one resource get the same canonical form, and the canonical form of a
+canonical URL is that URL.
 
-A page has some 190 links, so plain ones take a short cut: one regular expression knows references
-in which no step has anything to do. Tests hold both ways against each other.
+The steps, in this order: resolve against the base and parse by the WHATWG URL standard (ada);
+accept only ``http`` and ``https``; drop fragment, userinfo, default port and the trailing dot of an
+absolute host name; normalise percent-encoding as in RFC 3986 section 6.2.2 (upper-case hexadecimal,
+unreserved characters decoded); then apply the lossy rules that the crawl's options enable. The
+identity depends on every step, including ada's tables for international names. Therefore
+``CANONICAL_VERSION`` rises whenever an output may change, and ada's version is part of the
+identity.
+
+A page has some 190 links, so plain references take a short cut: one regular expression recognises
+references that no step would change. Tests compare both paths.
 """
 
 from __future__ import annotations
@@ -25,8 +28,8 @@ from lycosa.urls.query_charset import with_charset
 from lycosa.urls.session_ids import dropper, without_path_sessions
 
 CANONICAL_VERSION = 1
-_SHOWN = 50  # characters of a scheme in a message
-# characters; beyond it a reference is not looked at, so that one of a megabyte costs nothing
+_SHOWN = 50  # maximum characters of a scheme shown in a message
+# characters; a longer reference is refused unread, so a reference of a megabyte costs nothing
 MAX_LENGTH = 65_536
 
 _INDEX_FILES = ("/index.html", "/index.htm", "/index.php", "/default.asp")
@@ -38,9 +41,9 @@ _ABNORMAL = re.compile(
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _SCHEME = re.compile(r"[\x00-\x20]*([A-Za-z][A-Za-z0-9+.-]*):")
 
-# A reference in which parsing has nothing to change: [origin]/path or ../../path, then a plain
-# query, then any fragment. No segment starts with a dot or is empty, nothing is encoded, there is
-# no colon that could be a scheme, no name that IDNA or the IPv4 parser would touch.
+# A reference that parsing would not change: [origin]/path or ../../path, then a plain query, then
+# any fragment. No segment is empty or starts with a dot, nothing is percent-encoded, no colon could
+# end a scheme, and no host name needs IDNA or IPv4 parsing.
 _SEGMENT = r"[A-Za-z0-9_~!$()*,@=+-][A-Za-z0-9_~!$()*,@=+.-]*"
 _PLAIN = re.compile(
     r"(?:(https?://(?:[a-z0-9]+(?:-[a-z0-9]+)*\.)+[a-z]{2,})?/|((?:\.\./)*))"
@@ -51,8 +54,9 @@ _PLAIN = re.compile(
 
 
 class InvalidUrl(ValueError):
-    """Not a URL that can be crawled. ``reason`` is ``UNPARSABLE`` or ``SCHEME``; ``raw`` is the
-    reference as found.
+    """A reference that is not a URL which can be crawled.
+
+    ``reason`` is ``UNPARSABLE`` or ``SCHEME``; ``raw`` is the reference as found.
     """
 
     def __init__(self, reason: Reason, raw: str, detail: str) -> None:
@@ -61,10 +65,10 @@ class InvalidUrl(ValueError):
 
 
 def resolve(raw: str, base: str | None = None) -> str:
-    """The plain WHATWG step: ``raw`` parsed against ``base`` and written out, fragment and userinfo
-    included, any scheme.
+    """Parse ``raw`` against ``base`` by the WHATWG standard, without any step of the crawler.
 
-    Raises ``InvalidUrl`` (``UNPARSABLE``).
+    The result has any scheme and keeps its fragment and userinfo. Raises ``InvalidUrl``
+    (``UNPARSABLE``).
     """
     try:
         return ada_url.normalize_url(raw) if base is None else ada_url.join_url(base, raw)
@@ -81,7 +85,7 @@ def resolve(raw: str, base: str | None = None) -> str:
 
 
 class Canonicalizer:
-    """Canonical form by one set of options. Remembers the last base only."""
+    """Canonical form by one set of options. Caches only the last base."""
 
     def __init__(self, options: CanonicalSection) -> None:
         self._options = options
@@ -93,17 +97,19 @@ class Canonicalizer:
         self._origin = ""
 
     def identity(self) -> dict[str, object]:
-        """What the form depends on, for the crawl's manifest: our version, ada's, and the
-        options.
+        """Everything that the form depends on: our version, ada's version and the options.
+
+        The crawl's manifest stores it.
         """
-        from importlib.metadata import version  # once in a crawl, and not in each process
+        from importlib.metadata import version  # slow to import; needed once per crawl
 
         options = msgspec.to_builtins(self._options)
         return {"version": CANONICAL_VERSION, "ada_url": version("ada-url"), "options": options}
 
     def canonical(self, raw: str, base: str | None = None, charset: str = "utf-8") -> str:
-        """The canonical form of ``raw``, found on a page in ``charset`` whose base URL is
-        ``base``. Raises ``InvalidUrl``.
+        """The canonical form of ``raw``, found on a page in ``charset`` whose base URL is ``base``.
+
+        Raises ``InvalidUrl``.
         """
         if len(raw) > MAX_LENGTH:
             raise _too_long(raw)
@@ -120,8 +126,9 @@ class Canonicalizer:
         return url
 
     def _remember(self, base: str) -> None:
-        """Prepare the short cut for a base: its origin and its folders, innermost first, if they
-        are in canonical form.
+        """Prepare the short cut for a base that is in canonical form.
+
+        Stores its origin and its folders, innermost first.
         """
         self._base, self._folders, self._origin = base, [], ""
         if self._always_long:
@@ -130,7 +137,8 @@ class Canonicalizer:
             href = self._from_href(resolve(base), base)
         except InvalidUrl:
             return
-        # The base's path as written decides: where a rule changed it, only the long way is right.
+        # The short cut copies the base's path as written. If a canonical step changed that path,
+        # only full parsing gives the right result.
         path_end = len(href.partition("?")[0])
         if base[:path_end] != href[:path_end] or base[path_end : path_end + 1] not in (
             "",
@@ -147,7 +155,7 @@ class Canonicalizer:
         self._folders.append(href[: root + 1])
 
     def _short_cut(self, plain: re.Match[str], has_base: bool) -> str | None:
-        """The canonical form of a plain reference, or ``None`` when it has to go the long way."""
+        """The canonical form of a plain reference, or ``None`` when it needs full parsing."""
         origin, ups, path, query = plain.groups()
         if self._always_long or (has_base and not self._folders) or not (has_base or origin):
             return None
@@ -163,7 +171,7 @@ class Canonicalizer:
         return f"{url}?{query}" if query else url
 
     def _from_href(self, href: str, raw: str) -> str:
-        """Everything behind the WHATWG step."""
+        """All steps after the WHATWG parser."""
         if not href.startswith(("https://", "http://")):
             raise InvalidUrl(
                 Reason.SCHEME, raw, f"the scheme {href.partition(':')[0][:_SHOWN]!r} is not crawled"
@@ -194,21 +202,22 @@ class Canonicalizer:
         if name.endswith("."):
             name = name[:-1]
             if not name or name.endswith("."):
-                raise InvalidUrl(
-                    Reason.UNPARSABLE, raw, "the host name has empty labels at its end"
-                )
+                raise InvalidUrl(Reason.UNPARSABLE, raw, "the host name ends with empty labels")
         if self._options.drop_www:
             while name.startswith("www.") and "." in name[4:]:
                 name = name[4:]
         origin = f"{scheme}://{name}{colon}{port}"
         if ("xn--" in name or self._options.drop_www) and not _stands(origin):
             raise InvalidUrl(
-                Reason.UNPARSABLE, raw, "the host name does not survive its own canonical form"
+                Reason.UNPARSABLE, raw, "the host name is not valid in its own canonical form"
             )
         return origin
 
     def _query(self, query: str) -> str:
-        """A query by the options; what stays keeps its spelling and, unless sorted, its order."""
+        """Apply the options to a query.
+
+        The remaining parameters keep their spelling and, unless sorted, their order.
+        """
         parts = query.split("&")
         if any(map(self._drops, parts)):
             parts = [part for part in parts if not self._drops(part)]
@@ -217,8 +226,9 @@ class Canonicalizer:
         return "&".join(parts)
 
     def _shorten(self, path: str) -> str:
-        """Index file and trailing slash, until neither rule finds anything: ``/a/index.html/``
-        is ``/a``.
+        """Drop index file and trailing slash until neither rule applies.
+
+        So ``/a/index.html/`` becomes ``/a``.
         """
         before = ""
         while path != before:
@@ -242,8 +252,8 @@ def _too_long(raw: str) -> InvalidUrl:
 def _normal(found: re.Match[str]) -> str:
     """Normal form of one percent-encoding.
 
-    After a lone ``%`` or ``%4``, which the WHATWG standard lets stand, a decoded digit would
-    complete a new encoding; there it stays.
+    The WHATWG standard leaves a lone ``%`` or ``%4`` as it is. A decoded digit after one of them
+    would complete a new encoding, so there the digit stays encoded.
     """
     start, text = found.start(), found.string
     character = chr(int(found[0][1:], 16))
@@ -256,8 +266,9 @@ def _normal(found: re.Match[str]) -> str:
 
 
 def _without_sessions(path: str) -> str:
-    """A path without session parameters; a segment that only they kept from being ``..`` is
-    resolved by the standard again.
+    """A path without session parameters.
+
+    A segment such as ``..;jsessionid=1`` becomes ``..`` and is resolved by the standard again.
     """
     kept = without_path_sessions(path)
     if kept != path and "/." in kept:
@@ -266,8 +277,9 @@ def _without_sessions(path: str) -> str:
 
 
 def _stands(origin: str) -> bool:
-    """Whether an origin parses to itself. Some ``xn--`` labels that the encoder writes are
-    refused by the decoder.
+    """Whether an origin parses to itself.
+
+    ada's decoder refuses some ``xn--`` labels that its encoder writes.
     """
     try:
         return ada_url.normalize_url(origin) == f"{origin}/"

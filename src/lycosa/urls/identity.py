@@ -1,9 +1,9 @@
-"""What a URL is to the crawl: its canonical form, its host, its site, its partition and its SURT
-key.
+"""What identifies a URL: canonical form, host, site, partition and SURT key.
 
-Identity rests on this module, so a crawl's manifest freezes ``Canonicalizer.identity()`` and
-``Sites.version``. It only gathers names; ``canonical`` has the form, ``parts`` the slicing,
-``session_ids`` the names, ``sites`` the public suffixes, ``surt`` the key of CDXJ.
+All identity rests on this module, so a crawl's manifest freezes ``Canonicalizer.identity()`` and
+``Sites.version``. The module only re-exports names. ``canonical`` makes the canonical form,
+``parts`` slices it, ``session_ids`` lists session parameters, ``sites`` reads the public suffix
+list, and ``surt`` makes the key of CDXJ.
 """
 
 from __future__ import annotations

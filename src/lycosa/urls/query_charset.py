@@ -1,8 +1,8 @@
 """Queries of pages that are not in UTF-8.
 
-A browser encodes what a link's query has beyond ASCII in the page's own charset (WHATWG URL, query
-state), and old servers expect it so: in UTF-8 they would answer with another page. Paths and
-fragments are always UTF-8.
+In the query of a link, a browser encodes non-ASCII characters in the page's charset (WHATWG URL,
+query state). Old servers expect that: for a query in UTF-8 they would send a different page. Paths
+and fragments are always UTF-8.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 # The special-query percent-encode set, and every byte that is not ASCII.
 _TO_ESCAPE = re.compile(rb"[^!$-&(-;=?-~]")
-# WHATWG names whose encoder Python has under another name, or in a narrower table under the same.
+# WHATWG charset names for which Python has another name, or the same name with a smaller table.
 _CODECS = {
     "shift_jis": "cp932",
     "euc-kr": "cp949",
@@ -32,8 +32,9 @@ _CODECS = {
 
 
 def with_charset(raw: str, charset: str) -> str:
-    """A reference whose query is in ASCII, written in ``charset``; an unknown charset and the
-    UTFs change nothing.
+    """Percent-encode a reference's query in ``charset``, so that the query is ASCII.
+
+    An unknown charset and the UTF charsets change nothing.
     """
     mark = raw.find("?")
     if mark < 0 or charset.lower().startswith("utf"):
@@ -58,7 +59,7 @@ def _encoded(text: str, codec: str) -> str:
     except UnicodeEncodeError:
         if len(text) > 1:
             return "".join(_encoded(character, codec) for character in text)
-        # A character that the charset does not have is sent as an HTML reference (WHATWG URL,
+        # A character that the charset lacks is sent as an HTML character reference (WHATWG URL,
         # percent-encode after encoding).
         return f"%26%23{ord(text)}%3B"
     return _TO_ESCAPE.sub(lambda found: b"%%%02X" % found[0][0], data).decode("ascii")

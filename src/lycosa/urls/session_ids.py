@@ -1,8 +1,8 @@
-"""Which parameters name a visitor and not a resource: session ids and campaign tracking.
+"""Parameters that identify a visitor and not a resource: session ids and campaign tracking.
 
-Two tiers, because a wrong hit loses a page: a name that only session machinery uses counts with any
-value; a name that sites also use for their own things (``sid``, ``session``) counts only with a
-value that looks drawn at random.
+There are two tiers, because a wrong match loses a page. A name that only session software uses
+matches with any value. A name that sites also use for other things (``sid``, ``session``) matches
+only with a value that looks random.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _SURE, _MAYBE, _TRACKING = (
     frozenset(names.split()) for names in (_SURE_NAMES, _MAYBE_NAMES, _TRACKING_NAMES)
 )
 _ASP_COOKIE = re.compile(r"aspsessionid[a-z]{8}", re.IGNORECASE)
-# Hexadecimal with digits and letters, a UUID, or letters and digits that alternate; words, dates
-# and numbers of records are none of these.
+# Hexadecimal with both digits and letters, a UUID, or letters and digits that alternate. Words,
+# dates and record numbers do not match.
 _RANDOM = re.compile(
     r"(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{16,}"
     r"|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
@@ -47,14 +47,15 @@ _RANDOM = re.compile(
     re.IGNORECASE,
 )
 _PATH_PARAMETER = re.compile(r";([A-Za-z0-9._-]+)=([^;/?]*)")
-# ASP.NET without cookies writes the session as a path segment of its own:
+# ASP.NET without cookies writes the session as a separate path segment:
 # /(S(lit3py55t21z5v55vlm25s55))/page.aspx
 _ASP_NET_SEGMENT = re.compile(r"/\((?:[A-Z]\([0-9A-Za-z_-]{20,}\))+\)/", re.IGNORECASE)
 
 
 def dropper(sessions: bool, tracking: bool) -> Callable[[str], bool]:
-    """Whether ``name=value`` is to be dropped by these options, in one look at its name: most
-    parameters of the web are neither.
+    """A function that says whether ``name=value`` is dropped under these options.
+
+    It looks at the name first, because most parameters on the web are neither session nor tracking.
     """
     names = (_SURE if sessions else frozenset()) | (_TRACKING if tracking else frozenset())
     prefixes = (_TRACKING_PREFIXES if tracking else ()) + (("aspsessionid",) if sessions else ())
@@ -70,7 +71,7 @@ def dropper(sessions: bool, tracking: bool) -> Callable[[str], bool]:
 
 
 def is_session(parameter: str) -> bool:
-    """Whether ``name=value`` (percent-normalised, as it stands in the query) is a session id."""
+    """Whether ``name=value`` (percent-normalised, as in the query) is a session id."""
     name, equals, value = parameter.partition("=")
     if not equals:
         return False
@@ -83,19 +84,20 @@ def is_session(parameter: str) -> bool:
 
 
 def is_tracking(parameter: str) -> bool:
-    """Whether ``name=value`` says only where a visitor came from."""
+    """Whether ``name=value`` only tells where a visitor came from."""
     name = parameter.partition("=")[0].lower()
     return name in _TRACKING or name.startswith(_TRACKING_PREFIXES)
 
 
 def without_path_sessions(path: str) -> str:
-    """A path without ``;jsessionid=...`` and its kin; other path parameters stay."""
+    """A path without ``;jsessionid=...`` and similar; other path parameters stay."""
     return _PATH_PARAMETER.sub(lambda found: "" if is_session(found[0][1:]) else found[0], path)
 
 
 def may_have_session(url: str) -> bool:
-    """Whether ``find_session`` can find something: a few searches for letters, for the many URLs
-    that have parameters and no session.
+    """Whether ``find_session`` might find something.
+
+    A few substring searches, which spare the regular expressions for most URLs with parameters.
     """
     lower = url.lower()
     return (
@@ -110,7 +112,7 @@ def may_have_session(url: str) -> bool:
 
 
 def find_session(target: str) -> str:
-    """The first session id in a path and query, as it stands there, or the empty string."""
+    """The first session id in a path and query, as written there, or the empty string."""
     path, _, query = target.partition("?")
     if "(" in path and (segment := _ASP_NET_SEGMENT.search(path)):
         return segment[0].strip("/")

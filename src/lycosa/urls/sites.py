@@ -1,8 +1,8 @@
 """The site of a host: its registrable domain by the public suffix list.
 
-The list comes with the ``publicsuffixlist`` package, private section on, so that two customers of
-one hosting company are two sites. A newer list moves the border between hosts and sites and with it
-the owner of their URLs; a crawl therefore keeps the list it began with and gives it back here as
+The list comes with the ``publicsuffixlist`` package. Its private section is used, so two customers
+of one hosting company are two sites. A newer list can move a host to another site and so change the
+owner of its URLs. Therefore a crawl keeps the list that it began with and passes it here as
 ``list_path``.
 """
 
@@ -35,14 +35,16 @@ class Sites:
         self.version = _version(data)
 
     def site_of(self, host: str) -> str:
-        """Registrable domain of a ``host_of``; a name without one and an IP address are their
-        own site. The port does not count.
+        """Registrable domain of a ``host_of``, without the port.
+
+        A name without a registrable domain, and an IP address, is its own site.
         """
         return self._look_up(host)
 
     def public_suffixes(self, name: str) -> tuple[str, str]:
-        """Public suffixes of a host name without port: without and with the list's private
-        section; both empty for an IP address.
+        """The two public suffixes of a host name: without and with the list's private section.
+
+        ``name`` has no port. Both are empty for an IP address.
         """
         return self._look_up_suffixes(name)
 
@@ -62,7 +64,7 @@ class Sites:
 
     @cached_property
     def _suffixes(self) -> publicsuffixlist.PublicSuffixList:
-        # Only when the first name is looked up: a supervisor wants to know the version alone.
+        # Built at the first lookup, because a supervisor needs only the version.
         return publicsuffixlist.PublicSuffixList(self._lines, accept_encoded_idn=False)
 
     def _site_of(self, host: str) -> str:
@@ -72,7 +74,7 @@ class Sites:
         return self._suffixes.privatesuffix(name) or name
 
     def snapshot(self) -> dict[str, int]:
-        """Counts of the cache in front of the list."""
+        """Statistics of the cache in front of the list."""
         info = self._look_up.cache_info()
         return {
             "hits": info.hits,
@@ -86,9 +88,10 @@ class Sites:
 
 
 def _with_encoded(lines: list[str]) -> list[str]:
-    """The list with the encoded form (IDNA) of each rule that has one behind the rule. The library
-    would encode all rules, which takes five times as long as reading them, although all but some
-    hundred are ASCII and their own encoded form.
+    """The lines of the list, each non-ASCII rule followed by its IDNA-encoded form.
+
+    The library would encode every rule, which takes five times as long as reading the list,
+    although all but a few hundred rules are ASCII and need no encoding.
     """
     found = []
     for line in lines:
@@ -102,9 +105,7 @@ def _with_encoded(lines: list[str]) -> list[str]:
 
 
 def _version(data: bytes) -> str:
-    """The list's own version line and the start of its SHA-256, which also tells edited lists
-    apart.
-    """
+    """The list's version line and the start of its SHA-256, which distinguishes edited lists."""
     digest = hashlib.sha256(data).hexdigest()[:16]
     for line in data.splitlines()[:20]:
         if line.startswith(b"// VERSION:"):

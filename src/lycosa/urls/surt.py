@@ -1,11 +1,11 @@
-"""The SURT key of a URL: how CDXJ files are sorted and looked up.
+"""The SURT key of a URL, by which CDXJ files are sorted and searched.
 
-Replay tools compute the key of the URL that they are asked for and search for it, so ours must be
-the very string theirs is. The convention is the Internet Archive's: host labels reversed, ``www``
-with its number dropped, everything in lower case, repeated and trailing slashes dropped,
-percent-encoding undone as often as it goes and then done once, old kinds of session ids dropped,
-query parameters sorted. It is lossy on purpose and never used as identity. The odd corners below
-are that convention's, seen in its outputs.
+Replay tools compute the key of a requested URL and search for it, so this key must equal theirs
+exactly. The convention is the Internet Archive's: host labels reversed; ``www`` and a number after
+it dropped; everything in lower case; repeated and trailing slashes dropped; percent-encoding undone
+until none is left and then applied once; old kinds of session ids dropped; query parameters sorted.
+The key is lossy on purpose and is never used as identity. The special cases below follow that
+convention, as seen in its outputs.
 """
 
 from __future__ import annotations
@@ -17,17 +17,16 @@ from lycosa.urls.parts import host_of, name_of, target_of
 _WWW = re.compile(r"www\d*\.")
 _ESCAPED = re.compile(rb"%([0-9A-Fa-f]{2})")
 _PERCENT_CHAIN = re.compile(rb"%(?:25)+")  # any number of layers of an encoded percent sign
-_MOST_LAYERS = (
-    50  # nobody encodes so often but to make us work: the cost would be the square of the length
-)
+# A URL with more layers is an attack: undoing them all would cost the square of its length.
+_MOST_LAYERS = 50
 _TO_ESCAPE = re.compile(rb"[\x00-\x20\x7f-\xff#%]")
 _SLASHES = re.compile(r"/{2,}")
 _ASP_SESSION = re.compile(
     r"^(.*/)\((?:[a-z]\([0-9a-z]{24}\))+\)/([^?]+\.aspx.*)$|^(.*/)\([0-9a-z]{24}\)/([^?]+\.aspx.*)$",
     re.DOTALL,
 )
-# Each takes one parameter out, the last that fits, with the separator behind it; the one before it
-# stays, as does "x" of "xsid=...".
+# Each pattern removes one parameter, the last that matches, with the separator after it. The
+# separator before it stays, as does "x" of "xsid=...".
 _QUERY_SESSIONS = tuple(
     re.compile(rf"(.*)(?:{session})(?:&(.*))?", re.DOTALL)
     for session in (
@@ -78,8 +77,9 @@ def _query_key(query: str) -> str:
 
 
 def _escape_once(text: str) -> str:
-    """Undo percent-encoding until nothing is left of it, then encode controls, blanks, ``#``,
-    ``%`` and all that is not ASCII.
+    """Undo all layers of percent-encoding, then encode once.
+
+    Controls, spaces, ``#``, ``%`` and non-ASCII bytes are encoded.
     """
     data = _PERCENT_CHAIN.sub(b"%", text.encode())
     for _ in range(_MOST_LAYERS):
@@ -91,8 +91,9 @@ def _escape_once(text: str) -> str:
 
 
 def _without_dots(path: str) -> str:
-    """Dot segments that decoding brought to light; ``..`` above the root stays, as the
-    convention has it.
+    """Resolve dot segments that decoding produced.
+
+    By the convention, ``..`` above the root stays.
     """
     if "/." not in path:
         return path

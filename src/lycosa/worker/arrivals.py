@@ -140,6 +140,8 @@ class Arrivals:
         inbox, takers = self._inboxes[parcel.destination], self._takers
         if not inbox.is_new(parcel.source, parcel.sequence, parcel.acknowledged):
             return
+        if parcel.places:
+            takers.intake.receive_places(self._partitions[parcel.destination], parcel.places)
         if parcel.discovered:
             takers.intake.receive(self._partitions[parcel.destination], parcel.discovered)
         for key, value in parcel.contents:

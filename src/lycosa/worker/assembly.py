@@ -55,6 +55,7 @@ from lycosa.worker.folder_shard import open_folder_shard
 from lycosa.worker.intake import Addressing, Intake
 from lycosa.worker.job import Extensions, WorkerJob
 from lycosa.worker.leasing import Leasing
+from lycosa.worker.live import Live
 from lycosa.worker.machine_table import open_machine_table
 from lycosa.worker.pacing import Pacing
 from lycosa.worker.permits import GrantedPermits, LocalPermits
@@ -104,6 +105,7 @@ class Assembled(msgspec.Struct, frozen=True):
     permits: LocalPermits | GrantedPermits
     robots: Robots
     clock: CrawlClock
+    live: Live
     close: Callable[[], None]
 
 
@@ -178,7 +180,9 @@ def assemble(
     def fail(error: BaseException) -> None:
         worker.fail(error)  # the worker is made later
 
-    departures = Departures(partitions, tables, ports.exchange, clock.sleep, fail)
+    departures = Departures(
+        partitions, tables, ports.exchange, clock.sleep, fail, config.frontier.partitions
+    )
     intake = _intake(job, extensions, partitions, addressing, tables, clock, departures)
     # Ids must differ between crawls, runs and restarts, and be the same when the same history is
     # replayed.
@@ -210,9 +214,7 @@ def assemble(
     stages = Stages(
         frontier=frontier,
         robots=robots,
-        leasing=Leasing(
-            frontier, robots, intake, config.budgets, clock, ports.offload, crashes.suspicion
-        ),
+        leasing=Leasing(frontier, robots, intake, errands, clock, ports.offload, crashes.suspicion),
         sender=sender,
         parser=ports.parser,
         capturing=Capturing(
@@ -253,6 +255,7 @@ def assemble(
     )
     arrivals.take_own(departures.outboxes)
     delivery = Delivery(departures, arrivals)
+    live = Live(config, shard.last.settings if shard.last else 0, worker, frontier, pacing)
     if want_permits is not None:
         worker.is_alone, worker.committer.mail = False, delivery
 
@@ -262,7 +265,7 @@ def assemble(
         shard.close()
 
     return Assembled(
-        worker, intake, pipeline, sender, store, delivery, permits, robots, clock, close
+        worker, intake, pipeline, sender, store, delivery, permits, robots, clock, live, close
     )
 
 
@@ -351,10 +354,11 @@ def _intake(
         RecentHashes(job.config.seen.recent),
         clock,
         departures.post,
+        departures.post_place,
     )
     intake.join(job.places)
     for table in tables.values():
-        intake.rejoin(key[1:].decode() for key, _ in table.scan(b"J", prefix_end(b"J")))
+        intake.join(key[1:].decode() for key, _ in table.scan(b"J", prefix_end(b"J")))
     return intake
 
 

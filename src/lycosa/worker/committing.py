@@ -135,6 +135,8 @@ class Committer:
         self.waiters: list[asyncio.Future[None]] = []
         """Resolved by the commit that is cut next, when it is on disk."""
         self.mail: Mail = NoMail()
+        self.settings = 0
+        """The version of the live settings that commits name."""
         self.on_done: Callable[[], None] = lambda: None
 
     def __repr__(self) -> str:
@@ -238,6 +240,7 @@ class Committer:
                 crawl=books.crawl,
                 shard=books.shard.number,
                 inbox=cut.inbox,
+                settings=self.settings,
                 # While hosts are held for the owner before this one, the next owner has to hold
                 # them as well.
                 is_final=is_last and self._committed_at >= books.held_until,

@@ -15,6 +15,9 @@ partitions: URLs too few for a parcel of their own leave with those that other p
 the same destination, from the one that found most of them. A commit holds the batches of all
 partitions, so nothing depends on which it is; a parcel for each pair would cost 4 % of a page's CPU
 time with 4 workers on 16 partitions.
+
+A place that joins the scope goes to every partition of other workers, in front of all that is found
+from then on: whoever gets a URL of that place knows the place, and follows the page's links.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ Pair = tuple[int, int]
 
 class Departures:
     """One per worker. ``post`` is the intake's outbox. ``exchange`` is ``None`` when no other
-    worker runs; ``fail`` is told when sending cannot go on.
+    worker runs; ``fail`` is told when sending cannot go on; the crawl has ``count`` partitions.
     """
 
     def __init__(
@@ -46,6 +49,7 @@ class Departures:
         exchange: ExchangeEnds | None,
         sleep: Callable[[float], Awaitable[None]],
         fail: Callable[[BaseException], None],
+        count: int,
     ) -> None:
         self.outboxes = {
             number: Outbox(number, partitions[number].table, table)
@@ -60,6 +64,8 @@ class Departures:
                 )
                 sender.on_failure = fail
         self._first = min(tables)
+        self._others = [number for number in range(count) if number not in tables]
+        self._places: list[str] = []
         self._posted: set[Pair] = set()
         self._found: dict[int, dict[int, list[Discovered]]] = {}  # by destination and source
         self._told: dict[int, list[tuple[bytes, bytes]]] = {}
@@ -74,7 +80,7 @@ class Departures:
     @property
     def is_idle(self) -> bool:
         """Whether everything that was posted or told is handed over."""
-        is_open = self._posted or self._found or self._told or self._errands
+        is_open = self._posted or self._found or self._told or self._errands or self._places
         return not is_open and all(sender.is_idle for sender in self._senders.values())
 
     def stalled(self) -> str:
@@ -108,7 +114,24 @@ class Departures:
             self._enqueue(source.number, destination, by_source.pop(source.number))
         self.activity += 1
 
+    def post_place(self, url: str) -> None:
+        """Puts a URL whose place joined the scope, for all partitions of other workers, into the
+        open commit.
+        """
+        if self._others:
+            self._places.append(url)
+            self.activity += 1
+
+    def _enqueue_places(self) -> None:
+        """From each partition, because parcels of different ones may overtake each other."""
+        places, self._places = self._places, []
+        for source, outbox in self.outboxes.items() if places else ():
+            for destination in self._others:
+                outbox.enqueue_places(destination, places)
+                self._posted.add((source, destination))
+
     def _enqueue(self, source: int, destination: int, found: list[Discovered]) -> None:
+        self._enqueue_places()
         self.outboxes[source].enqueue(destination, found)
         self._posted.add((source, destination))
 
@@ -145,12 +168,15 @@ class Departures:
 
     def cut(self) -> frozenset[Pair]:
         """A commit is being cut: the pairs with parcels that are in it."""
+        self._enqueue_places()
         found, self._found = self._found, {}
         for destination, by_source in found.items():
             self._enqueue_found(destination, by_source)
         told, self._told = self._told, {}
         for destination, rows in told.items():
-            # an index of bodies is of all partitions: any would do
+            # From one partition, whichever stored the bodies: one commit holds the captures of all
+            # partitions and these rows, and a parcel belongs to its partition, so it is sent by
+            # whoever owns that later. A shard has one partition, which is the one that found them.
             self.outboxes[self._first].enqueue_contents(destination, rows)
             self._posted.add((self._first, destination))
         errands, self._errands = self._errands, {}

@@ -12,9 +12,6 @@ import asyncio
 from collections.abc import Callable
 
 from lycosa.cluster.worker_messages import (
-    Joined,
-    JoinedTaken,
-    JoinScope,
     LiveSettings,
     NoMoreCalls,
     Permit,
@@ -31,38 +28,31 @@ from lycosa.worker.permits import GrantedPermits
 
 _SEEDS_AT_ONCE = 50  # in one step of the loop: 10 ms
 _ANSWERS = 1000  # that are kept for a request that is repeated
-_JOINED_AT_ONCE = 10_000  # URLs of one message
 
 
 class Duties:
-    """One per worker process. ``term`` numbers the owners of the shard, ``places`` is how many
-    places the worker was started with.
+    """One per worker process. ``term`` numbers the owners of the shard.
 
     ``tell`` takes what is said between two reports. One ``hear`` at a time.
     """
 
     def __init__(
-        self, assembled: Assembled, term: int, places: int, tell: Callable[[ToldCoordinator], None]
+        self, assembled: Assembled, term: int, tell: Callable[[ToldCoordinator], None]
     ) -> None:
         self._assembled = assembled
         self._term = term
-        self._places = places
         self._tell = tell
         self._answers: dict[str, SeedsTaken] = {}
         self._under_way: set[str] = set()
-        self._joined_before = 0  # places that the coordinator has taken
-        self._settings = LiveSettings(0, {})
         permits = assembled.permits
         self._counted = (
             permits.counted if isinstance(permits, GrantedPermits) else _captures(assembled)
         )
         assembled.worker.expects_more = True
+        assembled.live.expect()
 
     def __repr__(self) -> str:
-        return (
-            f"<Duties term={self._term} answered={len(self._answers)} joined={self._joined_before}"
-            f" places={self._places}>"
-        )
+        return f"<Duties term={self._term} answered={len(self._answers)}>"
 
     # -- what is told
 
@@ -79,8 +69,7 @@ class Duties:
             may,
             wants,
             worker.expects_more,
-            self._places,
-            self._settings.version,
+            self._assembled.live.version,
         )
 
     def report(self) -> list[ToldCoordinator]:
@@ -88,10 +77,7 @@ class Duties:
         permits = self._assembled.permits
         if self._assembled.worker.is_idle and isinstance(permits, GrantedPermits):
             permits.return_unused()
-        told: list[ToldCoordinator] = [self.status()]
-        if joined := self._assembled.intake.joined[:_JOINED_AT_ONCE]:
-            told.append(Joined(self._joined_before, joined))
-        return told
+        return [self.status()]
 
     def want_permits(self) -> None:
         """The permits changed, or none is left: the coordinator hears of it at once."""
@@ -108,18 +94,10 @@ class Duties:
             await self._take_seeds(message)
         elif isinstance(message, NoMoreCalls):
             worker.expects_more = False
-        elif isinstance(message, JoinScope):
-            self._join(message)
-        elif isinstance(message, JoinedTaken):
-            if message.upto > self._joined_before:
-                del self._assembled.intake.joined[: message.upto - self._joined_before]
-                self._joined_before = message.upto
-            self._places = max(self._places, message.places)
         elif isinstance(message, Permit) and isinstance(permits, GrantedPermits):
             permits.permitted(message.serial, message.captures)
         elif isinstance(message, LiveSettings):
-            if message.version > self._settings.version:
-                self._settings = message
+            self._assembled.live.follow(message.version, message.values)
         elif isinstance(message, Probe):
             lag = await self._assembled.delivery.arrivals.lag()
             self._tell(self._answer(message, lag))  # nothing is awaited in between
@@ -144,12 +122,6 @@ class Duties:
             if len(self._answers) > _ANSWERS:
                 del self._answers[next(iter(self._answers))]
         self._tell(self._answers[message.call])
-
-    def _join(self, message: JoinScope) -> None:
-        known = self._places - message.first
-        if known >= 0:  # else one before it is missing, and comes again
-            self._assembled.intake.join(message.urls[known:])
-            self._places = max(self._places, message.first + len(message.urls))
 
     def _answer(self, probe: Probe, lag: int) -> ProbeAnswer:
         """How the worker stands; one that has not read its inbox to the end has something to do."""

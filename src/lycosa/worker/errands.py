@@ -43,10 +43,12 @@ from lycosa.reasons import Reason
 from lycosa.schedule.outcome import REDIRECTS
 from lycosa.store.segments import SegmentStore
 from lycosa.urls.identity import InvalidUrl, hash8, host_of
+from lycosa.worker.hosts import snooze
 from lycosa.worker.intake import LINKS_AT_ONCE, Intake
 from lycosa.worker.pacing import Pacing, Rest
 from lycosa.worker.robots import Learned, Robots, robots_capture, robots_url
 from lycosa.worker.robots_reading import earlier
+from lycosa.worker.sender import Slot
 from lycosa.worker.slicing import Slices
 
 MOST_HOPS = 5
@@ -93,8 +95,8 @@ class Errands:
         self._store = store
         self._pacing = pacing
         self._slices = slices
+        self._clock = clock
         self._time = clock.time
-        self._monotonic = clock.monotonic
 
     def __repr__(self) -> str:
         return f"<Errands asking={self.asking}>"
@@ -284,10 +286,7 @@ class Errands:
             return
         record.next_at, visit.next_time = record.rests_until, visit.rest_time
         if until:
-            partition.snooze(visit, until, reason, detail)
-            # first: what is late between the two reads makes the wait longer, not shorter
-            time = self._time()
-            visit.next_time = max(visit.next_time, self._monotonic() + until - time)
+            snooze(partition, visit, until, (reason, detail), self._clock)
         else:
             partition.wake(visit)
         partition.visits.touch(visit)
@@ -337,12 +336,6 @@ class Errands:
         partition.visits.touch(visit)
         self._frontier.recall(visit)
 
-    def has_turn(self, visit: VisitState, now: float) -> bool:
-        """Whether this turn of the host is an errand's: at most every second one while URLs of
-        its own could be fetched.
-        """
-        return bool(visit.record.errands) and not (visit.ran_errand and visit.has_own_turn(now))
-
     async def next(self, visit: VisitState) -> Errand | None:
         """The errand that is run now, when one needs a request: what became known meanwhile is
         answered without one.
@@ -358,12 +351,12 @@ class Errands:
             self.answer(visit, Answer((), errand.url, robots=stored))
         return None
 
-    async def run(self, visit: VisitState, errand: Errand, address: str, rest: Rest) -> bool:
-        """One request, its record, and the answer to all who wait for it. The slot of ``address``
-        is taken. False when it was not sent, and is sent later.
+    async def run(self, visit: VisitState, errand: Errand, slot: Slot, rest: Rest) -> bool:
+        """One request, its record, and the answer to all who wait for it. ``slot`` is taken.
+        False when it was not sent, and is sent later.
         """
         partition, url = self._frontier.partitions[visit.partition], errand.url
-        fetched = await self._robots.fetch(url, address, rest)
+        fetched = await self._robots.fetch(url, slot, rest)
         if fetched.reason is Reason.LEASE_EXPIRED:
             return False
         answer = Answer((), url, fetched.status, fetched.reason, fetched.detail, fetched.location)

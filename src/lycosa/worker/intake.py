@@ -86,7 +86,8 @@ class _Owner:
 
 class Intake:
     """One per worker. ``outbox`` takes what belongs to partitions that are not owned here:
-    (source partition, destination, found).
+    (source partition, destination, found). ``spread`` takes a URL whose place joined the scope
+    here: all other workers have to hear of it.
     """
 
     def __init__(
@@ -97,21 +98,19 @@ class Intake:
         recent: RecentHashes,
         clock: Clock,
         outbox: Callable[[Partition, int, list[Discovered]], None],
+        spread: Callable[[str], None],
     ) -> None:
-        self._partitions = partitions
+        self._partitions, self._first = partitions, next(iter(partitions.values()))
         self._addressing = addressing
         self.admission = admission
         self._recent = recent
         self._clock = clock
-        self._outbox = outbox
+        self._outbox, self._spread = outbox, spread
         self._sitemaps = Sitemaps(admission.sitemaps)
         self._standing = Standing(admission.budgets, addressing.sites.site_of)
         self._owners: dict[bytes, _Owner] = {}  # by host8
         self._known_owners: dict[int, _Owner] = {}
         self.most_owners = _OWNERS
-        self.joined: list[
-            str
-        ] = []  # places that joined the scope here, until the worker passes them on
 
     def shed(self) -> None:
         """Lets go of what is only kept to save look-ups."""
@@ -122,11 +121,12 @@ class Intake:
 
     def seed(self, raw: str) -> Refusal | None:
         """A URL given by the operator. Raises ``InvalidUrl``; gives why it is refused, or ``None``.
-        One that another worker owns widens the scope, and is left to its owner.
+        One that another worker owns widens the scope, and is left to its owner. All workers are
+        given all seeds, so nothing is passed on.
         """
         url = self.canonical(raw)
         owner = self._partitions.get(self.partition_of_host(host_of(url)))
-        self._join(url, owner)
+        self._join(url, owner or self._first)
         if owner is None:
             return None
         found = Discovered(url, hash8(host_of(url)), hash8(url), LinkKind.SEED, 0, importance=1.0)
@@ -136,23 +136,23 @@ class Intake:
         return refusal
 
     def join(self, urls: Iterable[str]) -> None:
-        """Places that belong to the crawl, found in an earlier run or by another worker, which
-        remembers them.
-        """
+        """Places that belong to the crawl, which tables remember."""
         for url in urls:
             self._widen(url)
 
-    def rejoin(self, urls: Iterable[str]) -> None:
-        """Places that this worker's tables remember. One that is news was found by a process that
-        died before others heard of it, so it is passed on.
+    def receive_places(self, partition: Partition, urls: Iterable[str]) -> None:
+        """Places of another worker's parcel: remembered here too, in the commit that takes the
+        parcel, so that the next owner knows them before it judges a link.
         """
-        self.joined += [url for url in urls if self._widen(url)]
+        for url in urls:
+            self._join(url, partition)
 
-    def _join(self, url: str, witness: Partition | None) -> None:
-        """A place belongs to the crawl; ``witness`` is the partition that remembers it."""
-        if self._widen(url) and witness is not None:
+    def _join(self, url: str, witness: Partition) -> bool:
+        """A place belongs to the crawl, and ``witness`` remembers it. Tells whether that is new."""
+        is_new = self._widen(url)
+        if is_new:
             witness.table.put(joined_key(url), b"")
-            self.joined.append(url)
+        return is_new
 
     def _widen(self, url: str) -> bool:
         """Whether the place is new to the scope. Links that were refused a moment ago may be in
@@ -301,8 +301,12 @@ class Intake:
             chain=self.chain_of(lease),
             vouching=self._sitemaps.vouching(self._partitions[lease.visit.partition], lease),
         )
-        if record.depth == 0 and record.kind in (LinkKind.SEED, LinkKind.REDIRECT):
-            self._join(target, self._partitions[lease.visit.partition])
+        if (
+            record.depth == 0
+            and record.kind in (LinkKind.SEED, LinkKind.REDIRECT)
+            and self._join(target, self._partitions[lease.visit.partition])
+        ):
+            self._spread(target)
         refusal = self.admission.judge(found)
         if refusal is not None:
             self._refuse(lease.visit, refusal.reason, 1)

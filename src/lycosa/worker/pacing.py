@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from types import TracebackType
 
 from lycosa.config.sections import PolitenessSection
 from lycosa.frontier.crawl_clock import CrawlClock
@@ -22,7 +23,8 @@ class Rest:
     """The rest of one host after the exchange that is about to begin: ``until`` on the monotonic
     clock, ``time_until`` in crawl time.
 
-    ``on_asked`` is called when the host itself asked for a longer one.
+    ``with``: the host has the rest when the block ends. ``on_asked`` is called when the host itself
+    asked for a longer one.
     """
 
     def __init__(
@@ -43,9 +45,17 @@ class Rest:
         self.until, self.time_until = (ended + longest for ended in self._ended)
         self.is_asked = False
 
-    def of(self, visit: VisitState) -> Rest:
-        """The rest of another host, whose request begins now."""
-        return Rest(visit, self._section, self._clock, self._chance, self._on_asked)
+    def __enter__(self) -> Rest:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """The host rests from now on, however its exchange ended."""
+        self._visit.rest(self.until, self.time_until, self._clock.monotonic())
 
     def __call__(self, fetched: Fetched, now: float, wall: float, is_robots: bool) -> float:
         """Takes the answer into the host's pace, which counts in crawl time; gives the delay in
@@ -92,7 +102,7 @@ class Pacing:
     def __init__(
         self, section: PolitenessSection, clock: CrawlClock, chance: random.Random
     ) -> None:
-        self._section = section
+        self.section = section  # its settings may change while the crawl runs
         self._clock = clock
         self._chance = chance
         self.was_asked = False
@@ -104,7 +114,7 @@ class Pacing:
         """The host's robots.txt became known some time after its last exchange: a Crawl-delay
         counts from now.
         """
-        record, section = visit.record, self._section
+        record, section = visit.record, self.section
         if record.pace.crawl_delay_s > section.delay_s:
             now, time = self._clock.monotonic(), self._clock.time()
             delay = delay_s(record.pace, section, time, self._chance).seconds
@@ -118,7 +128,7 @@ class Pacing:
             )
 
     def rest_of(self, visit: VisitState) -> Rest:
-        return Rest(visit, self._section, self._clock, self._chance, self._note_asked)
+        return Rest(visit, self.section, self._clock, self._chance, self._note_asked)
 
     def _note_asked(self) -> None:
         self.was_asked = True

@@ -5,8 +5,20 @@ in flight.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from lycosa.config.sections import LimitSection
+
+
+class Permits(Protocol):
+    """Whether another capture may be made. A permit that was taken ends in ``used`` or
+    ``give_back``.
+    """
+
+    def may_take(self) -> bool: ...
+    def take(self) -> bool: ...
+    def give_back(self) -> None: ...
+    def used(self, body_bytes: int) -> None: ...
 
 
 class GrantedPermits:

@@ -1,17 +1,16 @@
-"""From a host whose turn has come to an address that may be connected to: the name is looked up
-and a slot of the address taken.
+"""From a host whose turn has come to an address that may be connected to: the name is looked up and
+a slot of the address taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from lycosa.frontier.frontier import Frontier
-from lycosa.frontier.visit_state import VisitState
-from lycosa.ports import Clock
+from lycosa.ports import Clock, ResolveError
+from lycosa.schedule.steps import AddressFound, NameFailed, Purpose
 from lycosa.store.segments import SegmentStore
 from lycosa.urls.identity import name_of
 from lycosa.worker.sender import Sender
+from lycosa.worker.visit import Visit
 
 
 class Reaching:
@@ -28,29 +27,31 @@ class Reaching:
         self._frontier, self._sender, self._store, self._clock = frontier, sender, store, clock
         self._address_delay_s = address_delay_s
 
-    async def addresses(self, visit: VisitState) -> Sequence[str]:
-        """Addresses of the host, the slot of the first one taken; empty when none is free: the host
-        then has its turn when one is.
-
-        Raises ``ResolveError``.
-        """
-        workbench = self._frontier.workbench
-        addresses = await self._sender.resolve(visit.host)
+    async def find_address(self, visit: Visit, purpose: Purpose) -> AddressFound | NameFailed:
+        """The host's address, with a slot of it if one is free."""
+        host, workbench = visit.host, self._frontier.workbench
+        try:
+            addresses = await self._sender.resolve(host.host)
+        except ResolveError as error:
+            if purpose is not Purpose.ERRAND:  # that is the other host's concern
+                host.note_name(error.reason, error.is_outage)
+            failures = host.record.dns_failures
+            return NameFailed(purpose, error.reason, str(error), failures, error.is_outage)
         # The address that answered last time is kept while it is among the host's, so that a host
         # is one entry of one group.
-        if visit.record.address in addresses:
-            addresses = [visit.record.address, *(a for a in addresses if a != visit.record.address)]
-        elif name_of(visit.host) not in addresses:
+        if host.record.address in addresses:
+            others = [address for address in addresses if address != host.record.address]
+            addresses = [host.record.address, *others]
+        elif name_of(host.host) not in addresses:
             # Once per host, and again when it moved: what its name stood for is part of the record.
-            self._store.append_dns(name_of(visit.host), addresses, self._clock.wall())
-        visit.record.address = addresses[0]
-        workbench.rejoin(visit, addresses[0])
-        wait = await self._sender.take(addresses[0])
-        if wait <= 0:
-            workbench.postpone(addresses[0], self._clock.monotonic() + self._address_delay_s)
-            return addresses
-        until = self._clock.monotonic() + wait
-        workbench.postpone(addresses[0], until)
-        # The host's own time too: a group that it leaves empty forgets the address's.
-        visit.postpone(until)
-        return ()
+            self._store.append_dns(name_of(host.host), addresses, self._clock.wall())
+        host.record.address = addresses[0]
+        workbench.rejoin(host, addresses[0])
+        visit.slot, visit.others = self._sender.slot(addresses[0]), addresses[1:]
+        wait_s = await visit.slot.take()
+        if wait_s <= 0:
+            now = self._clock.monotonic()
+            workbench.postpone(addresses[0], now + self._address_delay_s)
+        if purpose is not Purpose.ERRAND:
+            host.note_name()
+        return AddressFound(purpose, wait_s)

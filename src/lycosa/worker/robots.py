@@ -36,7 +36,7 @@ from lycosa.reasons import Reason
 from lycosa.urls.identity import host_of
 from lycosa.worker.pacing import Rest
 from lycosa.worker.robots_reading import Ready, RobotsReader, whole_body
-from lycosa.worker.sender import Sender
+from lycosa.worker.sender import Sender, Slot
 
 _MATCHERS = 20_000
 _RULES = 1_000_000  # about half a kilobyte each, rule and matcher
@@ -155,13 +155,13 @@ class Robots:
             self._keep(key, known)
         return known
 
-    async def fetch(self, url: str, address: str, rest: Rest) -> Fetched:
-        """One request for a robots.txt, or for where one redirects to. The slot of ``address`` is
-        taken; ``rest`` decides the host's rest.
+    async def fetch(self, url: str, slot: Slot, rest: Rest) -> Fetched:
+        """One request for a robots.txt, or for where one redirects to. ``slot`` is taken; ``rest``
+        decides the host's rest.
         """
-        return await self._sender.send(
-            self._sender.robots_request(url, address, self._reader.section.max_bytes + 1), rest
-        )
+        most = self._reader.section.max_bytes + 1
+        request = self._sender.robots_request(url, slot.address, most)
+        return await self._sender.send(request, rest, slot)
 
     async def read(
         self, partition: Partition, visit: VisitState, secure: bool, fetched: Fetched

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from types import TracebackType
 
 import msgspec
 
@@ -29,12 +30,73 @@ on, in seconds.
 _NEXT_ADDRESS = frozenset(
     {Reason.CONNECT_REFUSED, Reason.CONNECT_TIMEOUT, Reason.NETWORK_UNREACHABLE}
 )
-_MOST_ADDRESSES = 2
 _LONGEST_REST_S = (
     60.0  # before a second attempt of the same visit; beyond it the URL has its own retry
 )
 _NO_LEASE_S = 1.0  # until a host has its turn again
 _LATE_S = 0.001  # from taking a slot to the request
+
+
+class Slot:
+    """A slot of an address, for one request. It is held from a ``take`` that gives 0 until
+    ``give_back``, or to the end of an ``async with`` block; giving back one that is not held does
+    nothing."""
+
+    __slots__ = ("_addresses", "_clock", "_lease", "_taken_at", "address", "is_held")
+
+    def __init__(self, address: str, addresses: Addresses, clock: Clock, lease: ShardLease) -> None:
+        self.address = address
+        self._addresses = addresses
+        self._clock = clock
+        self._lease = lease
+        self._taken_at = 0.0
+        self.is_held = False
+
+    def __repr__(self) -> str:
+        return f"<Slot {self.address} {'held' if self.is_held else 'not held'}>"
+
+    async def take(self) -> float:
+        """Takes the slot: 0, or the seconds to wait without one. None is taken without the lease on
+        the shard."""
+        now = self._clock.monotonic()
+        if not self._lease.holds(now):
+            return _NO_LEASE_S
+        wait = await self._addresses.take(self.address, now)
+        if wait <= 0:
+            self._taken_at, self.is_held = now, True
+        return wait
+
+    async def begin(self) -> float | None:
+        """When the request leaves, which is now; ``None`` when the lease has run out.
+
+        A process that was held up since the slot was taken (another thread had the interpreter, the
+        system ran others) takes its slot anew: another worker may have taken the next one, and its
+        request would follow ours too closely.
+        """
+        while (now := self._clock.monotonic()) - self._taken_at > _LATE_S:
+            await self.give_back()
+            while (wait := await self.take()) > 0:
+                if not self._lease.holds(self._clock.monotonic()):
+                    return None
+                await self._clock.sleep(wait)
+        return now if self._lease.holds(now) else None
+
+    async def give_back(self) -> None:
+        """The request has ended, or none was sent."""
+        if self.is_held:
+            self.is_held = False
+            await self._addresses.release(self.address, self._clock.monotonic())
+
+    async def __aenter__(self) -> Slot:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.give_back()
 
 
 class Sender:
@@ -59,7 +121,6 @@ class Sender:
         self._lease = lease
         self.in_flight = 0
         self.has_answer = False  # somebody answered, with whatever status
-        self._taken: dict[str, float] = {}  # when slots were taken whose request has not begun
         self._looking_up: set[asyncio.Task[None]] = set()
 
     async def resolve(self, host: str) -> Sequence[str]:
@@ -76,134 +137,102 @@ class Sender:
         with suppress(ResolveError):
             await self.resolve(host)
 
-    async def take(self, address: str) -> float:
-        """Takes a slot of the address: 0, or the seconds to wait without one. None is taken
-        without the lease on the shard.
-        """
-        now = self._clock.monotonic()
-        if not self._lease.holds(now):
-            return _NO_LEASE_S
-        wait = await self._addresses.take(address, now)
-        if wait <= 0:
-            self._taken[address] = now
-        return wait
+    def slot(self, address: str) -> Slot:
+        """A slot of an address, not taken yet."""
+        return Slot(address, self._addresses, self._clock, self._lease)
 
-    async def untake(self, address: str) -> None:
-        """Gives a slot back unused."""
-        self._taken.pop(address, None)
-        await self._addresses.release(address, self._clock.monotonic())
-
-    async def send(self, request: FetchRequest, rest: Rest, others: Sequence[str] = ()) -> Fetched:
-        """Sends, with the slot of ``request.address`` already taken; the slot is given back.
+    async def send(
+        self, request: FetchRequest, rest: Rest, slot: Slot, others: Sequence[str] = ()
+    ) -> Fetched:
+        """Sends, with ``slot`` of ``request.address`` taken; it is given back when the answer has
+        ended.
 
         ``rest`` is asked once per attempt, when it has ended, how long the host then rests. A
         second attempt is made, after the host's rest as any other request and if the slot is free:
-        on a new connection when the server closed a kept one instead of answering, and to one of
-        the ``others`` (further addresses of the host) when no connection comes about.
+        on a new connection when the server closed a kept one instead of answering, and to the first
+        of the ``others`` (further addresses of the host) when no connection comes about.
 
         ``LEASE_EXPIRED`` means that nothing was sent, because the lease on the shard had run out by
         then: no failure, of nobody.
         """
-        fetched, delay_s = await self._attempt(request, rest)
-        if fetched.reason is Reason.REQUEST_UNANSWERED and delay_s <= _LONGEST_REST_S:
-            await self._sleep(delay_s)
-            if await self.take(request.address) > 0:
-                return fetched
-            second, _ = await self._attempt(request, rest)
-            return fetched if second.reason is Reason.LEASE_EXPIRED else second
-        for address in [a for a in others if a != request.address][: _MOST_ADDRESSES - 1]:
-            if fetched.reason not in _NEXT_ADDRESS or delay_s > _LONGEST_REST_S:
-                break
-            await self._sleep(delay_s)
-            if await self.take(address) > 0:
-                break
-            second, delay_s = await self._attempt(
-                msgspec.structs.replace(request, address=address), rest
+        fetched, delay_s = await self._attempt(request, rest, slot)
+        address = _address_of_second(fetched.reason, request.address, others)
+        if not address or delay_s > _LONGEST_REST_S:
+            return fetched
+        await self._sleep(delay_s)
+        second = self.slot(address)
+        if await second.take() > 0:
+            return fetched
+        again = msgspec.structs.replace(request, address=address)
+        answered, _ = await self._attempt(again, rest, second)
+        return fetched if answered.reason is Reason.LEASE_EXPIRED else answered
+
+    async def _attempt(
+        self, request: FetchRequest, rest: Rest, slot: Slot
+    ) -> tuple[Fetched, float]:
+        clock = self._clock
+        async with slot:
+            begun = await slot.begin()
+            if begun is None:
+                unsent = Fetched(
+                    request.url,
+                    Reason.LEASE_EXPIRED,
+                    address=request.address,
+                    started=clock.wall(),
+                )
+                return unsent, self._ended(unsent, request, rest)
+            number = self._attempts.begin(
+                host_of(request.url), slot.address, request.url, request.kind, begun, clock.wall()
             )
-            if second.reason is Reason.LEASE_EXPIRED:
-                break
-            fetched = second
+            self.in_flight += 1
+            try:
+                fetched = await self._exchange(request, begun)
+            except BaseException:
+                # Cancelled: the worker stops at once. The line says that we broke it off, so it is
+                # not taken for a crash. The host was asked for something all the same, and the next
+                # run keeps its rest.
+                broken = Fetched(
+                    request.url,
+                    Reason.INTERNAL,
+                    "broken off",
+                    address=request.address,
+                    duration_s=clock.monotonic() - begun,
+                )
+                self._ended(broken, request, rest, number)
+                raise
+            finally:
+                self.in_flight -= 1
+        self.has_answer = self.has_answer or fetched.status > 0
+        return fetched, self._ended(fetched, request, rest, number)
+
+    async def _exchange(self, request: FetchRequest, begun: float) -> Fetched:
+        """The request and its answer; the address counts from when they really began."""
+        await self._addresses.started(request.address, begun)
+        fetched = await self._fetcher.fetch(request)
+        began = self._clock.monotonic() - fetched.duration_s
+        answered = began + fetched.first_byte_s
+        await self._addresses.started(request.address, began + fetched.sent_s, answered)
         return fetched
 
-    async def _attempt(self, request: FetchRequest, rest: Rest) -> tuple[Fetched, float]:
-        clock, host, is_robots = self._clock, host_of(request.url), request.kind is FetchKind.ROBOTS
-        begun = await self._on_time(request.address)
-        if begun is None:
-            now, wall = clock.monotonic(), clock.wall()
-            unsent = Fetched(
-                request.url, Reason.LEASE_EXPIRED, address=request.address, started=wall
-            )
-            return unsent, rest(unsent, now, wall, is_robots)
-        number = self._attempts.begin(
-            host, request.address, request.url, request.kind, begun, clock.wall()
-        )
-        self.in_flight += 1
-        try:
-            await self._addresses.started(request.address, begun)
-            fetched = await self._fetcher.fetch(request)
-            began = clock.monotonic() - fetched.duration_s
-            await self._addresses.started(
-                request.address, began + fetched.sent_s, began + fetched.first_byte_s
-            )
-        except BaseException:
-            # Cancelled: the worker stops at once. The line says that we broke it off, so it is not
-            # taken for a crash. The host was asked for something all the same, and the next run
-            # keeps its rest.
-            now, wall = clock.monotonic(), clock.wall()
-            broken = Fetched(
-                request.url,
-                Reason.INTERNAL,
-                "broken off",
-                address=request.address,
-                duration_s=now - begun,
-            )
+    def _ended(
+        self, fetched: Fetched, request: FetchRequest, rest: Rest, number: int | None = None
+    ) -> float:
+        """An attempt ended, the ``number``-th of the log if one began; gives the host's delay."""
+        now, wall = self._clock.monotonic(), self._clock.wall()
+        delay_s = rest(fetched, now, wall, request.kind is FetchKind.ROBOTS)
+        if number is not None:
             self._attempts.end(
-                number,
-                broken.reason,
-                0,
-                broken.duration_s,
-                now,
-                wall,
-                rest(broken, now, wall, is_robots),
+                number, fetched.reason, fetched.status, fetched.duration_s, now, wall, delay_s
             )
-            raise
-        finally:
-            self.in_flight -= 1
-            await self._addresses.release(request.address, clock.monotonic())
-        self.has_answer = self.has_answer or fetched.status > 0
-        now, wall = clock.monotonic(), clock.wall()
-        delay_s = rest(fetched, now, wall, is_robots)
-        self._attempts.end(
-            number, fetched.reason, fetched.status, fetched.duration_s, now, wall, delay_s
-        )
-        return fetched, delay_s
+        return delay_s
 
     async def _sleep(self, delay_s: float) -> None:
-        """At least ``delay_s``: a loop's timers may fire up to a millisecond early, which would
-        be a pause too short.
+        """At least ``delay_s``: a loop's timers may fire up to a millisecond early, which would be
+        a pause too short.
         """
         until = self._clock.monotonic() + delay_s
         while (wait := until - self._clock.monotonic()) > 0:
             await self._clock.sleep(wait)
-
-    async def _on_time(self, address: str) -> float | None:
-        """Now, which is when the slot was taken; ``None`` when the lease has run out, and then no
-        slot is held.
-
-        A process that was held up since then (another thread had the interpreter, the system ran
-        others) takes its slot anew: another worker may have taken the next one, and its request
-        would follow ours too closely.
-        """
-        while (now := self._clock.monotonic()) - self._taken.pop(address, now) > _LATE_S:
-            await self.untake(address)
-            while (wait := await self.take(address)) > 0:
-                if not self._lease.holds(self._clock.monotonic()):
-                    return None
-                await self._clock.sleep(wait)
-        if not self._lease.holds(now):
-            await self.untake(address)
-            return None
-        return now
 
     def robots_request(self, url: str, address: str, max_bytes: int) -> FetchRequest:
         """A request for robots.txt: small, never spooled."""
@@ -217,3 +246,14 @@ class Sender:
             task.cancel()
         await self._fetcher.close()
         await self._resolver.close()
+
+
+def _address_of_second(reason: Reason, first: str, others: Sequence[str]) -> str:
+    """Which address a second attempt would ask after an answer of the ``first``; empty when there
+    is no use in one.
+    """
+    if reason is Reason.REQUEST_UNANSWERED:
+        return first
+    if reason in _NEXT_ADDRESS:
+        return next((address for address in others if address != first), "")
+    return ""

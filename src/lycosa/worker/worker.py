@@ -23,6 +23,7 @@ from lycosa.schedule.outcome import is_unreached
 from lycosa.worker.committing import Books, Committer, Reach
 from lycosa.worker.pipeline import Pipeline
 from lycosa.worker.reparsing import Reparsing
+from lycosa.worker.visit import Visit
 
 _IDLE_S = 1.0
 _CAREFUL_S = 60.0
@@ -76,7 +77,9 @@ class Worker:
         self.lacks_room = False
         self.has_lease = True  # of its partitions; without it nothing new is started
         self.recalled = 0  # waits that ended because their stored time could not be
-        self._most_running = config.fetch.slots
+        # by the settings, and by the memory that there is
+        self._slots = self._slots_by_memory = config.fetch.slots
+        self.lacks_settings = False  # those that the last commit names: nothing new is started
         self._looked_at_disk = -_DISK_S
 
     def __repr__(self) -> str:
@@ -112,8 +115,17 @@ class Worker:
 
     def fetch_at_most(self, visits: int) -> None:
         """So many requests at once from now on; 0 is a pause, as when memory is short."""
-        self._most_running = min(visits, self._config.fetch.slots)
+        self._slots_by_memory = visits
         self._news.set()
+
+    def use_slots(self, slots: int) -> None:
+        """So many requests at once by the settings; never more than at the start."""
+        self._slots = min(slots, self._config.fetch.slots)
+        self._news.set()
+
+    @property
+    def _most_running(self) -> int:
+        return min(self._slots, self._slots_by_memory)
 
     def break_off(self) -> None:
         """Ends what is in flight at once; its URLs stay queued."""
@@ -196,6 +208,7 @@ class Worker:
                 or self._is_paused
                 or self.expects_more
                 or self.lacks_room
+                or self.lacks_settings
             )
         )
         wait = self._config.frontier.finish_wait_s
@@ -225,6 +238,7 @@ class Worker:
             has_slot
             and self.has_lease
             and not (self._solo_waiting or self._is_paused or self.lacks_room)
+            and not self.lacks_settings
             and self._pipeline.may_start
         )
 
@@ -298,26 +312,28 @@ class Worker:
             await self._clock.sleep(_IDLE_S)
         return self._stop is None
 
-    async def _visit(self, visit: VisitState) -> None:
-        if self._is_careful or (self._books.crashes.has_suspects and await self._is_suspect(visit)):
-            await self._visit_alone(visit)
-        else:
-            await self._pipeline.visit(visit)
+    async def _visit(self, host: VisitState) -> None:
+        async with self._pipeline.hold(host) as visit:
+            has_suspects = self._books.crashes.has_suspects
+            if self._is_careful or (has_suspects and await self._is_suspect(host)):
+                await self._visit_alone(visit)
+            else:
+                await self._pipeline.run(visit)
 
     @property
     def _is_careful(self) -> bool:
         return self._careful_until > 0 and self._clock.monotonic() < self._careful_until
 
-    async def _is_suspect(self, visit: VisitState) -> bool:
+    async def _is_suspect(self, host: VisitState) -> bool:
         """Whether the host's next URL, or its robots.txt, was in flight when the worker last
         died.
         """
         return any(
             self._books.crashes.suspicion(url) is not Suspicion.NONE
-            for url in await self._pipeline.next_urls(visit)
+            for url in await self._pipeline.next_urls(host)
         )
 
-    async def _visit_alone(self, visit: VisitState) -> None:
+    async def _visit_alone(self, visit: Visit) -> None:
         """With nothing else in flight and its end committed: if the worker dies now, it is known
         who killed it. In a careful start the log knows it, for whoever owns the shard then.
         """
@@ -326,11 +342,11 @@ class Worker:
             async with self._solo:
                 while len(self._running) > self._solo_waiting:
                     await self._clock.sleep(0.01)
-                urls = await self._pipeline.next_urls(visit) if self._is_careful else ()
+                urls = await self._pipeline.next_urls(visit.host) if self._is_careful else ()
                 self._books.crashes.name(urls)
                 await self.committer.commit()
                 try:
-                    await self._pipeline.visit(visit)
+                    await self._pipeline.run(visit)
                 finally:
                     self._books.crashes.unname(urls)
                 await self.committer.commit()

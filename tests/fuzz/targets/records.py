@@ -23,7 +23,7 @@ from lycosa.model.discovered import Discovered, LinkKind
 from lycosa.model.parsed import Document, Link, Parsed
 from lycosa.model.usage import Usage
 from lycosa.politeness.robots_rules import RobotsRules
-from lycosa.system.wire import UNREADABLE, FrameError, FrameReader, encode_frame
+from lycosa.system.wire import UNREADABLE, FrameError, FrameReader, frame_pieces
 from lycosa.worker.robots import RobotsRecord
 
 WORDS = ("urn:uuid:", "http://a/", "Seeds", "Stop", "\u0000\u0000\u0000\u0001")
@@ -85,9 +85,7 @@ def _comes_back(codec: _Codec, data: bytes) -> None:
 def _cuts_alike(data: bytes) -> None:
     """In one piece or in many, the frames of a stream are the same, and so is the error."""
     assert _frames(data, len(data) or 1) == _frames(data, 1 + len(data) % 7)
-    assert _frames(encode_frame(data), 3)[:1] == (
-        [data] if len(data) <= _MAX_FRAME else ["too long"]
-    )
+    assert _frames(_frame(data), 3)[:1] == ([data] if len(data) <= _MAX_FRAME else ["too long"])
 
 
 def _frames(data: bytes, step: int) -> list[bytes | str]:
@@ -97,7 +95,15 @@ def _frames(data: bytes, step: int) -> list[bytes | str]:
             found += reader.feed(data[start : start + step])
     except FrameError:
         return [*found, "too long"]
-    return [*found, "between frames" if reader.is_between_frames else "inside a frame"]
+    try:
+        reader.end()
+    except FrameError:
+        return [*found, "inside a frame"]
+    return [*found, "between frames"]
+
+
+def _frame(payload: bytes) -> bytes:
+    return b"".join(frame_pieces(payload))
 
 
 def samples() -> Iterator[bytes]:
@@ -150,5 +156,5 @@ def samples() -> Iterator[bytes]:
     for number, (codec, many) in enumerate(zip(_CODECS, values, strict=True)):
         for value in many:
             yield bytes((number,)) + codec.encode(value)
-    yield encode_frame(b"one") + encode_frame(b"") + encode_frame(b"three")[:-1]
-    yield encode_frame(bytes(_MAX_FRAME + 1))
+    yield _frame(b"one") + _frame(b"") + _frame(b"three")[:-1]
+    yield _frame(bytes(_MAX_FRAME + 1))

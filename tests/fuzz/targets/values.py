@@ -8,10 +8,9 @@ from fuzz.judging import vectors
 from lycosa.fetch.headers import build_user_agent, conditional_lines, email_of
 from lycosa.fetch.headers import target_of as origin_form
 from lycosa.model.fetched import FetchRequest
-from lycosa.parse.charset import decode_text
+from lycosa.parse.charset import charset_name, decode_text
 from lycosa.parse.directives import read_directives
 from lycosa.parse.feed import parse_feed_date
-from lycosa.parse.html import charset_name
 from lycosa.parse.language import primary_subtag
 from lycosa.parse.link_header import parse_link_header
 from lycosa.parse.media_type import media_type_of, parse_media_type, root_name, sniff

@@ -1,0 +1,63 @@
+"""The settings that may change while a crawl runs.
+
+Each of them is read anew for every decision, so a change needs no restart. Those of an IP address
+are not among them: other crawls share its table, and the audit compares it with the settings of
+the start. The delays of hosts are: the attempt log says what each host was owed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from lycosa.config.fields import fields
+from lycosa.config.sections import Config
+from lycosa.config.sources import SettingsError
+
+LIVE = (
+    "politeness.delay_s",
+    "politeness.max_crawl_delay_s",
+    "politeness.adaptive_factor",
+    "politeness.max_adaptive_delay_s",
+    "politeness.jitter",
+    "politeness.max_retry_after_s",
+    "politeness.backoff_s",
+    "politeness.max_backoff_s",
+    "politeness.forgive_s",
+    "fetch.slots",
+)
+"""Dotted keys. ``fetch.slots`` can be lowered, and raised again up to its value at the start, for
+which memory was planned."""
+
+
+def check_live(values: Mapping[str, str]) -> None:
+    """Raises ``SettingsError``: a key that does not exist or cannot change now, or a bad value."""
+    problems = [f"{key}: {why}" for key, text in values.items() if (why := _why_not(key, text))]
+    if problems:
+        raise SettingsError(problems)
+
+
+def with_live(config: Config, values: Mapping[str, str]) -> Config:
+    """The settings of the start with live ones in their place. What ``check_live`` refuses is left
+    out: a later version may have sent it.
+    """
+    for key, text in values.items():
+        if not _why_not(key, text):
+            section, _, name = key.partition(".")
+            value = fields()[key].read(text)
+            changed = msgspec.structs.replace(getattr(config, section), **{name: value})
+            config = msgspec.structs.replace(config, **{section: changed})
+    return config
+
+
+def _why_not(key: str, text: str) -> str:
+    if key not in fields():
+        return "there is no such setting"
+    if key not in LIVE:
+        return "it cannot change while the crawl runs"
+    try:
+        fields()[key].read(text)
+    except ValueError as error:
+        return str(error)
+    return ""

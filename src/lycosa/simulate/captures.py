@@ -1,0 +1,136 @@
+"""What comes of a page's answer in a simulation: its record, its next time, the pages that it
+names.
+
+Content is what the ``Copies`` say: a page that has changed since its copy was made, or has not.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from lycosa.config.sections import Config
+from lycosa.frontier.discovery import Origin
+from lycosa.frontier.lease import Lease
+from lycosa.frontier.partition import Partition
+from lycosa.model.completed import Completed, History, UrlState
+from lycosa.model.discovered import Discovered, LinkKind
+from lycosa.model.fetched import Fetched
+from lycosa.model.parsed import Link
+from lycosa.schedule.outcome import Meaning, Outcome
+from lycosa.schedule.priority import link_importance
+from lycosa.schedule.refetch import next_interval
+from lycosa.schedule.steps import RejectAnswer, StoreCapture
+from lycosa.simulate.copies import Copies
+from lycosa.simulate.exchanges import Known
+from lycosa.simulate.jump_clock import JumpClock
+from lycosa.simulate.sample import Host
+from lycosa.simulate.web import Web
+from lycosa.urls.identity import hash8
+
+
+class Tally(msgspec.Struct):
+    """What happened so far: requests, of them for robots.txt; captures, of them revisits; bodies
+    received; pages fetched for the first time, and when that last happened.
+    """
+
+    requests: int = 0
+    robots: int = 0
+    captures: int = 0
+    revisits: int = 0
+    body_bytes: float = 0.0
+    stored_bytes: float = 0.0
+    new_pages: int = 0
+    last_new_s: float = 0.0
+
+
+class Captures:
+    """One per part."""
+
+    def __init__(
+        self,
+        partition: Partition,
+        web: Web,
+        config: Config,
+        copies: Copies,
+        clock: JumpClock,
+        tally: Tally,
+    ) -> None:
+        self._partition, self._web, self._config = partition, web, config
+        self._copies, self._clock, self._tally = copies, clock, tally
+
+    def __repr__(self) -> str:
+        return f"<Captures {self._tally!r}>"
+
+    def seed(self, host: str) -> Discovered:
+        """A host's first page."""
+        url = f"http://{host}/0"
+        return Discovered(url, hash8(host), hash8(url), LinkKind.SEED, 0, importance=1.0)
+
+    def settle(
+        self, known: Known, lease: Lease, fetched: Fetched, step: StoreCapture | RejectAnswer
+    ) -> None:
+        """Ends a lease as the step says."""
+        old, is_capture = lease.record.history or History(), isinstance(step, StoreCapture)
+        self._partition.note_capture(
+            lease.visit,
+            body_bytes=fetched.body_bytes,
+            duration_s=fetched.duration_s,
+            is_page=fetched.status == 200,
+            is_capture=is_capture,
+        )
+        self._tally.captures += is_capture
+        if isinstance(step, RejectAnswer):
+            self._complete(lease, step.state, Outcome(Meaning.RETRY, step.reason), step.due, None)
+        elif step.outcome.meaning is Meaning.FAILED:
+            self._complete(lease, UrlState.FAILED, step.outcome, 0, old)
+        else:
+            self._store(known, lease, fetched, step.outcome)
+
+    def _store(self, known: Known, lease: Lease, fetched: Fetched, outcome: Outcome) -> None:
+        old, page, now = lease.record.history or History(), known.page(lease), self._clock.now
+        is_new = outcome.meaning is not Meaning.NOT_MODIFIED
+        changed = is_new and not self._copies.is_current(page, now)
+        self._tally.revisits += not changed
+        self._tally.stored_bytes += fetched.body_bytes if changed else 0
+        self._copies.store(page, now)
+        interval = next_interval(
+            self._config.refetch, old.interval_s, changed=changed, is_first=old.fetches == 0
+        )
+        # As far as anything in a simulation reads it.
+        history = History(
+            fetches=old.fetches + 1,
+            fetched_at=int(self._clock.wall()),
+            status=200,
+            etag='"1"' if known.host.has_validators else "",
+            changes=old.changes + (changed and old.fetches > 0),
+            interval_s=int(interval),
+        )
+        due = int(self._clock.wall() + interval) if interval else 0
+        self._complete(lease, UrlState.FETCHED, outcome, due, history)
+        if old.fetches == 0:
+            self._tally.new_pages += 1
+            self._tally.last_new_s = now
+            self._name_pages(known.host, lease)
+
+    def _complete(
+        self, lease: Lease, state: UrlState, outcome: Outcome, due: int, history: History | None
+    ) -> None:
+        host8, url8 = lease.visit.host8, lease.entry.url8
+        done = Completed(host8, url8, lease.number, state, outcome.reason, "", due, history)
+        self._partition.complete(lease, done)
+
+    def _name_pages(self, host: Host, lease: Lease) -> None:
+        """The pages of its host that this one names first: pages are a tree with so many
+        branches at each.
+        """
+        most, branches = self._config.scope.max_depth, self._web.branches
+        first = int(lease.record.target[1:]) * branches + 1
+        last = min(first + branches, host.pages)
+        depth = lease.record.depth + 1
+        if first >= last or 0 <= most < depth:
+            return
+        importance = link_importance(lease.visit.record.importance, last - first)
+        origin = Origin(lease.url, depth, importance)
+        urls = [f"http://{host.name}/{number}" for number in range(first, last)]
+        links = [Link(url, lease.visit.host8, hash8(url), LinkKind.A) for url in urls]
+        self._partition.gather(origin, links, self._clock.wall())

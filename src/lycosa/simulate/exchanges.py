@@ -1,0 +1,130 @@
+"""What the hosts of a sample answer, and how long that takes: in the place of names, sockets and
+bytes."""
+
+from __future__ import annotations
+
+import random
+from typing import Protocol
+
+import msgspec
+
+from lycosa.config.sections import Config
+from lycosa.frontier.lease import Lease
+from lycosa.frontier.visit_state import VisitState
+from lycosa.model.fetched import Fetched
+from lycosa.politeness.robots_cache import RobotsAnswer, RobotsRecord, after_fetch
+from lycosa.reasons import Reason
+from lycosa.schedule.steps import Purpose
+from lycosa.simulate.copies import Copies
+from lycosa.simulate.jump_clock import EPOCH
+from lycosa.simulate.means import Meters
+from lycosa.simulate.sample import Host, Sample
+from lycosa.simulate.web import Web
+
+_SMALL_BYTES = 300  # of an answer without a page
+_SPREAD = 0.2  # of a host's time to answer, up and down
+_ROBOTS = b"User-agent: *\nDisallow:\n"
+
+
+class Witness(Protocol):
+    """Told every request as it begins and ends; what it says is not the crawler's."""
+
+    def begins(self, host: Host, now: float) -> None: ...
+    def ends(self, host: Host, now: float) -> None: ...
+
+
+class Known(msgspec.Struct, gc=False):
+    """A host of the sample with what the driver remembers of it; ``first`` is the number of its
+    first page.
+    """
+
+    host: Host
+    first: int
+    robots: RobotsRecord | None = None
+
+    def page(self, lease: Lease) -> int:
+        """The number of a lease's page."""
+        return self.first + int(lease.record.target[1:])
+
+
+class Underway(msgspec.Struct, order=True, gc=False):
+    """A visit. Its request ends at ``ends_at`` with ``fetched``; ``is_answered`` when it was for a
+    page and has ended.
+    """
+
+    ends_at: float
+    ticket: int
+    state: VisitState
+    known: Known
+    lease: Lease | None = None
+    purpose: Purpose = Purpose.PAGE
+    fetched: Fetched | None = None
+    is_answered: bool = False
+
+
+class Exchanges:
+    """One per part. The chances are drawn when a request begins."""
+
+    def __init__(
+        self,
+        sample: Sample,
+        web: Web,
+        config: Config,
+        copies: Copies,
+        meters: Meters,
+        witness: Witness | None = None,
+    ) -> None:
+        self._web, self._config, self._copies = web, config, copies
+        self._meters, self._witness = meters, witness
+        self._chance = random.Random(f"visits:{config.seed}")
+        self.hosts: dict[str, Known] = {}
+        pages = 0
+        for host in sample.hosts:
+            self.hosts[host.name] = Known(host, pages)
+            pages += host.pages
+
+    def __repr__(self) -> str:
+        return f"<Exchanges hosts={len(self.hosts)}>"
+
+    def begin(self, known: Known, lease: Lease | None, now: float) -> Fetched:
+        """A request leaves, for robots.txt if there is no lease; gives what will come back."""
+        host = known.host
+        duration_s = host.latency_s * (1.0 - _SPREAD + 2.0 * _SPREAD * self._chance.random())
+        status, size = self._answer(known, lease, now + duration_s)
+        duration_s += size / self._web.server_bytes_per_s
+        self._meters.spend(lease is not None and status == 200, size, duration_s, now)
+        if self._witness is not None:
+            self._witness.begins(host, now)
+        return Fetched(
+            host.name,
+            Reason.NONE,
+            status=status,
+            body_bytes=int(size),
+            started=EPOCH + now,
+            duration_s=duration_s,
+        )
+
+    def _answer(self, known: Known, lease: Lease | None, at: float) -> tuple[int, float]:
+        """Status and bytes of the body."""
+        look = self._chance.random()
+        if look < self._web.errors:
+            return (500, _SMALL_BYTES) if look < self._web.errors / 2 else (503, _SMALL_BYTES)
+        if lease is None:
+            return 200, _SMALL_BYTES
+        has_copy = known.host.has_validators and lease.record.history is not None
+        if has_copy and self._copies.is_current(known.page(lease), at):
+            return 304, 0
+        return 200, known.host.page_bytes
+
+    def end(self, known: Known, now: float) -> None:
+        """The answer has arrived."""
+        if self._witness is not None:
+            self._witness.ends(known.host, now)
+
+    def read_robots(self, known: Known, fetched: Fetched, time: float) -> RobotsRecord:
+        """What the answer for robots.txt says at a crawl time; it is remembered."""
+        delay_s, config = known.host.crawl_delay_s, self._config
+        body = _ROBOTS if delay_s < 0 else _ROBOTS + b"Crawl-delay: %g\n" % delay_s
+        answer = RobotsAnswer(fetched.status, body)
+        known.robots = after_fetch(known.robots, answer, config.agent.product, config.robots, time)
+        return known.robots

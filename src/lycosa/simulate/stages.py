@@ -1,0 +1,178 @@
+"""What stands in a simulation in the place of the worker's stages.
+
+Budgets, robots.txt's record, the address table, ``Pacing`` (delays, jitter, back-off) and discovery
+through URL-seen are the crawler's own code. What a page's bytes go through is left out: names,
+sockets, parsing, content-seen, files. In their place stand the sample (how long a host takes, what
+it answers, what a page names), the copies (what changed) and the meters (when processors, network
+or slots are used up).
+"""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+
+from lycosa.admit.budgets import over_budget
+from lycosa.config.sections import Config
+from lycosa.frontier.crawl_clock import CrawlClock
+from lycosa.frontier.frontier import Frontier
+from lycosa.frontier.partition import Partition
+from lycosa.frontier.visit_state import VisitState
+from lycosa.frontier.workbench import Workbench
+from lycosa.kv.records import encode, robots_key
+from lycosa.politeness.addresses import AddressTable
+from lycosa.politeness.delay import hosts_of_address
+from lycosa.politeness.robots_cache import RobotsState, robots_state
+from lycosa.reasons import Reason
+from lycosa.schedule import steps
+from lycosa.simulate.captures import Captures, Tally
+from lycosa.simulate.copies import Copies
+from lycosa.simulate.exchanges import Exchanges, Underway, Witness
+from lycosa.simulate.jump_clock import JumpClock
+from lycosa.simulate.means import Meters
+from lycosa.simulate.sample import Sample
+from lycosa.simulate.web import Web
+from lycosa.worker.hosts import set_aside
+from lycosa.worker.pacing import Pacing
+
+_MANY_ADDRESSES = 65_536
+
+
+class SimulatedStages:
+    """One per part."""
+
+    def __init__(
+        self,
+        sample: Sample,
+        web: Web,
+        config: Config,
+        partition: Partition,
+        meters: Meters,
+        witness: Witness | None = None,
+    ) -> None:
+        self.clock, self.tally, self.partition = JumpClock(), Tally(), partition
+        self.copies = Copies(sample.pages, web.changes_per_day, config.seed)
+        self.exchanges = Exchanges(sample, web, config, self.copies, meters, witness)
+        self._captures = Captures(partition, web, config, self.copies, self.clock, self.tally)
+        self._budgets = config.budgets
+        self._crawl_clock, self._politeness = CrawlClock(self.clock), config.politeness
+        jitter = random.Random(f"jitter:{config.seed}")
+        self._pacing = Pacing(config.politeness, self._crawl_clock, jitter)
+        most = max(_MANY_ADDRESSES, 2 * len(sample))
+        self._addresses = AddressTable(None, config.politeness, most)
+        places = round(config.frontier.workbench * max(config.workers, 1) * sample.share)
+        workbench = Workbench(config.politeness.address_slots)
+        hosts = hosts_of_address(config.politeness)
+        self.frontier = Frontier([partition], workbench, max(1, places), hosts)
+
+    def __repr__(self) -> str:
+        return f"<SimulatedStages now={self.clock.now:.3f} {self.frontier!r}>"
+
+    def close(self) -> None:
+        """Lets go of the address table."""
+        self._addresses.close()
+
+    def seed(self) -> None:
+        """Every host's first page is known."""
+        found = [self._captures.seed(name) for name in self.exchanges.hosts]
+        self.partition.discover(found, self.clock.wall())
+
+    def perform(self, visit: Underway, step: steps.Act) -> steps.Event | None:
+        """One step; gives what came of it, ``None`` when a request is under way."""
+        host, known = visit.state, visit.known
+        match step:
+            case steps.TakeUrl():
+                visit.lease = self.partition.lease(host)
+                return steps.TurnOver() if visit.lease is None else steps.UrlLeased(False)
+            case steps.JudgeBudgets():
+                return self._judge_budgets(host)
+            case steps.JudgeRobots():
+                return self._judge_robots(visit)
+            case steps.FindAddress():
+                return self._find_address(visit, step.purpose)
+            case steps.AskPermit():
+                return steps.PermitAsked(True)
+            case steps.SendRequest():
+                visit.purpose = step.purpose
+                visit.fetched = self.exchanges.begin(known, visit.lease, self.clock.now)
+                visit.ends_at = self.clock.now + visit.fetched.duration_s
+                return None
+            case steps.TakeIn():
+                assert visit.lease is not None and visit.fetched is not None
+                record, old = visit.lease.record, visit.lease.record.history
+                has_etag = old is not None and bool(old.etag)
+                return steps.BodyExamined(visit.fetched, "", record.hops, record.tries, has_etag)
+            case steps.StoreCapture() | steps.RejectAnswer():
+                assert visit.lease is not None and visit.fetched is not None
+                self._captures.settle(known, visit.lease, visit.fetched, step)
+                visit.lease = None
+                return steps.TurnOver()
+            case steps.Park() | steps.Snooze() | steps.Retire() | steps.Postpone():
+                set_aside(host, step, self.frontier, self._crawl_clock)
+                return steps.HostSetAside(visit.is_answered)
+        raise AssertionError(f"no host of a sample is as {step} needs it")
+
+    def _judge_budgets(self, host: VisitState) -> steps.BudgetsJudged:
+        """Each host is a site of its own."""
+        usage = host.record.usage
+        refusal = over_budget(self._budgets, usage, usage)
+        if refusal is None:
+            return steps.BudgetsJudged()
+        detail = f"{refusal.rule} = {refusal.value}"
+        return steps.BudgetsJudged(refusal.reason, detail, host.record.parks)
+
+    def _judge_robots(self, visit: Underway) -> steps.RobotsJudged:
+        record = visit.known.robots
+        state = robots_state(record, self.clock.wall())
+        if state is RobotsState.WAIT and record is not None:
+            return steps.RobotsJudged(wait_until=record.next_try)
+        is_needed = state is RobotsState.NEEDED
+        return steps.RobotsJudged(is_needed=is_needed, is_allowed=not is_needed)
+
+    def _find_address(
+        self, visit: Underway, purpose: steps.Purpose
+    ) -> steps.AddressFound | steps.NameFailed:
+        host, address, now = visit.state, visit.known.host.address, self.clock.now
+        if visit.known.host.is_dead:
+            return steps.NameFailed(purpose, Reason.DNS_NO_SUCH_NAME, "", 0, False)
+        host.record.address = address
+        self.frontier.workbench.rejoin(host, address)
+        wait_s = self._addresses.take(address, now)
+        if wait_s <= 0:
+            self.frontier.workbench.postpone(address, now + self._politeness.address_delay_s)
+        return steps.AddressFound(purpose, wait_s)
+
+    # -- a request ends
+
+    def end(self, visit: Underway) -> steps.Event:
+        """The request of a visit has ended."""
+        fetched, host, now = visit.fetched, visit.state, self.clock.now
+        assert fetched is not None
+        self._addresses.release(visit.known.host.address, now)
+        self.exchanges.end(visit.known, now)
+        self.tally.requests += 1
+        self.tally.body_bytes += fetched.body_bytes
+        is_robots = visit.purpose is steps.Purpose.ROBOTS
+        with self._pacing.rest_of(host) as rest:
+            rest(fetched, now, self.clock.wall(), is_robots)
+            if is_robots:
+                event = self._read_robots(visit)
+                rest.decide()
+        if is_robots:
+            return event
+        visit.is_answered = True
+        until = host.record.next_at if rest.is_asked and host.may_wait else 0.0
+        return steps.PageAnswered(Reason.NONE, fetched.status, "", 0, until)
+
+    def _read_robots(self, visit: Underway) -> steps.RobotsAnswered:
+        host, time = visit.state, self.clock.wall()
+        assert visit.fetched is not None
+        self.tally.robots += 1
+        record = self.exchanges.read_robots(visit.known, visit.fetched, time)
+        self.partition.table.put(robots_key(host.host8, False), encode(record))
+        delay_s = record.rules.crawl_delay_s
+        host.record.pace = msgspec.structs.replace(host.record.pace, crawl_delay_s=delay_s)
+        self.partition.visits.touch(host)
+        until = record.next_try if robots_state(record, time) is RobotsState.WAIT else 0.0
+        return steps.RobotsAnswered(True, Reason.NONE, 0, until, "", host.record.address)

@@ -1,0 +1,74 @@
+"""Turns of a host that are for a URL of its own: the request, and what its answer says of the
+host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from lycosa.attempts import Suspicion
+from lycosa.frontier.lease import Lease
+from lycosa.model.fetched import MAX_SITEMAP_BYTES, FetchKind, FetchRequest, Limits
+from lycosa.reasons import Reason
+from lycosa.schedule.outcome import is_connection_failure
+from lycosa.schedule.steps import PageAnswered, TurnOver
+from lycosa.worker.pacing import Pacing
+from lycosa.worker.stages import Stages
+from lycosa.worker.visit import Visit
+
+
+class PageTurns:
+    """One per worker."""
+
+    def __init__(
+        self, stages: Stages, pacing: Pacing, suspicion: Callable[[str], Suspicion]
+    ) -> None:
+        self._stages = stages
+        self._pacing = pacing
+        self._suspicion = suspicion
+
+    async def fetch(self, visit: Visit) -> PageAnswered | TurnOver:
+        host, sender, slot = visit.host, self._stages.sender, visit.slot
+        assert slot is not None
+        visit.request = self._request(visit.lease, slot.address)
+        with self._pacing.rest_of(host) as rest:
+            fetched = await sender.send(visit.request, rest, slot, visit.others)
+        if fetched.reason is Reason.LEASE_EXPIRED:
+            return TurnOver()  # it is for the shard's owner to fetch, us if we are
+        visit.answer = fetched
+        is_failure = is_connection_failure(fetched.reason)
+        host.note_answer(fetched.reason, fetched.status, fetched.address, is_failure)
+        return PageAnswered(
+            reason=fetched.reason,
+            status=fetched.status,
+            detail=fetched.detail,
+            failures=host.record.failures,
+            rests_until=host.record.next_at if rest.is_asked and host.may_wait else 0.0,
+        )
+
+    def _request(self, lease: Lease, address: str) -> FetchRequest:
+        history, stages = lease.record.history, self._stages
+        limits, kind = stages.sender.limits, FetchKind.PAGE
+        if stages.intake.is_sitemap(lease):
+            most = max(limits.body_bytes, MAX_SITEMAP_BYTES)
+            limits, kind = msgspec.structs.replace(limits, body_bytes=most), FetchKind.SITEMAP
+        if self._suspicion(lease.url) is Suspicion.POISON:
+            limits = _tightened(limits)
+        partition = stages.frontier.partitions[lease.visit.partition]
+        is_unparsed = lease.visit.host8 + lease.entry.url8 in partition.unparsed
+        # Of a body without links an answer without a body is of no use.
+        if history is None or history.status != 200 or is_unparsed:
+            return FetchRequest(lease.url, address, kind, limits=limits)
+        return FetchRequest(lease.url, address, kind, history.etag, history.last_modified, limits)
+
+
+def _tightened(limits: Limits) -> Limits:
+    """For a URL that was in flight when the worker died, twice."""
+    return msgspec.structs.replace(
+        limits,
+        total_s=min(limits.total_s, 10.0),
+        body_bytes=min(limits.body_bytes, 100_000),
+        header_bytes=16_384,
+    )

@@ -1,0 +1,128 @@
+"""What one visit holds and has learned: the host, the lease of a URL, a slot of the host's address,
+a permit for a capture.
+
+All four are taken through a ``Visit`` and given back by it: before each step what the step does not
+keep (``schedule.steps.Keeps``), and at the end of the ``async with`` block whatever is left, so a
+visit that raises or is cancelled leaves nothing behind. The lease goes back before the host, which
+then lines up by the URLs that it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+
+from lycosa.frontier.frontier import Frontier
+from lycosa.frontier.lease import Lease
+from lycosa.frontier.visit_state import VisitState
+from lycosa.model.capture import RobotsDecision
+from lycosa.model.completed import Completed
+from lycosa.model.errand import Errand
+from lycosa.model.fetched import Fetched, FetchRequest
+from lycosa.schedule.steps import Keeps
+from lycosa.worker.capturing import Body
+from lycosa.worker.permits import Permits
+from lycosa.worker.sender import Slot
+
+_NOTHING = Keeps(host=False)
+
+
+class Visit:
+    """One visit of ``host``, which the frontier gave. The fields below ``slot`` are what the steps
+    so far found out for those that follow."""
+
+    __slots__ = (
+        "_frontier", "_has_host", "_has_permit", "_lease", "_permits", "answer", "body", "decision",
+        "errand", "host", "is_secure", "others", "partition", "passed", "request", "slot",
+    )  # fmt: skip
+
+    def __init__(self, host: VisitState, frontier: Frontier, permits: Permits) -> None:
+        self.host = host
+        self.partition = frontier.partitions[host.partition]
+        self._frontier = frontier
+        self._permits = permits
+        self._has_host = True
+        self._has_permit = False
+        self._lease: Lease | None = None
+        self.slot: Slot | None = None
+        self.others: Sequence[str] = ()  # further addresses of the host
+        self.passed = 0  # URLs that were leased
+        self.is_secure = False  # whether robots.txt of https is asked
+        self.decision: RobotsDecision | None = None
+        self.errand: Errand | None = None
+        self.request: FetchRequest | None = None
+        self.answer: Fetched | None = None  # of the URL
+        self.body: Body | None = None
+
+    def __repr__(self) -> str:
+        held = {
+            "host": self._has_host,
+            "lease": self._lease,
+            "slot": self.slot,
+            "permit": self._has_permit,
+        }
+        return (
+            f"<Visit {self.host.host} holds {' '.join(name for name, has in held.items() if has)}>"
+        )
+
+    # -- taking
+
+    def take_url(self) -> Lease | None:
+        """Leases the host's next URL, if it has one."""
+        self.passed += 1
+        self._lease = self.partition.lease(self.host)
+        return self._lease
+
+    def take_permit(self) -> bool:
+        """Takes a permit for a capture, if there is one."""
+        self._has_permit = self._permits.take()
+        return self._has_permit
+
+    @property
+    def lease(self) -> Lease:
+        """The lease, which is held."""
+        assert self._lease is not None
+        return self._lease
+
+    # -- using up
+
+    def end_lease(self, done: Completed) -> str:
+        """The lease ends with what came of the URL, which is given."""
+        lease, self._lease = self.lease, None
+        self.partition.complete(lease, done)
+        return lease.url
+
+    def use_permit(self, body_bytes: int) -> None:
+        """A capture was made."""
+        self._has_permit = False
+        self._permits.used(body_bytes)
+
+    # -- giving back
+
+    async def keep(self, kept: Keeps) -> None:
+        """Gives back all that is not kept."""
+        if self._lease is not None and not kept.lease:
+            lease, self._lease = self._lease, None
+            self.partition.restore(lease)
+        if self._has_permit and not kept.permit:
+            self._has_permit = False
+            self._permits.give_back()
+        try:
+            if self.slot is not None and not kept.slot:
+                slot, self.slot = self.slot, None
+                await slot.give_back()
+        finally:
+            if self._has_host and not kept.host:
+                self._has_host = False
+                self._frontier.give_back(self.host)
+
+    async def __aenter__(self) -> Visit:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.keep(_NOTHING)

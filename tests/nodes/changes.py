@@ -1,0 +1,50 @@
+"""Histories in which the operator changes settings while machines die.
+
+The delay of hosts only grows. Each commit of a shard names a version that is at least as new as
+that of the commit before, whoever made it; a shard whose last commit names a version sends no
+request before its owner knows that version; and in the end all shards have the last one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import pairwise
+
+from lycosa.cluster.messages import CALLER, ChangeSettings
+from nodes.history import TROUBLE_S, NodesHistory
+
+_DELAYS = ("3", "4", "5")
+_TOLD_S = 60.0  # after the last change and the last fault every owner has heard of it by then
+
+
+class ChangesHistory(NodesHistory):
+    """Three changes, some of them while a coordinator is replaced."""
+
+    _changed_at = 0.0
+
+    async def _seed(self) -> None:
+        await self.world.give_seeds(self.seeds)
+        for delay in _DELAYS:
+            await asyncio.sleep(self.chance.uniform(10.0, 80.0))
+            self._tell(f"delay of {delay} s")
+            change = ChangeSettings({"politeness.delay_s": delay})
+            self.world.newest.hear(CALLER, change)
+            self._changed_at = asyncio.get_running_loop().time()
+        while not self.world.newest.coordinator.is_over:
+            self.world.no_more_seeds()
+            await asyncio.sleep(5.0)
+
+    def judge(self) -> None:
+        """Raises ``AssertionError`` for the first promise that does not hold."""
+        super().judge()
+        assert self.world.newest.coordinator.settings.version == len(_DELAYS)
+        for shard, changelog in self.world.changelogs.items():
+            versions = [commit.settings for commit in changelog.commits()]
+            assert versions == sorted(versions), (shard, versions)
+            assert versions[-1] == len(_DELAYS), (shard, versions)
+        quiet = max(self._changed_at, TROUBLE_S) + _TOLD_S
+        for host in self.world.log.hosts():
+            exchanges = self.world.log.of_host(host)
+            for before, after in pairwise(sorted(exchanges, key=lambda each: each.start)):
+                rest_s = after.start - before.end
+                assert before.end < quiet or rest_s >= float(_DELAYS[-1]) - 1e-6, (host, rest_s)

@@ -1,0 +1,107 @@
+"""The settings that may change while a crawl runs: which they are, and what a worker does with
+them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from judging import new_folder, quick_config
+from lycosa.config.fields import fields
+from lycosa.config.live import LIVE, check_live, with_live
+from lycosa.config.sections import Config, FetchSection, PolitenessSection
+from lycosa.config.sources import SettingsError
+from lycosa.synthetic import SyntheticWeb, WebPlan
+from lycosa.synthetic.crawl import VirtualCrawl
+from lycosa.worker.assembly import Assembled
+
+
+def test_all_live_settings_exist() -> None:
+    assert set(LIVE) <= fields().keys()
+
+
+def test_values_are_read_as_the_command_line_reads_them() -> None:
+    config = with_live(Config(), {"politeness.delay_s": "2m", "fetch.slots": "7"})
+    assert (config.politeness.delay_s, config.fetch.slots) == (120.0, 7)
+    assert config.politeness.jitter == Config().politeness.jitter
+
+
+def test_what_cannot_change_now_is_refused_and_says_why() -> None:
+    check_live({"politeness.delay_s": "2s"})
+    with pytest.raises(SettingsError) as refused:
+        check_live({"no.such": "1", "frontier.partitions": "4", "politeness.jitter": "2"})
+    problems = refused.value.problems
+    assert "no such setting" in problems[0] and "cannot change" in problems[1]
+    assert "politeness.jitter" in problems[2]
+
+
+def test_what_is_refused_is_left_out() -> None:
+    config = with_live(Config(), {"no.such": "1", "politeness.jitter": "2", "fetch.slots": "9"})
+    assert config.politeness == PolitenessSection() and config.fetch.slots == 9
+
+
+def crawl_of(tmp_path: Path) -> VirtualCrawl:
+    web = SyntheticWeb(WebPlan(seed=3, hosts=1, pages=12, page_bytes=300, links=6))
+    config = quick_config(
+        politeness=PolitenessSection(delay_s=2.0, jitter=0.0, adaptive_factor=0.0),
+        fetch=FetchSection(slots=8),
+    )
+    return VirtualCrawl(new_folder(tmp_path / "crawl"), web, config)
+
+
+def test_hosts_rest_by_the_delay_that_is_followed(tmp_path: Path) -> None:
+    crawl = crawl_of(tmp_path)
+
+    def change(assembled: Assembled) -> None:
+        assembled.live.follow(2, {"politeness.delay_s": "5"})
+        assembled.live.follow(1, {"politeness.delay_s": "1"})  # older, and late
+        assert assembled.live.version == 2
+
+    crawl.run([crawl.web.seed_url(0)], meanwhile=change)
+    (host,) = crawl.log.hosts()
+    assert min(crawl.log.gaps(host)) >= 5.0
+
+
+def test_slots_follow_the_settings_below_those_of_the_start_and_the_memory(tmp_path: Path) -> None:
+    seen: list[int] = []
+
+    def change(assembled: Assembled) -> None:
+        worker = assembled.worker
+        for version, slots in enumerate(("3", "100", "5"), 1):
+            assembled.live.follow(version, {"fetch.slots": slots})
+            seen.append(worker._most_running)
+        worker.fetch_at_most(2)
+        seen.append(worker._most_running)
+        assembled.live.follow(9, {})
+        worker.fetch_at_most(256)
+        seen.append(worker._most_running)
+
+    crawl = crawl_of(tmp_path)
+    crawl.run([crawl.web.seed_url(0)], meanwhile=change)
+    assert seen == [3, 8, 5, 2, 8]
+
+
+def test_an_owner_that_expects_settings_starts_nothing_before_it_knows_those_of_the_last_commit(
+    tmp_path: Path,
+) -> None:
+    crawl = crawl_of(tmp_path)
+    seed = crawl.web.seed_url(0)
+    crawl.run([seed], meanwhile=lambda each: each.live.follow(4, {}))
+    requests = len(crawl.log)
+    seen: list[bool] = []
+
+    def expect(assembled: Assembled) -> None:
+        worker, live = assembled.worker, assembled.live
+        live.expect()
+        seen.append(worker.lacks_settings)
+        live.follow(3, {})
+        seen.append(worker.lacks_settings)
+        assert worker._may_start is False
+        live.follow(4, {})
+        seen.append(worker.lacks_settings)
+
+    crawl.run(meanwhile=expect)
+    assert seen == [True, True, False]
+    assert len(crawl.log) == requests

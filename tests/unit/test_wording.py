@@ -1,0 +1,157 @@
+"""How the documents are written: wrapped at 100 columns, and without words that readers stumble over.
+
+The list has archaic words, idioms of other languages, and words with a more common technical term.
+Code, and text between quotation marks, may contain anything.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "lycosa"
+GENERATED = ROOT / "docs" / "modules.md"
+DOCUMENTS = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "bench").glob("*.md")),
+    ROOT / "tests" / "data" / "README.md",
+]
+
+
+def _name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+# A pattern for whole words, and what to write instead.
+AVOIDED = {
+    r"nobody|somebody|everybody|whoever|whomever": "name the subject: the worker, a server",
+    r"whyever|whence|lest|thereof|hereby|anew|afresh|aught": "an ordinary word",
+    r"(?<!at )least": "minimum, smallest",
+    r"at the least": "at least",
+    r"but for": "except, without",
+    r"beside": "next to, together with",
+    r"mend|mends|mended": "fix, fixed",
+    r"bears": "has, allows, supports",
+    r"pressed": "requested too often, without its delay",
+    r"of (?:its|their|one's) own": "its own, separate, by itself",
+    r"go(?:es)? on|going on|went on": "resume, continue",
+    r"given up|gives? (?:it|them) up": "retired, not retried, dropped",
+    r"comes? to|came to": "amounts to, becomes, results in",
+    r"(?:cannot|can) be had": "is unavailable, is available",
+    r"taken away|takes? away": "deleted, removed, missing",
+    r"owed": "required",
+    r"under way": "in progress, in flight",
+    r"time out": "timeout",
+    r"look-ups?": "lookup",
+    r"brought in|bring in": "added",
+    r"dearer?": "expensive, costs more",
+    r"for ever": "endlessly, permanently",
+    r"some (?:hundred|thousand)": "some hundreds of",
+    r"what stands|stands beside": "name it",
+    r"is told (?:of|by|with)|are told": "is reported",
+}
+
+
+# Modules whose messages have such words still.
+NOT_YET = {
+    "cli/audit.py",
+    "cli/crawl.py",
+    "cli/crawl_display.py",
+    "cli/crawl_failures.py",
+    "cli/crawl_summary.py",
+    "cli/main.py",
+    "cli/simulate.py",
+    "cli/simulate_answers.py",
+    "cli/sql.py",
+    "exchange/agreement.py",
+    "folder/start_check.py",
+    "inspect/audit/politeness.py",
+    "inspect/audit/run.py",
+    "inspect/explain/known.py",
+    "inspect/explain/unknown.py",
+    "inspect/site_budget.py",
+    "inspect/status.py",
+    "processes/status_file.py",
+    "reasons.py",
+    "simulate/means.py",
+    "simulate/past.py",
+    "store/records.py",
+    "synthetic/bad_answers.py",
+    "synthetic/hostile.py",
+    "synthetic/misbehaviours.py",
+    "synthetic/pages.py",
+    "synthetic/robots.py",
+    "system/memory_plan.py",
+    "worker/pipeline.py",
+}
+
+
+def _prose(document: Path) -> str:
+    """A document without code, link targets and quoted text; line ends stay."""
+    text = document.read_text("utf-8")
+    for code in (r"```.*?```", r"(?m)^ {4}\S.*$", r"`[^`]*`", r"\]\([^)]*\)", r"\"[^\"\n]*\""):
+        text = re.sub(code, lambda found: "\n" * found[0].count("\n"), text, flags=re.DOTALL)
+    return text
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=_name)
+def test_documents_are_wrapped_at_100_columns(document: Path) -> None:
+    """Tables, code and a single long word are not wrapped."""
+    is_code, long = False, []
+    for number, line in enumerate(document.read_text("utf-8").splitlines(), 1):
+        is_code ^= line.startswith("```")
+        is_free = is_code or line.startswith(("```", "|", "    ", "#"))
+        if len(line) > 100 and not is_free and " " in line.strip():
+            long.append(f"{document.name}:{number}")
+    assert long == []
+
+
+@pytest.mark.parametrize("document", [each for each in DOCUMENTS if each != GENERATED], ids=_name)
+def test_documents_avoid_words_that_readers_stumble_over(document: Path) -> None:
+    prose = _prose(document)
+    found = [
+        f"{document.name}:{prose.count(chr(10), 0, hit.start()) + 1}: {hit[0]!r}; write: {instead}"
+        for words, instead in AVOIDED.items()
+        for hit in re.finditer(rf"(?i)\b(?:{words})\b", prose)
+    ]
+    assert found == []
+
+
+def _messages(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and text of each string that is no docstring: messages, help texts, meanings."""
+    tree = ast.parse(path.read_text("utf-8"))
+    comments = {
+        id(node.value)
+        for body in (getattr(node, "body", None) for node in ast.walk(tree))
+        if isinstance(body, list)
+        for node in body
+        if isinstance(node, ast.Expr)
+    }
+    for node in ast.walk(tree):
+        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if is_text and " " in node.value and id(node) not in comments:
+            yield node.lineno, node.value
+
+
+def test_messages_avoid_these_words_too() -> None:
+    found = [
+        f"{name}:{line}: {hit[0]!r}; write: {instead}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        if (name := path.relative_to(SOURCE).as_posix()) not in NOT_YET
+        for line, text in _messages(path)
+        for words, instead in AVOIDED.items()
+        for hit in re.finditer(rf"(?i)\b(?:{words})\b", text)
+    ]
+    assert found == []
+
+
+def test_the_list_of_modules_is_current() -> None:
+    script = runpy.run_path(str(ROOT / "docs" / "modules.py"))
+    assert GENERATED.read_text("utf-8") == script["page"](), "run `python docs/modules.py`"
