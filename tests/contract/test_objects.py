@@ -16,7 +16,7 @@ from lycosa.objects.folder import FolderStore
 from lycosa.objects.memory import MemoryStore
 from lycosa.objects.opening import CreateOnlyIgnored, check_create_only, open_store
 from lycosa.objects.port import ObjectStore, StoredObject
-from lycosa.objects.sameness import PART_BYTES, file_sums, holds
+from lycosa.objects.sameness import PART_BYTES, file_content, holds
 from s3_server import BUCKET, CREDENTIALS, S3Server, needs_s3
 
 LARGE = 2 * PART_BYTES + 5
@@ -140,13 +140,13 @@ def test_a_large_file_arrives_whole_and_is_known_to_be_the_same(
     path.write_bytes(os.urandom(LARGE))
     store.put("warc/large", path)
     assert store.get("warc/large") == path.read_bytes()
-    sums = file_sums(path)
-    assert holds(store, "warc/large", sums)
+    content = file_content(path)
+    assert holds(store, "warc/large", content)
     store.put("warc/large", path.read_bytes()[:-1] + b"?")
-    assert not holds(store, "warc/large", sums)
+    assert not holds(store, "warc/large", content)
     store.put("warc/large", path.read_bytes()[:-1])
-    assert not holds(store, "warc/large", sums)
-    assert not holds(store, "warc/none", sums)
+    assert not holds(store, "warc/large", content)
+    assert not holds(store, "warc/none", content)
 
 
 def test_create_only_is_kept(store: ObjectStore) -> None:
@@ -169,7 +169,7 @@ def test_a_store_that_does_not_keep_create_only_is_found_out() -> None:
     assert store.get("crawl.json") == b"mine"
 
 
-class WithoutChecksums(MemoryStore):
+class WithoutCheckcontent(MemoryStore):
     """ETags that are no MD5, as with encryption by keys of one's own."""
 
     def find(self, key: str) -> StoredObject | None:
@@ -179,7 +179,7 @@ class WithoutChecksums(MemoryStore):
 
 def test_where_an_etag_says_nothing_the_object_is_read_back(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"x" * 1000)
-    sums, store = file_sums(tmp_path / "a"), WithoutChecksums({"a": b"x" * 1000})
-    assert holds(store, "a", sums)
+    content, store = file_content(tmp_path / "a"), WithoutCheckcontent({"a": b"x" * 1000})
+    assert holds(store, "a", content)
     store.put("a", b"y" * 1000)
-    assert not holds(store, "a", sums)
+    assert not holds(store, "a", content)

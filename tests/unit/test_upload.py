@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from lycosa.config.sections import UploadSection
-from lycosa.folder.upload import LocalFile, PlaceTaken, Upload, claim
+from lycosa.folder.upload import LocalFile, PlaceTaken, Upload, reserve
 from lycosa.objects.errors import StoreFailed, StoreUnreachable
 from lycosa.objects.memory import MemoryStore
 from lycosa.store import StoreDamaged, layout
@@ -333,20 +333,20 @@ def crawl_at(folder: Path, crawl: str) -> Path:
 
 def test_a_place_belongs_to_the_crawl_that_was_there_first(tmp_path: Path) -> None:
     store = MemoryStore()
-    claim(store, URL, crawl_at(tmp_path / "a", CRAWL), CRAWL)
-    claim(store, URL, tmp_path / "a", CRAWL)
+    reserve(store, URL, crawl_at(tmp_path / "a", CRAWL), CRAWL)
+    reserve(store, URL, tmp_path / "a", CRAWL)
     other = crawl_at(tmp_path / "b", "99999999-other")
     with pytest.raises(PlaceTaken, match="crawl 2f0cf3d2 was uploaded there, and this is crawl 99"):
-        claim(store, URL, other, "99999999-other")
+        reserve(store, URL, other, "99999999-other")
 
 
-def test_of_two_crawls_that_claim_a_place_at_once_one_gets_it(tmp_path: Path) -> None:
+def test_of_two_crawls_that_reserve_a_place_at_once_one_gets_it(tmp_path: Path) -> None:
     folders = [crawl_at(tmp_path / f"c{number}", f"{number}" * 8) for number in range(6)]
     store, taken = MemoryStore(), []
 
     def work(number: int) -> None:
         try:
-            claim(store, URL, folders[number], f"{number}" * 8)
+            reserve(store, URL, folders[number], f"{number}" * 8)
         except PlaceTaken:
             taken.append(number)
 
@@ -361,7 +361,7 @@ def test_of_two_crawls_that_claim_a_place_at_once_one_gets_it(tmp_path: Path) ->
 def test_a_place_with_another_manifest_is_refused(tmp_path: Path) -> None:
     store = MemoryStore({"crawl.json": b"not ours"})
     with pytest.raises(PlaceTaken, match="not that of a crawl"):
-        claim(store, URL, crawl_at(tmp_path / "a", CRAWL), CRAWL)
+        reserve(store, URL, crawl_at(tmp_path / "a", CRAWL), CRAWL)
 
 
 def test_counts_are_of_files_here_and_there(tmp_path: Path) -> None:

@@ -26,6 +26,26 @@ if TYPE_CHECKING:
 _MOST_TOLD = 10
 _NOTED_S = 60.0  # a clock that was set back by less is no news
 _SMALL = 1000  # URLs of a crawl whose failed seeds are looked for
+_SETTINGS = {
+    "scope": "scope.rule",
+    "include": "scope.include",
+    "exclude": "scope.exclude",
+    "max_pages": "limits.max_pages",
+    "max_depth": "scope.max_depth",
+    "max_time": "limits.max_time_s",
+    "max_bytes": "limits.max_bytes",
+    "delay": "politeness.delay_s",
+    "workers": "workers",
+    "memory": "memory_bytes",
+    "contact": "agent.contact",
+    "resolve": "dns.pins",
+    "allow_address": "fetch.allow_addresses",
+    "requisites": "scope.requisites",
+    "cookies": "fetch.cookies",
+    "upload": "upload.url",
+    "upload_remove": "upload.remove",
+}
+"""What each option sets."""
 _EPILOG = """
 \b
 Examples:
@@ -278,29 +298,10 @@ def _settings(folder: Path, options: dict[str, Any]) -> Settings:
     if folder.is_dir() and not exists(folder):
         prepare(folder)  # somebody else's folder is the first thing to know
 
-    names = {
-        "scope": "scope.rule",
-        "include": "scope.include",
-        "exclude": "scope.exclude",
-        "max_pages": "limits.max_pages",
-        "max_depth": "scope.max_depth",
-        "max_time": "limits.max_time_s",
-        "max_bytes": "limits.max_bytes",
-        "delay": "politeness.delay_s",
-        "workers": "workers",
-        "memory": "memory_bytes",
-        "contact": "agent.contact",
-        "resolve": "dns.pins",
-        "allow_address": "fetch.allow_addresses",
-        "requisites": "scope.requisites",
-        "cookies": "fetch.cookies",
-        "upload": "upload.url",
-        "upload_remove": "upload.remove",
-    }
     flags = {
-        names[name]: value
+        _SETTINGS[name]: value
         for name, value in options.items()
-        if name in names and value not in (None, ())
+        if name in _SETTINGS and value not in (None, ())
     }
     saved = saved_settings(folder)
     if saved is not None:

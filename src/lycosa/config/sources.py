@@ -21,10 +21,7 @@ from lycosa.config.sections import Config
 
 PREFIX = "LYCOSA_"
 # of the tests; where the machine's address table is
-_IGNORED = (
-    f"{PREFIX}TEST_",
-    f"{PREFIX}RUNTIME_DIR",
-)
+_IGNORED = (f"{PREFIX}TEST_", f"{PREFIX}RUNTIME_DIR")
 DEFAULT = "default"
 SAVED = "saved with the crawl"
 
@@ -273,8 +270,7 @@ def _from_pairs(pairs: Sequence[str], problems: list[str]) -> Iterator[_Given]:
         if not equals:
             problems.append(f"--set {pair}: write KEY=VALUE, for instance politeness.delay_s=2s")
             continue
-        # what somebody takes for an option of a store may be a secret
-        said = key.strip() if key.strip().startswith("upload.") else pair
+        said = key.strip() if "upload." in key else pair  # which may hold a secret
         yield _Given(key.strip(), value, "--set", f"--set {said}")
 
 

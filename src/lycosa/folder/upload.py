@@ -26,7 +26,7 @@ from lycosa.model.uploads import UploadState
 from lycosa.objects.errors import ObjectExists, ObjectMissing, StoreFailed, StoreRefused
 from lycosa.objects.opening import check_create_only
 from lycosa.objects.port import ObjectStore
-from lycosa.objects.sameness import file_sums, holds
+from lycosa.objects.sameness import file_content, holds
 from lycosa.store import layout
 from lycosa.store.closing import missing_files
 from lycosa.store.derived import CDXJ
@@ -43,7 +43,7 @@ class PlaceTaken(StoreRefused):
     """Another crawl was uploaded to this place."""
 
 
-class _Claim(msgspec.Struct):
+class _Owner(msgspec.Struct):
     """What is read of a ``crawl.json`` in a store."""
 
     crawl: str
@@ -64,12 +64,12 @@ class SealedSegment(msgspec.Struct, frozen=True):
     files: tuple[LocalFile, ...]
 
 
-def claimed_by(store: ObjectStore, url: str) -> str:
+def owner_of(store: ObjectStore, url: str) -> str:
     """The UUID of the crawl that was uploaded to this place; empty when there is none. Raises
     ``ObjectError``.
     """
     try:
-        return msgspec.json.decode(store.get(manifests.NAME), type=_Claim).crawl
+        return msgspec.json.decode(store.get(manifests.NAME), type=_Owner).crawl
     except ObjectMissing:
         return ""
     except UNREADABLE as error:
@@ -78,16 +78,16 @@ def claimed_by(store: ObjectStore, url: str) -> str:
         ) from error
 
 
-def claim(store: ObjectStore, url: str, folder: Path, crawl: str) -> None:
+def reserve(store: ObjectStore, url: str, folder: Path, crawl: str) -> None:
     """Makes the place this crawl's. Raises ``PlaceTaken``, ``CreateOnlyIgnored`` (the place is
     this crawl's all the same) or another ``ObjectError``.
     """
-    owner = claimed_by(store, url)
+    owner = owner_of(store, url)
     if not owner:
         try:
             store.create(manifests.NAME, (folder / manifests.NAME).read_bytes())
         except ObjectExists:
-            owner = claimed_by(store, url)
+            owner = owner_of(store, url)
     refuse_others(owner, crawl, url)
     check_create_only(store, manifests.NAME, url)
 
@@ -161,18 +161,18 @@ class Upload:
         lines = []
         for file in segment.files:
             try:
-                sums = file_sums(self._folder / file.name)
+                content = file_content(self._folder / file.name)
             except FileNotFoundError:
                 continue  # another upload was quicker
-            if not holds(self._store, file.name, sums):
+            if not holds(self._store, file.name, content):
                 self.put(file)
-                if not holds(self._store, file.name, sums):
+                if not holds(self._store, file.name, content):
                     raise StoreFailed(
                         f"{self._section.url}: the store holds another content of {file.name} than"
                         " it was sent; nothing is removed here"
                     )
             line = RemovedFile(
-                file.name, sums.size, sums.sha256, self._section.url, self._section.options
+                file.name, content.size, content.sha256, self._section.url, self._section.options
             )
             if known.get(file.name) != line:
                 lines.append(line)

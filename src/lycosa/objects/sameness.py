@@ -23,7 +23,7 @@ _MD5 = re.compile(r'"?([0-9a-f]{32})"?')
 _MD5_OF_PARTS = re.compile(r'"?([0-9a-f]{32}-\d+)"?')
 
 
-class FileSums(msgspec.Struct, frozen=True):
+class FileContent(msgspec.Struct, frozen=True):
     """What a file's object is known by."""
 
     size: int
@@ -32,7 +32,7 @@ class FileSums(msgspec.Struct, frozen=True):
     md5_of_parts: str
 
 
-def file_sums(path: Path) -> FileSums:
+def file_content(path: Path) -> FileContent:
     """Reads a file once. Raises ``OSError``."""
     whole, sha = hashlib.md5(usedforsecurity=False), hashlib.sha256()
     parts: list[bytes] = []
@@ -44,30 +44,30 @@ def file_sums(path: Path) -> FileSums:
             parts.append(hashlib.md5(piece, usedforsecurity=False).digest())
             size += len(piece)
     of_parts = hashlib.md5(b"".join(parts), usedforsecurity=False).hexdigest()
-    return FileSums(size, sha.hexdigest(), whole.hexdigest(), f"{of_parts}-{len(parts)}")
+    return FileContent(size, sha.hexdigest(), whole.hexdigest(), f"{of_parts}-{len(parts)}")
 
 
-def holds(store: ObjectStore, key: str, sums: FileSums) -> bool:
+def holds(store: ObjectStore, key: str, content: FileContent) -> bool:
     """Whether the store has exactly this content under ``key`` now. Raises ``ObjectError``."""
     found = store.find(key)
-    if found is None or found.size != sums.size:
+    if found is None or found.size != content.size:
         return False
-    if _is_known_by_etag(found, sums):
+    if _is_known_by_etag(found, content):
         return True
     sha, at = hashlib.sha256(), 0
-    while at < sums.size:
+    while at < content.size:
         piece = store.get(key, at, _CHUNK)
         if not piece:
             return False
         sha.update(piece)
         at += len(piece)
-    return sha.hexdigest() == sums.sha256
+    return sha.hexdigest() == content.sha256
 
 
-def _is_known_by_etag(found: StoredObject, sums: FileSums) -> bool:
+def _is_known_by_etag(found: StoredObject, content: FileContent) -> bool:
     """An ETag that is another one proves nothing: it may be of other parts, or no MD5 at all."""
     if match := _MD5.fullmatch(found.etag):
-        return match[1] == sums.md5
+        return match[1] == content.md5
     if match := _MD5_OF_PARTS.fullmatch(found.etag):
-        return match[1] == sums.md5_of_parts
+        return match[1] == content.md5_of_parts
     return False

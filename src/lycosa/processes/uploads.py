@@ -20,7 +20,7 @@ import msgspec
 from lycosa.config.sections import UploadSection
 from lycosa.config.units import show_seconds
 from lycosa.folder import manifest as manifests
-from lycosa.folder.upload import Upload, claim, claimed_by, refuse_others
+from lycosa.folder.upload import Upload, owner_of, refuse_others, reserve
 from lycosa.model.uploads import UploadState
 from lycosa.objects.errors import ObjectError
 from lycosa.objects.opening import CreateOnlyIgnored, open_store
@@ -38,7 +38,7 @@ def check_place(folder: Path, section: UploadSection) -> None:
     """
     crawl = manifests.load(folder).crawl if manifests.exists(folder) else ""
     try:
-        owner = claimed_by(open_store(section.url, section.options), section.url)
+        owner = owner_of(open_store(section.url, section.options), section.url)
         refuse_others(owner, crawl, section.url)
     except ObjectError as error:
         if not error.is_passing:
@@ -71,7 +71,7 @@ class Uploads:
         self._upload = Upload(folder, section, self._store)
         self._thread = threading.Thread(target=self._run, name="upload", daemon=True)
         self._wake = threading.Event()
-        self._is_ending = self._is_stopped = self._is_claimed = False
+        self._is_ending = self._is_stopped = self._is_reserved = False
         self._state = UploadState(section.url)
         self._failing_since = 0.0
         self._tries = 0
@@ -79,11 +79,11 @@ class Uploads:
         self._random = Random()
 
     def begin(self) -> None:
-        """Claims the place and starts the thread. Blocks. Raises the ``ObjectError`` that stops
+        """Reserves the place and starts the thread. Blocks. Raises the ``ObjectError`` that stops
         the start.
         """
         try:
-            self._claim()
+            self._reserve()
         except ObjectError as error:
             if not error.is_passing:
                 raise
@@ -119,7 +119,7 @@ class Uploads:
             self._wake.clear()
             is_ending = self._is_ending
             try:
-                self._claim()
+                self._reserve()
                 self._pass(is_ending)
             except (ObjectError, OSError) as error:
                 if is_ending and self._is_hopeless():
@@ -134,14 +134,14 @@ class Uploads:
     def _is_hopeless(self) -> bool:
         return time.monotonic() - self._advanced > self._section.finish_wait_s
 
-    def _claim(self) -> None:
-        if self._is_claimed:
+    def _reserve(self) -> None:
+        if self._is_reserved:
             return
         try:
-            claim(self._store, self._section.url, self._folder, self._crawl)
+            reserve(self._store, self._section.url, self._folder, self._crawl)
         except CreateOnlyIgnored as error:
             self._tell(f"{error}. Two crawls that are given this URL could mix their files")
-        self._is_claimed = True
+        self._is_reserved = True
 
     def _pass(self, is_final: bool) -> None:
         """Uploads and removes all that can be now."""
