@@ -4,10 +4,14 @@ own, ended by its process id; and a proxy before it that fails as it is told to.
 
 from __future__ import annotations
 
+import atexit
+import functools
 import http.client
 import os
+import shutil
 import socket
 import subprocess
+import tempfile
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,6 +20,8 @@ from types import TracebackType
 
 import pytest
 
+from lycosa.objects.opening import open_store
+from lycosa.objects.port import ObjectStore
 from nginx_site import free_port
 
 _VERSION = "v1.8.0"
@@ -91,6 +97,29 @@ class S3Server:
         trace: TracebackType | None,
     ) -> None:
         self.end()
+
+
+@functools.cache
+def shared_server() -> S3Server:
+    """One for all tests of this process that need no server of their own."""
+    folder = Path(tempfile.mkdtemp(prefix="lycosa-s3-"))
+    server = S3Server(folder).__enter__()
+    atexit.register(lambda: (server.end(), shutil.rmtree(folder, ignore_errors=True)))
+    return server
+
+
+def s3_store(prefix: str, endpoint: str = "") -> ObjectStore:
+    """A store on that server. Its client reads the credentials now, so they are not left in the
+    environment, which other tests need to be without.
+    """
+    before = dict(os.environ)
+    os.environ.update(CREDENTIALS)
+    try:
+        options = (f"endpoint={endpoint or shared_server().endpoint}",)
+        return open_store(f"s3://{BUCKET}/{prefix}", options)
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 class FaultyProxy:
