@@ -52,7 +52,8 @@ from lycosa.seen.recent import RecentHashes
 from lycosa.seen.urls_sorted import SortedSeenUrls
 from lycosa.urls.identity import Canonicalizer, Sites, hash8, hash8_all, hosts_of
 from lycosa.worker.admission import Admission
-from lycosa.worker.intake import Addressing, Intake
+from lycosa.worker.intake import Intake
+from lycosa.worker.owners import Addressing
 
 PARTITIONS = 16
 PAGE_LINKS = 100

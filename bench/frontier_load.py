@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 import numpy as np
 from bench.frontier_web import Web, host_name, target
-from rocksdict import SstFileWriter
+from rocksdict import DBCompressionType, Options, SstFileWriter
 
 from lycosa.config.sections import FrontierSection
 from lycosa.frontier.back_queue import Lane
@@ -54,6 +54,21 @@ _REST_OF_HISTORY: list[Any] = list(msgspec.structs.astuple(History())[15:])
 _REST_OF_RECORD: list[Any] = msgspec.to_builtins(
     UrlRecord(UrlState.QUEUED, False, "/", 0, 0, LinkKind.A, 0)
 )[14:-1]
+
+
+def bottom_options() -> Options:
+    """Options for table files made outside a store and ingested as its lowest level: compressed as
+    that level is.
+    """
+    cache = rocks.SharedCache(8 << 20, 1 << 20)
+    options = rocks._options(cache, 16)
+    options.set_compression_type(DBCompressionType.zstd())
+    options.set_compression_options(rocks._WINDOW_BITS, rocks._LEVEL, 0, rocks._DICTIONARY_BYTES)
+    options.set_zstd_max_train_bytes(rocks._TRAINING_BYTES)
+    table = rocks._table_options(cache)
+    table.set_bloom_filter(1, False)  # minimal, because the lowest level has no filters
+    options.set_block_based_table_factory(table)
+    return options
 
 
 def table_folder(folder: Path, number: int) -> Path:
@@ -145,7 +160,7 @@ class _Table:
         for key, value in rows:
             if writer is None:
                 path = self._folder / f"{self._name}-{len(self._files)}.sst"
-                writer = SstFileWriter(rocks.bottom_options())
+                writer = SstFileWriter(bottom_options())
                 writer.open(str(path))
                 self._files.append(path)
                 written = 0

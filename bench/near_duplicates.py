@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
-from lycosa.parse.fingerprint import distance, simhash
+from lycosa.parse.fingerprint import simhash
 
 PAIRS = Path(__file__).parents[2] / "shared" / "data" / "neardup" / "judged-pairs-120.jsonl.gz"
 GRADES = ("3", "2", "1", "0.5")
@@ -41,6 +41,11 @@ _ONE_BIT, _ONE = (
 
 Signature = Any
 Features = Callable[[str], dict[str, float]]
+
+
+def distance(a: int, b: int) -> int:
+    """The number of bits in which two fingerprints differ."""
+    return (a ^ b).bit_count()
 
 
 class Pair(NamedTuple):

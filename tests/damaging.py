@@ -14,6 +14,7 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
+from dying import Dying
 from histories import Disk, judge_end
 from judging import new_folder, quick_config
 from lycosa.commit import LogDamaged, SavedLog, saved_logs
@@ -121,7 +122,10 @@ class DamagedCrawl:
 
     def _run_and_die(self, image: Path) -> bool:
         point = self._chance.choice(list(_POINTS))
-        death = _Death(self, image, point, self._chance.randint(1, _POINTS[point]))
+        at = self._chance.randint(1, _POINTS[point])
+        death = Dying(
+            lambda: self.disk.image(self.crawl.folder, image), random.Random(0), at, point
+        )
         try:
             self._run(death)
         except Crash as crash:
@@ -178,23 +182,6 @@ class DamagedCrawl:
         for path in (self._path / "whole").rglob("*"):
             if path.is_file() and ("commit-w" in path.name or "last-commit-w" in path.name):
                 shutil.copy2(path, folder / path.relative_to(self._path / "whole"))
-
-
-class _Death(Faults):
-    """Takes the image of the folder at the instant of the crash."""
-
-    def __init__(self, crawl: DamagedCrawl, image: Path, point: str, at: int) -> None:
-        super().__init__(random.Random(0), crash_at=at, crash_point=point)
-        self._crawl, self._image = crawl, image
-
-    def reach(self, point: str) -> None:
-        was_dead = self.is_dead
-        try:
-            super().reach(point)
-        except Crash:
-            if not was_dead:
-                self._crawl.disk.image(self._crawl.crawl.folder, self._image)
-            raise
 
 
 def damage(log: SavedLog, kind: Kind, chance: random.Random) -> None:

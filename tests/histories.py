@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 
+from dying import Dying
 from judging import (
     are_balanced,
     asked,
@@ -213,30 +214,22 @@ class Disk:
                 file.write(bytes(size - kept))
 
 
-class Death(Faults):
-    """Takes the image of the folder at the instant of the crash: what the harness does to it
-    afterwards is not part of the history.
-    """
+class Death(Dying):
+    """Takes an image of the folder as a disk may hold it, and counts the faults of ports."""
 
     def __init__(
         self, history: History, image: Path, rates: FaultRates, point: str, at: int
     ) -> None:
-        super().__init__(history.chance, rates, crash_at=at, crash_point=point)
-        self._history, self._image = history, image
+        def keep() -> None:
+            history.disk.image(history.crawl.folder, image)
+
+        super().__init__(keep, history.chance, at, point, rates)
+        self._history = history
 
     def happens(self, rate: float) -> bool:
         did = super().happens(rate)
         self._history.faults["port"] += did
         return did
-
-    def reach(self, point: str) -> None:
-        was_dead = self.is_dead
-        try:
-            super().reach(point)
-        except Crash:
-            if not was_dead:
-                self._history.disk.image(self._history.crawl.folder, self._image)
-            raise
 
 
 class BadExchange(SlowExchange):

@@ -40,11 +40,11 @@ from lycosa.model.completed import UrlState
 from lycosa.model.errand import Asker
 from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
-from lycosa.store.reading import crawl_rows
 from lycosa.store.rows import Row
 from lycosa.synthetic import RequestLog, SyntheticWeb, Verdict
 from lycosa.synthetic.crawl import VirtualCrawl, sum_of
 from lycosa.urls.identity import hash8, join_url
+from store_samples import crawl_rows
 
 SUFFIXES = "com\nexample\ntest\n"
 

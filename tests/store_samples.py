@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from random import Random
 
@@ -14,7 +15,17 @@ from lycosa.model.discovered import LinkKind
 from lycosa.model.fetched import Fetched, FetchKind
 from lycosa.model.parsed import Link, Parsed
 from lycosa.reasons import Reason
-from lycosa.store import ClosedSegment, CrawlInfo, SegmentFiles, SegmentHeader, SegmentStore
+from lycosa.store import (
+    ClosedSegment,
+    CrawlInfo,
+    Row,
+    SegmentFiles,
+    SegmentHeader,
+    SegmentStore,
+    layout,
+    read_rows,
+)
+from lycosa.store.reading import committed_rows
 from lycosa.urls.surt import surt
 
 SITE = "https://www.example.org"
@@ -246,3 +257,12 @@ def close_all(store: FileStore, now: float = START) -> list[ClosedSegment]:
         store.finish(segment)
         closed.append(segment)
     return closed
+
+
+def crawl_rows(folder: Path, lengths: Mapping[str, int] | None = None) -> Iterator[Row]:
+    """The rows of all journals of a crawl, segment by segment. ``lengths``, if given, bounds the
+    open ones to what is committed.
+    """
+    for name in sorted(layout.segment_names(folder, layout.JOURNAL)):
+        path = layout.existing(folder, layout.JOURNAL, name)
+        yield from read_rows(path) if lengths is None else committed_rows(path, lengths)

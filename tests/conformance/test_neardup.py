@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.parse.fingerprint import distance, simhash
+from lycosa.parse.fingerprint import simhash
 
 FILE = (
     Path(__file__).parents[2].parent / "shared" / "data" / "neardup" / "judged-pairs-120.jsonl.gz"
@@ -44,6 +44,11 @@ KNOWN_MISSES = {
         " moved on"
     ),
 }
+
+
+def distance(a: int, b: int) -> int:
+    """The number of bits in which two fingerprints differ."""
+    return (a ^ b).bit_count()
 
 
 def test_the_most_alike_pages_are_within_three_bits_and_the_least_alike_are_not() -> None:

@@ -18,8 +18,8 @@ from urllib.parse import urljoin
 
 import pytest
 
-from lycosa.politeness.robots_file import judge_for, parse_robots
-from lycosa.politeness.robots_rules import Matcher, RobotsRules, target_of
+from lycosa.politeness.robots_file import parse_robots
+from lycosa.politeness.robots_rules import Matcher, RobotsRules, Verdict, target_of
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "robots"
 
@@ -98,6 +98,10 @@ PROTEGO: Misses = {
     _DOLLAR: {312, 313},
     _ABSOLUTE: {315},
 }
+
+
+def judge_for(body: bytes, product: str, url: str) -> Verdict:
+    return Matcher(parse_robots(body, product)).judge(target_of(url))
 
 
 def _rows(name: str) -> list[Row]:

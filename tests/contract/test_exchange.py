@@ -436,7 +436,7 @@ async def test_sockets_hear_nobody_from_another_run(sockets: Path) -> None:
     await ends[1].open()
     receiver = Partition(1)
     ends[1].register(1, receiver.receive)
-    with pytest.raises(ExchangeError, match=r"is of crawl and run crawl run 1|was lost"):
+    with pytest.raises(ExchangeError, match=r"belongs to crawl and run crawl run 1|was lost"):
         await ends[0].deliver(parcel(1))
     assert receiver.effects == []
     for end in ends:
@@ -590,15 +590,16 @@ class Ends:
 WORKER = """
 import asyncio, sys
 from pathlib import Path
-from lycosa.commit import CommitLog, Commit, Mark, PartitionBatch, missing
+from lycosa.commit import CommitLog, Commit, Mark, PartitionBatch
 from lycosa.exchange import Inbox, SocketExchange
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.kv.overlay import Overlay
 
 async def main(folder, sockets):
     log, store = CommitLog(folder, 1), MemoryKeyValue()
-    for _, batch in missing(log.records(), lambda partition: Mark(0, 0)):
-        store.write(batch.writes)
+    for record in log.records():
+        for batch in record.batches:
+            store.write(batch.writes)
     table = Overlay(store)
     inbox = Inbox(table, store)
     committed = asyncio.Event()

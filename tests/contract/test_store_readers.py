@@ -22,9 +22,18 @@ from warcio.bufferedreaders import BufferedReader
 from warcio.checker import Checker
 
 from lycosa.model.capture import Capture, Location
-from lycosa.store import Row, crawl_rows, location_of, read_record, read_rows
+from lycosa.store import Row, location_of, read_record, read_rows
 from lycosa.store.pages import COMMON_CRAWL
-from store_samples import START, capture, close_all, fetched, misshapen, numbered, open_store
+from store_samples import (
+    START,
+    capture,
+    close_all,
+    crawl_rows,
+    fetched,
+    misshapen,
+    numbered,
+    open_store,
+)
 
 SCHEMA_FILE = (
     Path(__file__).parents[2].parent / "shared" / "data" / "warc" / "cc-index-schema-flat.json"

@@ -12,8 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.attempts import read_attempts, unfinished
-from lycosa.commit import Commit, CommitLog, Mark, PartitionBatch, all_logs, marked, merged, missing
+from lycosa.attempts import crashed_attempts, read_attempts
+from lycosa.commit import (
+    Commit,
+    CommitLog,
+    Mark,
+    PartitionBatch,
+    all_logs,
+    marked,
+    merged_by_worker,
+)
 from lycosa.kv.memory import MemoryKeyValue, MemoryStores
 from lycosa.system.durable import cut_back
 
@@ -104,7 +112,7 @@ def test_attempts_that_began_before_a_kill_are_in_the_log(tmp_path: Path) -> Non
         ]
         assert len(last) >= begun
         assert sum(attempt.is_finished for attempt in last) >= ended
-        assert len(unfinished(tmp_path)) <= 1
+        assert len(crashed_attempts(tmp_path, {})) <= 1
 
 
 def newest_run(folder: Path) -> str:
@@ -176,7 +184,8 @@ def commit(
 
 
 def apply_missing(logs: list[CommitLog], stores: list[MemoryKeyValue]) -> None:
-    for mark, batch in missing(
-        merged(logs), lambda number: Mark.unpack(stores[number].get(b"M:commit"))
-    ):
-        stores[batch.partition].write(marked(batch, mark, 0))
+    applied = [Mark.unpack(store.get(b"M:commit")) for store in stores]
+    for _, found in merged_by_worker(logs):
+        for batch in found.batches:
+            if found.mark > applied[batch.partition]:
+                stores[batch.partition].write(marked(batch, found.mark, 0))

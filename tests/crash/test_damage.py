@@ -19,6 +19,7 @@ import pytest
 import xxhash
 
 from damaging import files_of_folder, record_ends
+from dying import Dying, copied
 from histories import judge_end
 from judging import new_folder, quick_config
 from lycosa.commit import MARK_KEY, Mark, saved_logs
@@ -51,23 +52,6 @@ def test_damaged_logs_lose_nothing_in_silence(tmp_path: Path) -> None:
     print("\n".join(damage.prove(tmp_path, short=True)))
 
 
-class Dying(Faults):
-    """Keeps the folder as it is at the instant of a crash."""
-
-    def __init__(self, crawl: VirtualCrawl, image: Path, point: str, at: int) -> None:
-        super().__init__(random.Random(0), crash_at=at, crash_point=point)
-        self._crawl, self._image = crawl, image
-
-    def reach(self, point: str) -> None:
-        was_dead = self.is_dead
-        try:
-            super().reach(point)
-        except Crash:
-            if not was_dead:
-                shutil.copytree(self._crawl.folder, self._image)
-            raise
-
-
 class Scene:
     """A small crawl by some workers that dies at a chosen point, and is started again after
     something was done to its folder.
@@ -86,7 +70,7 @@ class Scene:
         self._open: list[RocksKeyValue] = []
         self.crawl = VirtualCrawl(new_folder(path / "living"), self.web, config, self._table)
         with pytest.raises(Crash):
-            self.run(Dying(self.crawl, path / "dead", point, at))
+            self.run(Dying(copied(self.crawl, path / "dead"), random.Random(0), at, point))
         self.close()
         self.crawl.folder = path / "dead"
         self.crawl.now += 20.0

@@ -23,7 +23,6 @@ from lycosa.store import (
     ClosedSegment,
     JournalError,
     StoreDamaged,
-    crawl_rows,
     layout,
     read_record,
     recover,
@@ -37,6 +36,7 @@ from store_samples import (
     capture,
     close_all,
     commit,
+    crawl_rows,
     digest,
     fetched,
     numbered,
@@ -388,7 +388,7 @@ def test_a_damaged_journal_of_a_closed_segment_is_an_error_not_a_shorter_table(
 CHILD = """
 import json, sys, threading
 from pathlib import Path
-from store_samples import START, commit, numbered, open_store
+from store_samples import crawl_rows, START, commit, numbered, open_store
 from lycosa.config.sections import StoreSection
 folder, first = Path(sys.argv[1]), int(sys.argv[2])
 store = open_store(folder, seed=first, section=StoreSection(segment_bytes=100_000))

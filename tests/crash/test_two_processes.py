@@ -16,10 +16,10 @@ from lycosa.inspect.audit.run import audit
 from lycosa.inspect.reader import read_folder
 from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
-from lycosa.store.reading import crawl_rows
 from lycosa.synthetic import Response, SyntheticServer
 from lycosa.urls.identity import partition_of
 from proofs.crawls import FAST, RunningCrawl, Whom, crawl
+from store_samples import crawl_rows
 
 PAGES = 30
 HTML = [("Content-Type", "text/html")]

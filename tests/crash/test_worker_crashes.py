@@ -18,6 +18,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from dying import Dying, copied
 from histories import acquit
 from judging import (
     are_balanced,
@@ -147,27 +148,6 @@ class Tables:
         return self.stores(Path(folder.name))  # the crawl's folder changes its place
 
 
-class Death(Faults):
-    """Copies the folder at the instant of the crash: what happens to it while the harness winds
-    up is not part of the history.
-    """
-
-    def __init__(
-        self, crawl: VirtualCrawl, image: Path, chance: random.Random, point: str, at: int
-    ) -> None:
-        super().__init__(chance, crash_at=at, crash_point=point)
-        self._crawl, self._image = crawl, image
-
-    def reach(self, point: str) -> None:
-        was_dead = self.is_dead
-        try:
-            super().reach(point)
-        except Crash:
-            if not was_dead:
-                shutil.copytree(self._crawl.folder, self._image)
-            raise
-
-
 class History:
     """One crawl with crashes."""
 
@@ -187,9 +167,8 @@ class History:
         while len(self.crashes) < most:
             point = chance.choice(list(POINTS))
             image = self._path / f"crawl-{len(self.crashes) + 1}"
-            death = Death(
-                self.crawl, image, chance, point, chance.randint(1, max(POINTS[point] // 2, 1))
-            )
+            at = chance.randint(1, max(POINTS[point] // 2, 1))
+            death = Dying(copied(self.crawl, image), chance, at, point)
             try:
                 self.run(death)
                 return
@@ -272,7 +251,7 @@ def test_after_the_log_was_dropped_the_tables_hold_what_it_held(tmp_path: Path) 
     config = msgspec.structs.replace(settings(1), store=StoreSection(commit_s=0.05))
     tables = Tables(is_rocks=False)
     crawl = VirtualCrawl(new_folder(tmp_path / "crawl"), web, config, tables)
-    death = Death(crawl, tmp_path / "image", random.Random(1), "commit:logged", 310)
+    death = Dying(copied(crawl, tmp_path / "image"), random.Random(1), 310, "commit:logged")
 
     def in_small_files(assembled: Assembled) -> None:
         assembled.worker._books.shard.ground.log._log._file_bytes = 10_000

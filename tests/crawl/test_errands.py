@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from dying import Dying, copied
 from judging import (
     are_balanced,
     asked,
@@ -35,7 +36,7 @@ from lycosa.model.end import End
 from lycosa.model.errand import Answer
 from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
-from lycosa.synthetic import Crash, Faults
+from lycosa.synthetic import Crash
 from lycosa.synthetic.crawl import VirtualCrawl, in_memory
 from lycosa.worker.assembly import Assembled
 from scripted import Answer as WebAnswer
@@ -261,23 +262,6 @@ def test_without_an_answer_the_deadline_ends_the_wait(tmp_path: Path) -> None:
     assert crawl.now > 120
 
 
-class Death(Faults):
-    """Copies the folder at the instant of the crash, as a kill would leave it."""
-
-    def __init__(self, crawl: VirtualCrawl, image: Path, at: int) -> None:
-        super().__init__(random.Random(at), crash_at=at)
-        self._crawl, self._image = crawl, image
-
-    def reach(self, point: str) -> None:
-        was_dead = self.is_dead
-        try:
-            super().reach(point)
-        except Crash:
-            if not was_dead:
-                shutil.copytree(self._crawl.folder, self._image)
-            raise
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_no_question_is_lost_when_workers_die(seed: int, tmp_path: Path) -> None:
     chance, stores = random.Random(seed), MemoryStores()
@@ -287,12 +271,10 @@ def test_no_question_is_lost_when_workers_die(seed: int, tmp_path: Path) -> None
     deaths = 0
     for _ in range(6):
         image = tmp_path / "image"
+        workers, at = chance.choice((1, 2, 4)), chance.randrange(50, 900)
         try:
             run_workers(
-                crawl,
-                chance.choice((1, 2, 4)),
-                askers(12),
-                Death(crawl, image, chance.randrange(50, 900)),
+                crawl, workers, askers(12), Dying(copied(crawl, image), random.Random(at), at)
             )
         except Crash:
             deaths += 1

@@ -29,6 +29,7 @@ from lycosa.reasons import Reason
 from lycosa.synthetic import run_virtual
 from lycosa.synthetic.crawl import VirtualCrawl
 from lycosa.worker.assembly import Assembled, assemble
+from lycosa.worker.job import Extensions
 from scripted import Answer, Names, error, moved, page, robots, scripted_crawl
 
 A, B, C = "http://a.test/", "http://b.test/", "http://c.test/"
@@ -129,7 +130,7 @@ async def _visit_all(crawl: VirtualCrawl, breaking: _Breaking, most: int = 100) 
     with crawl.session() as session:
         job = session.job(0, tuple(range(crawl.config.frontier.partitions)))
         ports = msgspec.structs.replace(crawl._ports(None), addresses=lambda _: addresses)
-        assembled = assemble(msgspec.structs.replace(job, sinks=crawl.sinks), ports)
+        assembled = assemble(job, ports, extensions=Extensions(sinks=crawl.sinks))
         worker, frontier, clock = assembled.worker, assembled.worker.frontier, assembled.clock
         assembled.intake.seeds([A, B])
         try:

@@ -25,7 +25,7 @@ from lycosa.model.end import End
 from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
 from lycosa.synthetic import Rules, SyntheticWeb, WebPlan
-from lycosa.synthetic.crawl import VirtualCrawl, virtual_crawl
+from lycosa.synthetic.crawl import VirtualCrawl
 
 PLANS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -159,11 +159,10 @@ def test_one_seed_gives_one_history(tmp_path: Path) -> None:
     assert histories[0] == histories[1]
 
 
-def test_the_short_way_crawls_with_the_settings_of_an_ordinary_crawl(tmp_path: Path) -> None:
+def test_a_virtual_crawl_crawls_with_the_settings_of_an_ordinary_crawl(tmp_path: Path) -> None:
     web = SyntheticWeb(WebPlan(seed=7, hosts=3, pages=5))
-    run = virtual_crawl(
-        new_folder(tmp_path / "crawl"), web, [web.seed_url(0), "ftp://nobody.example/", "http://"]
-    )
+    crawl = VirtualCrawl(new_folder(tmp_path / "crawl"), web)
+    run = crawl.run([web.seed_url(0), "ftp://nobody.example/", "http://"])
     assert run.end is End.FINISHED
     assert run.counters.pages == len(
         web.reachable([web.seed_url(0)], Rules(scope=lambda url: "h000000." in url))

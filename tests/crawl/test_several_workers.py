@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from dying import Dying, copied
 from judging import (
     are_balanced,
     asked,
@@ -28,7 +29,7 @@ from lycosa.model.completed import UrlState
 from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
 from lycosa.seen.content import decode_original
-from lycosa.synthetic import Crash, Faults
+from lycosa.synthetic import Crash
 from lycosa.synthetic.crawl import VirtualCrawl, in_memory
 from scripted import Answer, page, scripted_crawl
 from several_workers import SlowExchange, run_workers
@@ -143,23 +144,6 @@ def test_what_one_worker_stored_is_found_by_a_later_run_with_another_number_of_w
     are_balanced(crawl)
 
 
-class Death(Faults):
-    """Copies the folder at the instant of the crash, as a kill would leave it."""
-
-    def __init__(self, crawl: VirtualCrawl, image: Path, chance: random.Random, at: int) -> None:
-        super().__init__(chance, crash_at=at)
-        self._crawl, self._image = crawl, image
-
-    def reach(self, point: str) -> None:
-        was_dead = self.is_dead
-        try:
-            super().reach(point)
-        except Crash:
-            if not was_dead:
-                shutil.copytree(self._crawl.folder, self._image)
-            raise
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_crashes_and_other_numbers_of_workers_lose_nothing_and_point_at_nothing_lost(
     seed: int, tmp_path: Path
@@ -180,7 +164,7 @@ def test_crashes_and_other_numbers_of_workers_lose_nothing_and_point_at_nothing_
                 crawl,
                 chance.randint(1, 3),
                 SITES[:1],
-                Death(crawl, image, chance, chance.randrange(50, 1500)),
+                Dying(copied(crawl, image), chance, chance.randrange(50, 1500)),
             )
         except Crash:
             deaths += 1

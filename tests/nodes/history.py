@@ -52,13 +52,13 @@ from lycosa.shard.opening import Ground, PartitionData, open_shard
 from lycosa.shard.snapshot_view import SnapshotView
 from lycosa.shard.view import Origin, View
 from lycosa.store.memory_segments import MemorySegments
-from lycosa.store.reading import crawl_rows
 from lycosa.synthetic import Crash, SyntheticWeb, WebPlan, run_virtual
 from lycosa.synthetic.web import Responder
 from lycosa.urls.identity import join_url
 from nodes.machine import Machine
 from nodes.plants import planted
 from nodes.world import World
+from store_samples import crawl_rows
 
 LONGEST_S = 2500.0
 TROUBLE_S = 240.0

@@ -18,6 +18,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+from hostile_documents import QUEUED, ROBOTS, SITEMAPS, SPELLINGS
+from hostile_web import DOMAIN, QUEUED_URLS, HostileWeb, names
 from lycosa.attempts.read import read_attempts
 from lycosa.config.sections import CanonicalSection
 from lycosa.folder.names import attempts_folder
@@ -26,8 +28,6 @@ from lycosa.inspect.explain.run import explain
 from lycosa.inspect.reader import read_folder
 from lycosa.inspect.saved import load_saved
 from lycosa.synthetic import SyntheticWeb, WebPlan
-from lycosa.synthetic.hostile import DOMAIN, QUEUED_URLS, HostileWeb, names
-from lycosa.synthetic.hostile_documents import QUEUED, ROBOTS, SITEMAPS, SPELLINGS
 from lycosa.urls.identity import Canonicalizer, host_of
 from proofs.crawls import FAST, LOOPBACK, LYCOSA, Done, environment
 from proofs.hostile_cost import Peak, Watcher

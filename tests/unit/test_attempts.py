@@ -14,13 +14,10 @@ from lycosa.attempts import (
     Keeping,
     Since,
     address_use,
-    boot_id,
     crashed_attempts,
     gaps,
-    last_boots,
     last_contacts,
     read_attempts,
-    unfinished,
 )
 from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
@@ -125,24 +122,24 @@ def test_what_was_in_flight_at_a_crash_is_found_and_only_of_the_last_run(tmp_pat
     second.begin(13, url="http://a.test/new")
     other = Writer(tmp_path, worker=1, now=10)
     other.begin(14, url="http://b.test/other")
-    assert [attempt.url for attempt in unfinished(tmp_path)] == [
+    assert [attempt.url for attempt in crashed_attempts(tmp_path, {})] == [
         "http://a.test/new",
         "http://b.test/other",
     ]
-    assert not any(attempt.is_finished for attempt in unfinished(tmp_path))
+    assert not any(attempt.is_finished for attempt in crashed_attempts(tmp_path, {}))
 
 
 def test_two_runs_that_start_at_the_same_instant_are_two_runs(tmp_path: Path) -> None:
     Writer(tmp_path, now=0).begin(0, url="http://a.test/old")
     Writer(tmp_path, now=0).begin(0, url="http://a.test/new")
-    assert [attempt.url for attempt in unfinished(tmp_path)] == ["http://a.test/new"]
+    assert [attempt.url for attempt in crashed_attempts(tmp_path, {})] == ["http://a.test/new"]
 
 
 def test_what_was_in_flight_at_an_end_on_purpose_is_no_crash(tmp_path: Path) -> None:
     writer = Writer(tmp_path)
     writer.begin(1)
     writer.close()
-    assert unfinished(tmp_path) == []
+    assert crashed_attempts(tmp_path, {}) == []
     (attempt,) = read_attempts(tmp_path)
     assert not attempt.is_finished
 
@@ -171,7 +168,7 @@ def test_an_unfinished_attempt_ends_at_the_latest_when_the_next_run_starts(tmp_p
     first = Writer(tmp_path, now=0)
     first.begin(1)
     first.fetch(2, 3, "b.test")
-    assert [attempt.ended for attempt in unfinished(tmp_path)] == [3.0]
+    assert [attempt.ended for attempt in crashed_attempts(tmp_path, {})] == [3.0]
     Writer(tmp_path, now=10).fetch(15, 16)
     (gap,) = gaps(read_attempts(tmp_path))
     assert (gap.gap_s, gap.previous.is_finished, gap.previous.ended_wall) == (5.0, False, 1010.0)
@@ -206,9 +203,8 @@ def test_nothing_in_a_file_stops_the_start(
     (path,) = folder.iterdir()
     data = path.read_bytes()
     path.write_bytes(data[:at] + rubbish + data[at + len(rubbish) :])
-    unfinished(folder)
+    crashed_attempts(folder, {})
     last_contacts(folder, Since(0))
-    last_boots(folder)
     list(gaps(read_attempts(folder)))
     writer.close()
 
@@ -231,7 +227,7 @@ def test_rotation_goes_on_in_a_new_file_and_pairs_lines_across_files(tmp_path: P
     assert list(read_attempts(tmp_path)) == before
     assert [attempt.host for attempt in before][-1] == "b.test"
     assert all(attempt.is_finished for attempt in before)
-    assert unfinished(tmp_path) == []
+    assert crashed_attempts(tmp_path, {}) == []
 
 
 def test_the_oldest_files_go_when_there_are_too_many(tmp_path: Path) -> None:
@@ -311,14 +307,6 @@ def test_the_later_of_two_contacts_is_told_by_the_clock_that_nobody_sets(tmp_pat
     _write(AttemptLog(tmp_path, 1, 1500.0, 110.0, boot="a"), "a.test", 110.0, 1500.0, 7.0)
     assert last_contacts(tmp_path, Since(0.0))["a.test"].delay_s == 7.0
     assert [attempt.started for attempt in read_attempts(tmp_path)] == [10.0, 110.0]
-
-
-def test_boots_of_the_last_runs_tell_a_power_loss(tmp_path: Path) -> None:
-    Writer(tmp_path, boot="boot-a")
-    Writer(tmp_path, boot="boot-b")
-    Writer(tmp_path, worker=1, boot="boot-b")
-    assert last_boots(tmp_path) == {"boot-b"}
-    assert boot_id() == boot_id()
 
 
 def test_gaps_use_the_monotonic_clock_within_a_boot_and_the_wall_clock_across(

@@ -6,13 +6,14 @@ import json
 import tomllib
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from lycosa.cli.config import markdown
 from lycosa.cli.main import main
 from lycosa.config.fields import fields
 from lycosa.config.sections import Config
-from lycosa.config.sources import load, to_dict
+from lycosa.config.sources import load
 from lycosa.folder import manifest as manifests
 
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
@@ -112,7 +113,7 @@ def test_settings_saved_with_a_crawl_are_shown(
         0.0,
     )
     assert "value    1\n" in out(capsys, "--dir", tmp_path, "workers")
-    (tmp_path / "settings.json").write_text(json.dumps(to_dict(Config(workers=6))))
+    (tmp_path / "settings.json").write_text(json.dumps(msgspec.to_builtins(Config(workers=6))))
     shown = out(capsys, "--dir", tmp_path, "workers")
     assert "value    6\n" in shown and "origin   saved with the crawl" in shown
     (tmp_path / "settings.json").write_text("{")

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from lycosa.system.clock import InlineOffload, SystemClock, ThreadOffload
+from lycosa.system.clock import SystemClock, ThreadOffload
 
 
 async def test_sleeping_is_never_shorter_than_asked() -> None:
@@ -32,21 +32,12 @@ async def test_work_runs_on_a_thread_of_its_own() -> None:
     offload.close()
 
 
-async def test_work_runs_at_once_when_inline() -> None:
-    offload = InlineOffload()
-    assert await offload.run(threading.current_thread) is threading.current_thread()
-    offload.close()
-
-
 def _fail() -> None:
     raise OSError("disk full")
 
 
-@pytest.mark.parametrize("kind", [ThreadOffload, InlineOffload])
-async def test_an_error_of_the_work_reaches_who_waits(
-    kind: type[ThreadOffload] | type[InlineOffload],
-) -> None:
-    offload = kind()
+async def test_an_error_of_the_work_reaches_who_waits() -> None:
+    offload = ThreadOffload()
     with pytest.raises(OSError, match="disk full"):
         await offload.run(_fail)
     offload.close()

@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from lycosa.commit import (
     MARK_KEY,
@@ -25,11 +23,9 @@ from lycosa.commit import (
     last_said,
     maker_of,
     marked,
-    merged,
-    missing,
+    merged_by_worker,
     read_logs,
 )
-from lycosa.kv.memory import MemoryKeyValue
 from lycosa.system.durable import DiskFull, FileTooShort, cut_back, replace_file
 
 
@@ -253,7 +249,7 @@ def test_logs_of_more_workers_than_now_are_found_and_merged_by_run(tmp_path: Pat
         log.close()
     logs = all_logs(tmp_path)
     assert [log.worker for log in logs] == [0, 2, 11]
-    assert [found.mark for found in merged(logs)] == [
+    assert [found.mark for _, found in merged_by_worker(logs)] == [
         (1, 1),
         (1, 1),
         (1, 2),
@@ -261,50 +257,9 @@ def test_logs_of_more_workers_than_now_are_found_and_merged_by_run(tmp_path: Pat
         (2, 2),
         (3, 3),
     ]
-    assert [found.mark for found in merged(logs, lambda worker: 2)] == [(3, 3)]
+    assert [found.mark for _, found in merged_by_worker(logs, lambda worker: 2)] == [(3, 3)]
     for log in logs:
         log.close()
-
-
-@settings(deadline=None, max_examples=60)
-@given(st.data())
-def test_any_partition_gets_what_it_lacks_in_order_whoever_owned_it(data: st.DataObject) -> None:
-    partitions = 4
-    sequences, records = {0: 0, 1: 0, 2: 0}, []
-    truth: list[dict[bytes, bytes]] = [{} for _ in range(partitions)]
-    history: list[list[Mark]] = [[Mark(0, 0)] for _ in range(partitions)]
-    states: list[list[dict[bytes, bytes]]] = [[{}] for _ in range(partitions)]
-    for term in range(1, data.draw(st.integers(1, 4)) + 1):
-        owner = {partition: data.draw(st.integers(0, 2)) for partition in range(partitions)}
-        for step in range(data.draw(st.integers(0, 5))):
-            worker = data.draw(st.integers(0, 2))
-            sequences[worker] += 1
-            batches = []
-            for partition in (
-                p for p in range(partitions) if owner[p] == worker and data.draw(st.booleans())
-            ):
-                value = b"%d.%d" % (term, step)
-                truth[partition][b"last"] = value
-                batches.append(PartitionBatch(partition, [(b"last", value)]))
-                history[partition].append(Mark(term, sequences[worker]))
-                states[partition].append(dict(truth[partition]))
-            records.append(
-                (worker, Commit(term=term, sequence=sequences[worker], wall=0.0, batches=batches))
-            )
-    stores = []
-    for partition in range(partitions):  # each store has some prefix of what it should have
-        at = data.draw(st.integers(0, len(history[partition]) - 1))
-        store = MemoryKeyValue()
-        store.write([*states[partition][at].items(), (b"M:commit", history[partition][at].pack())])
-        stores.append(store)
-    ordered = sorted((found for _, found in records), key=lambda found: found.mark)
-    for mark, batch in missing(
-        ordered, lambda partition: Mark.unpack(stores[partition].get(b"M:commit"))
-    ):
-        stores[batch.partition].write(marked(batch, mark, 0))
-    for partition, store in enumerate(stores):
-        assert store.get(b"last") == truth[partition].get(b"last")
-        assert Mark.unpack(store.get(b"M:commit")) == history[partition][-1]
 
 
 def test_a_log_that_was_begun_stays_and_takes_the_first_record(tmp_path: Path) -> None:

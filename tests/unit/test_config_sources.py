@@ -20,12 +20,10 @@ from lycosa.config.sources import (
     OPTIONS,
     SettingsError,
     check,
-    describe,
     from_dict,
     load,
     nearest,
     settings,
-    to_dict,
 )
 from lycosa.config.units import read_bytes, read_seconds, show_bytes, show_seconds
 from lycosa.fetch import Guard
@@ -420,9 +418,8 @@ def test_settings_that_contradict_each_other_are_told() -> None:
 
 
 def test_every_setting_is_described() -> None:
-    described = describe()
-    assert [info.key for info in described] == list(fields())
-    assert all(info.meaning.endswith(".") and info.type for info in described)
+    described = fields().values()
+    assert all(field.meaning.endswith(".") and field.type_text for field in described)
     assert all(sections().values())
 
 
@@ -440,7 +437,7 @@ def test_a_tree_survives_being_saved() -> None:
     config = load(
         None, {}, ["scope.rule=site", "scope.include=a,b", "politeness.delay_s=1.5"]
     ).config
-    saved = msgspec.json.decode(msgspec.json.encode(to_dict(config)))
+    saved = msgspec.json.decode(msgspec.json.encode(config))
     assert from_dict(saved) == config
     assert all(value_of(from_dict(saved), key) == value_of(config, key) for key in fields())
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.attempts import AttemptLog, CrashCounts, Suspicion, unfinished
+from lycosa.attempts import AttemptLog, CrashCounts, Suspicion, crashed_attempts
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.kv.overlay import Overlay
 from lycosa.model.end import PreviousEnd
@@ -38,7 +38,9 @@ class Shard:
         self.tables = {number: Overlay(self.stores[number]) for number in owned}
         self.counts = CrashCounts(self.tables, lambda host: int(host > "b.test"), self.folder)
         accused = [
-            each for each in unfinished(self.folder) if int(host_of(each.url) > "b.test") in owned
+            each
+            for each in crashed_attempts(self.folder, {})
+            if int(host_of(each.url) > "b.test") in owned
         ]
         self.counts.after_restart(accused, previous)
         return self.counts
@@ -187,7 +189,7 @@ def test_a_suspect_that_was_named_and_came_back_stays_one_until_it_has_ended(sha
 
 def test_the_file_of_an_older_program_is_taken_over_once(shard: Shard) -> None:
     shard.run(B, worker=2)
-    [run] = {each.run for each in unfinished(shard.folder)}
+    [run] = {each.run for each in crashed_attempts(shard.folder, {})}
     shard.stores = {0: MemoryKeyValue(), 1: MemoryKeyValue()}
     counts = {A: 2, B: 1, "no URL": 1, "": 3}
     (shard.folder / "crashes.json").write_text(

@@ -343,28 +343,6 @@ async def test_a_bad_pin_is_named(pin: str) -> None:
     assert repr(pin) in str(raised.value)
 
 
-async def test_a_prefetched_name_is_ready() -> None:
-    resolver, query, _ = make({"a.org": [("1.1.1.1", 60.0)]})
-    resolver.prefetch("a.org")
-    resolver.prefetch("a.org")
-    resolver.prefetch("missing.org")
-    resolver.prefetch("localhost")
-    for _ in range(5):
-        await asyncio.sleep(0)
-    assert query.asked == ["a.org", "missing.org"]
-    assert await resolver.resolve("a.org") == ("1.1.1.1",)
-    assert resolver.snapshot().hits == 1
-
-
-async def test_prefetching_stops_when_too_much_is_in_question() -> None:
-    resolver, query, _ = make(concurrency=2)
-    query.gate.clear()
-    for number in range(100):
-        resolver.prefetch(f"h{number}.org")
-    assert resolver.snapshot().in_question == 8
-    await resolver.close()
-
-
 async def test_closing_ends_questions_in_flight() -> None:
     resolver, query, _ = make({"a.org": [("1.1.1.1", 60.0)]})
     query.gate.clear()

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.parse.fingerprint import MIN_WORDS, distance, simhash
+from lycosa.parse.fingerprint import MIN_WORDS, simhash
 
 WORDS = [
     f"{first}{second}{third}"
@@ -17,6 +17,11 @@ WORDS = [
     for second in ("ken", "mor", "tas", "vil")
     for third in ("an", "ed", "is", "ol", "um")
 ]
+
+
+def distance(a: int, b: int) -> int:
+    """The number of bits in which two fingerprints differ."""
+    return (a ^ b).bit_count()
 
 
 def text(seed: int, length: int = 400) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.frontier.front_queues import FRONT_KEY, FrontQueues, most_turns
+from lycosa.frontier.front_queues import FRONT_KEY, FrontQueues
 from lycosa.kv.memory import MemoryKeyValue
 from lycosa.kv.overlay import Overlay
 
@@ -217,9 +217,8 @@ def test_every_host_is_attended_within_the_turns_of_its_place_also_when_it_moves
     def push(host: bytes, band: int) -> int:
         first = min((seq for at, seq in places.values() if at == band), default=None)
         places[host] = queues.push(host, band)
-        return turns + most_turns(
-            places[host][1] - (first if first is not None else places[host][1]) + 1, band
-        )
+        place = places[host][1] - (first if first is not None else places[host][1]) + 1
+        return turns + place * 2 ** (band + 1)
 
     for step, band, number in steps:
         which = list(places)[number % len(places)] if places else b""

@@ -246,7 +246,7 @@ def test_an_errand_waits_for_the_rest_of_a_host_and_not_for_what_its_own_urls_wa
     visit = frontier.acquire(0.0, START)
     assert visit is not None
     visit.rest(5.0, START + 5, 1.0)
-    frontier.partitions[0].snooze(visit, START + 100, Reason.ROBOTS_UNREACHABLE)
+    frontier.partitions[0].aside.snooze(visit, START + 100, Reason.ROBOTS_UNREACHABLE)
     visit.next_time = 100.0
     frontier.give_back(visit)
     send_errand(frontier, A)
@@ -266,7 +266,7 @@ def test_an_errand_wakes_a_host_that_sleeps_for_its_own_reasons() -> None:
     visit = frontier.acquire(0.0, START)
     assert visit is not None
     visit.rest(5.0, START + 5, 1.0)
-    frontier.partitions[0].snooze(visit, START + 5000, Reason.ROBOTS_UNREACHABLE)
+    frontier.partitions[0].aside.snooze(visit, START + 5000, Reason.ROBOTS_UNREACHABLE)
     visit.next_time = 5000.0
     frontier.give_back(visit)
     assert visit.record.asleep_until
@@ -292,9 +292,9 @@ def test_a_host_that_was_given_up_or_is_parked_has_turns_for_errands_alone() -> 
         visit = frontier.partitions[0].visits.find(hash8(host))
         assert visit is not None
         if park:
-            frontier.partitions[0].park(visit, START + 9999, Reason.HOST_PAGE_BUDGET, "")
+            frontier.partitions[0].aside.park(visit, START + 9999, Reason.HOST_PAGE_BUDGET, "")
         else:
-            frontier.partitions[0].retire(visit, Reason.CONNECT_REFUSED, "")
+            frontier.partitions[0].aside.retire(visit, Reason.CONNECT_REFUSED, "")
     assert frontier.acquire(0.0, START) is None
     for host in (A, B):
         send_errand(frontier, host)
@@ -338,7 +338,7 @@ def test_a_retired_host_is_not_given_while_its_last_page_is_parsed() -> None:
     assert visit is not None
     lease = partition.lease(visit)
     assert lease is not None
-    partition.retire(visit, Reason.CONNECT_REFUSED, "")
+    partition.aside.retire(visit, Reason.CONNECT_REFUSED, "")
     frontier.release(visit, 1.0, START + 1)
     assert frontier.acquire(10.0, START + 10) is None
     partition.complete(lease, done(lease, UrlState.FAILED))

@@ -30,7 +30,8 @@ from lycosa.reasons import Reason
 from lycosa.seen.recent import RecentHashes
 from lycosa.urls.identity import Canonicalizer, InvalidUrl, Sites, hash8, host_of, partition_of
 from lycosa.worker.admission import Admission, Rule
-from lycosa.worker.intake import Addressing, Intake
+from lycosa.worker.intake import Intake
+from lycosa.worker.owners import Addressing
 
 PARTITIONS = 4
 
@@ -283,16 +284,15 @@ def test_the_chain_of_redirects_is_told_first_to_last() -> None:
     bench.intake.seed(A)
     bench.intake.redirect(bench.lease(A), f"{A}1")
     bench.intake.redirect(bench.lease(f"{A}1"), B)
-    assert bench.intake.chain_of(bench.lease(B)) == (A, f"{A}1")
+    assert bench.lease(B).chain == (A, f"{A}1")
 
 
 def test_sitemap_lines_that_are_no_urls_are_passed_over() -> None:
     bench = Bench()
     bench.intake.seed(A)
     visit = bench.lease(A).visit
-    bench.intake.sitemaps(
-        visit, ["http://[", "", "not a url", f"{A}map.xml", "/other.xml"], f"{A}robots.txt"
-    )
+    lines = ["http://[", "", "not a url", f"{A}map.xml", "/other.xml"]
+    assert not list(bench.intake.sitemap_steps(visit, lines, f"{A}robots.txt"))
     record = bench.record(f"{A}map.xml")
     assert record is not None and (record.kind, record.depth, record.via) == (
         LinkKind.SITEMAP_FILE,

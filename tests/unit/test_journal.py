@@ -17,7 +17,6 @@ from lycosa.store import (
     JournalError,
     RecordError,
     Row,
-    crawl_rows,
     journal,
     layout,
     location_of,
@@ -27,7 +26,17 @@ from lycosa.store import (
 )
 from lycosa.store.rows import FORMAT, Links, SegmentHeader, link_columns, name_of, redirect_target
 from lycosa.store.segments import SegmentStore
-from store_samples import SITE, START, capture, close_all, fetched, head, numbered, open_store
+from store_samples import (
+    SITE,
+    START,
+    capture,
+    close_all,
+    crawl_rows,
+    fetched,
+    head,
+    numbered,
+    open_store,
+)
 
 HEADER = SegmentHeader(
     format=FORMAT,

@@ -208,14 +208,14 @@ class PartitionMachine(RuleBasedStateMachine):
         if lease is not None:
             self.partition.restore(lease)
         if end == "snooze":
-            self.partition.snooze(visit, self.wall + delay, Reason.ROBOTS_UNREACHABLE)
+            self.partition.aside.snooze(visit, self.wall + delay, Reason.ROBOTS_UNREACHABLE)
             visit.next_time = self.now + delay
         elif end == "park":
-            self.partition.park(visit, int(self.wall) + delay, Reason.HOST_PAGE_BUDGET, "")
+            self.partition.aside.park(visit, int(self.wall) + delay, Reason.HOST_PAGE_BUDGET, "")
             self.model.aside[visit.host] = UrlState.PARKED
             self.model.parked_until[visit.host] = int(self.wall) + delay
         elif end == "retire":
-            self.partition.retire(visit, Reason.CONNECT_REFUSED, "")
+            self.partition.aside.retire(visit, Reason.CONNECT_REFUSED, "")
             self.model.aside[visit.host] = UrlState.RETIRED
         self.frontier.give_back(visit)
 
@@ -227,10 +227,10 @@ class PartitionMachine(RuleBasedStateMachine):
         if lease is None:
             return self.frontier.give_back(visit)
         if end == "park":
-            self.partition.park(visit, int(self.wall) + 3, Reason.HOST_PAGE_BUDGET, "")
+            self.partition.aside.park(visit, int(self.wall) + 3, Reason.HOST_PAGE_BUDGET, "")
             self.model.parked_until[visit.host] = int(self.wall) + 3
         else:
-            self.partition.retire(visit, Reason.CONNECT_REFUSED, "")
+            self.partition.aside.retire(visit, Reason.CONNECT_REFUSED, "")
         self.model.aside[visit.host] = UrlState.PARKED if end == "park" else UrlState.RETIRED
         self.frontier.release(visit, self.now + 1, self.wall + 1)
         self.leases.append(lease)
@@ -403,9 +403,9 @@ def test_new_urls_of_a_host_set_aside_count_with_it(state: HostState) -> None:
     visit = frontier.acquire(0.0, START)
     assert visit is not None
     if state is HostState.PARKED:
-        partition.park(visit, int(START) + 10, Reason.HOST_PAGE_BUDGET, "")
+        partition.aside.park(visit, int(START) + 10, Reason.HOST_PAGE_BUDGET, "")
     else:
-        partition.retire(visit, Reason.DNS_NO_SUCH_NAME, "")
+        partition.aside.retire(visit, Reason.DNS_NO_SUCH_NAME, "")
     frontier.give_back(visit)
     partition.discover([found("http://a.example/2")], START)
     commit(store, partition)

@@ -32,13 +32,7 @@ MOST_PARAMETERS = 7
 # What is larger, with the reason; an entry that is not needed any more fails.
 LARGE_MODULES: dict[str, str] = {}
 LARGE_FUNCTIONS = {
-    "lycosa/worker/capturing.py:capture": (
-        "one record and one history, field by field; in parts it would only hand ten values around"
-    ),
     "lycosa/store/rows.py:row": "one journal line, field by field",
-    "lycosa/worker/assembly.py:assemble": (
-        "the one place where everything meets; a list of constructions without a branch"
-    ),
 }
 MANY_PARAMETERS: dict[str, str] = {}
 

@@ -13,16 +13,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from protego import Protego
 
-from lycosa.politeness.robots_file import MAX_BYTES, MAX_LINE_BYTES, judge_for, parse_robots
+from lycosa.politeness.robots_file import MAX_BYTES, MAX_LINE_BYTES, parse_robots
 from lycosa.politeness.robots_rules import (
     Matcher,
     RobotsRules,
     Verdict,
-    judge,
     normal_pattern,
     normal_target,
     target_of,
 )
+
+
+def judge_for(body: bytes, product: str, url: str) -> Verdict:
+    return Matcher(parse_robots(body, product)).judge(target_of(url))
 
 
 def is_allowed(body: str | bytes, url: str, product: str = "lycosa") -> bool:
@@ -35,7 +38,7 @@ class TestGroups:
     def test_everything_is_allowed_without_a_group(self) -> None:
         rules = parse_robots(b"Disallow: /\n", "lycosa")
         assert rules == RobotsRules()
-        assert judge(rules, "/x") == Verdict(True, 0, "")
+        assert Matcher(rules).judge("/x") == Verdict(True, 0, "")
 
     def test_the_group_of_our_token_wins_over_everyones(self) -> None:
         body = "User-agent: *\nDisallow: /\n\nUser-agent: Lycosa/2.0\nDisallow: /private\n"

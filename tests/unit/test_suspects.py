@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.attempts import AttemptLog, Settling, left_settling
+from lycosa.attempts import AttemptLog, Settling, left_settling, suspects
 from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
-from lycosa.worker.suspects import suspects
 
 STORED, OPEN = "http://a.test/stored", "http://a.test/open"
 

@@ -145,7 +145,11 @@ TABLE: list[tuple[Event, Step]] = [
     (name_failed(1, Reason.DNS_NO_SUCH_NAME), Retire(Reason.DNS_NO_SUCH_NAME, "a.test: why")),
     (
         NameFailed(PAGE, Reason.DNS_NO_SUCH_NAME, "why", 99, is_outage=True),
-        Snooze(NOW + 60, Reason.DNS_NO_SUCH_NAME, "why; nobody is answered, so it has to wait"),
+        Snooze(
+            NOW + 60,
+            Reason.DNS_NO_SUCH_NAME,
+            "why; no name is answered at the moment, so the host waits",
+        ),
     ),
     (name_failed(purpose=ERRAND), RefuseErrand(Reason.DNS_TIMEOUT, "a.test: why")),
     (AddressFound(PAGE, 0.0), AskPermit()),
@@ -356,7 +360,7 @@ def _walk(data: st.DataObject) -> list[tuple[Event, Step]]:
             event = TurnOver() if isinstance(step, TakeUrl) else event
 
 
-@settings(max_examples=400)
+@settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_a_page_is_requested_only_in_turn_within_budgets_with_robots_and_a_permit(
     data: st.DataObject,
@@ -379,7 +383,7 @@ def test_a_page_is_requested_only_in_turn_within_budgets_with_robots_and_a_permi
         assert since[PermitAsked] == PermitAsked(True)
 
 
-@settings(max_examples=400)
+@settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_a_visit_makes_one_request_at_most_and_each_in_its_turn(data: st.DataObject) -> None:
     walk = _walk(data)
@@ -391,7 +395,7 @@ def test_a_visit_makes_one_request_at_most_and_each_in_its_turn(data: st.DataObj
     assert not requests or first.wait_s <= 0
 
 
-@settings(max_examples=400)
+@settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_no_step_keeps_what_is_not_held_and_the_end_keeps_nothing(data: st.DataObject) -> None:
     held = {"host"}

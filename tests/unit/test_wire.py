@@ -90,6 +90,20 @@ async def test_concurrent_senders_do_not_mix_their_frames() -> None:
     right.close()
 
 
+@pytest.mark.parametrize("turns", range(6))
+async def test_frames_leave_in_the_order_of_the_calls_while_the_stream_opens(turns: int) -> None:
+    left, right = map(FrameStream, socket.socketpair())
+    sending = [asyncio.create_task(left.send(b"first")), asyncio.create_task(left.send(b"second"))]
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    sending.append(asyncio.create_task(left.send(b"third")))
+    received = [await right.receive() for _ in range(3)]
+    await asyncio.gather(*sending)
+    assert received == [b"first", b"second", b"third"]
+    left.close()
+    right.close()
+
+
 async def test_stream_notices_an_end_inside_a_frame() -> None:
     left, right = socket.socketpair()
     stream = FrameStream(right)

@@ -70,7 +70,6 @@ NOT_YET = {
     "cli/simulate.py",
     "cli/simulate_answers.py",
     "cli/sql.py",
-    "exchange/agreement.py",
     "folder/start_check.py",
     "inspect/audit/politeness.py",
     "inspect/audit/run.py",
@@ -80,16 +79,14 @@ NOT_YET = {
     "inspect/status.py",
     "processes/status_file.py",
     "reasons.py",
+    "schedule/visit.py",
     "simulate/means.py",
     "simulate/past.py",
     "store/records.py",
     "synthetic/bad_answers.py",
-    "synthetic/hostile.py",
     "synthetic/misbehaviours.py",
     "synthetic/pages.py",
     "synthetic/robots.py",
-    "system/memory_plan.py",
-    "worker/pipeline.py",
 }
 
 

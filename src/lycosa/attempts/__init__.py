@@ -1,6 +1,6 @@
 """The log of every request: written around each one, read after a crash and by the audit."""
 
-from lycosa.attempts.crashes import CrashCounts, Suspicion
+from lycosa.attempts.crashes import CrashCounts, Suspicion, suspects
 from lycosa.attempts.files import Attempt, boot_id
 from lycosa.attempts.gaps import AddressUse, Gap, address_use, gaps
 from lycosa.attempts.log import AttemptLog, Keeping
@@ -8,10 +8,8 @@ from lycosa.attempts.read import (
     Contact,
     Since,
     crashed_attempts,
-    last_boots,
     last_contacts,
     read_attempts,
-    unfinished,
 )
 from lycosa.attempts.settling import Settling, left_settling
 
@@ -30,9 +28,8 @@ __all__ = [
     "boot_id",
     "crashed_attempts",
     "gaps",
-    "last_boots",
     "last_contacts",
     "left_settling",
     "read_attempts",
-    "unfinished",
+    "suspects",
 ]

@@ -29,6 +29,8 @@ from typing import Annotated
 import msgspec
 
 from lycosa.attempts.files import Attempt
+from lycosa.attempts.read import crashed_attempts
+from lycosa.attempts.settling import left_settling
 from lycosa.kv.overlay import Overlay
 from lycosa.kv.records import CRASH_PREFIX, crash_key, encode, meta_key, prefix_end
 from lycosa.model.end import PreviousEnd
@@ -229,3 +231,18 @@ def _load(path: Path) -> _Stored | None:
         return msgspec.json.decode(path.read_bytes(), type=_Stored)
     except (FileNotFoundError, *UNREADABLE):
         return None
+
+
+def suspects(folder: Path, owns_host: Callable[[str], bool]) -> list[Attempt]:
+    """The attempts that the last crash may be blamed on: those whose request was on the wire, and
+    the one whose page was being stored.
+
+    They are read from the attempt logs in ``folder`` before a new one is opened. ``owns_host`` says
+    which hosts are this worker's: a URL of another worker's partitions is for that worker to judge,
+    which may be running.
+    """
+    return [
+        attempt
+        for attempt in crashed_attempts(folder, left_settling(folder))
+        if owns_host(host_of(attempt.url))
+    ]

@@ -12,7 +12,7 @@ last of its file. Lines are text, with fields separated by tabs and times in who
     E  number  monotonic  wall  outcome  status  duration  delay
         the request ended; the host then rests for this delay
     S  monotonic  wall
-        the worker ended on purpose: an unfinished request did not crash
+        the worker ended on purpose: its unfinished requests are not crashes
 
 ``run`` distinguishes the starts of one worker, ``boot`` those of the machine: monotonic times of
 two boots cannot be compared. ``session`` is the number of the crawl's run: when one begins, every

@@ -74,20 +74,6 @@ def read_attempts(folder: Path, on_damage: OnDamage = _ignore) -> Iterator[Attem
     return heapq.merge(*readers, key=lambda attempt: _line_of_time(attempt, offsets))
 
 
-def unfinished(folder: Path) -> list[Attempt]:
-    """The attempts that were in flight when each worker's last run crashed.
-
-    A run that ended on purpose has none.
-    """
-    found: list[Attempt] = []
-    for worker, paths in files_of(folder).items():
-        reader = _Reader(worker, _ignore)
-        for _ in reader.attempts(_last_run(paths)):
-            pass
-        found += reader.left
-    return found
-
-
 def crashed_attempts(folder: Path, settling: Mapping[int, str]) -> list[Attempt]:
     """The attempts in flight at each worker's last crash, and those whose pages were being stored.
 
@@ -137,15 +123,6 @@ def last_contacts(folder: Path, since: Since) -> dict[str, Contact]:
             ):
                 contacts[attempt.host] = contact
     return contacts
-
-
-def last_boots(folder: Path) -> set[str]:
-    """The boots in which the workers last ran.
-
-    If one differs from the present boot, the machine went down in the meantime.
-    """
-    heads = (_head(paths[-1]) for paths in files_of(folder).values())
-    return {head.boot for head in heads if head is not None}
 
 
 class _Reader:

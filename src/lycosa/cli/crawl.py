@@ -173,10 +173,7 @@ def command(
 def run(seeds: Seeds, folder: Path, options: dict[str, Any], as_json: bool) -> ExitCode:
     """Runs the crawl; gives the exit code."""
     from lycosa.cli.crawl_display import Display
-    from lycosa.kv.rocks import rocks_opener
-    from lycosa.processes.session import Session, memory_plan
-    from lycosa.system.clock import SystemClock
-    from lycosa.system.memory_plan import RECOVERY_BYTES
+    from lycosa.processes.session import memory_plan, open_session
 
     settings = _settings(folder, options)
     _check_seeds(seeds, folder, settings.config)
@@ -185,7 +182,7 @@ def run(seeds: Seeds, folder: Path, options: dict[str, Any], as_json: bool) -> E
         from lycosa.processes.uploads import check_place
 
         check_place(folder, settings.config.upload)
-    session = Session(folder, settings.config, rocks_opener(*RECOVERY_BYTES), SystemClock())
+    session = open_session(folder, settings.config)
     session.on_locked = lambda: seeds.begin(folder)
     with session:
         display = Display(session.folder, session.config, is_new=session.is_new)

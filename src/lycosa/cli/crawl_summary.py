@@ -95,15 +95,7 @@ def summary_values(
         },
         "rule_refusals": progress.rule_refusals,
         "refused_seeds": [{"seed": seed, "reason": reason} for seed, reason in refused],
-        "seed_sources": [
-            {
-                "source": each.title,
-                "lines": each.lines,
-                "seeds": each.seeds,
-                "is_complete": each.is_complete,
-            }
-            for each in files.seeds
-        ],
+        "seed_sources": [_source_values(each) for each in files.seeds],
         "hosts": {
             "met": progress.hosts,
             "parked": progress.hosts_parked,
@@ -128,30 +120,22 @@ def summary_values(
     }
 
 
+def _source_values(source: SeedSource) -> dict[str, Any]:
+    return {
+        "source": source.title,
+        "lines": source.lines,
+        "seeds": source.seeds,
+        "is_complete": source.is_complete,
+    }
+
+
 def summary_lines(
     folder: Path, outcome: Outcome, code: ExitCode, limits: LimitSection, files: FilesThere
 ) -> list[str]:
     """The summary for people."""
-    progress, states, end = outcome.progress, outcome.progress.states, end_of(outcome)
+    progress, end = outcome.progress, end_of(outcome)
     quoted = shlex.quote(str(folder))
-    rate = outcome.captured / max(outcome.duration_s, 0.001)
-    what = (
-        f"{counted(progress.captures, 'capture')} ({counted(progress.pages, 'page')},"
-        f" {human_bytes(progress.body_bytes)})"
-    )
-    rest = [
-        f"{human_count(number)} {name.replace('_', ' ')}"
-        for name, number in states.items()
-        if number and name != "fetched"
-    ]
-    known = (
-        f"{counted(progress.discovered, 'URL')} discovered: {human_count(states.get('fetched', 0))}"
-        " fetched"
-    )
-    lines = [
-        f"{_ENDS[end]} after {human_duration(outcome.duration_s)}: {what}, {rate:.1f} a second",
-        ", ".join([known, *rest]),
-    ]
+    lines = _count_lines(outcome)
     lines += _reason_lines(progress.reasons)
     lines += _parser_lines(progress.parser)
     lines += _waiting_lines(outcome, quoted)
@@ -160,15 +144,7 @@ def summary_lines(
     if code is ExitCode.NOTHING_FETCHED:
         lines.append("nothing could be fetched; the same command tries again")
         return lines
-    if progress.reparsed:
-        lines.append(
-            f"{counted(progress.reparsed, 'stored document')} of earlier runs parsed at last"
-        )
-    if progress.unparsed:
-        lines.append(
-            f"{counted(progress.unparsed, 'document')} stored and not parsed; lycosa reparse"
-            f" {quoted} tries again, as the next start does"
-        )
+    lines += _unparsed_lines(outcome, quoted)
     left = unread(files.seeds)
     lines += [f"seeds of {how_far(source)}" for source in left]
     if end != "finished" or left:
@@ -190,6 +166,45 @@ def summary_lines(
         f'  lycosa sql {quoted} "SELECT url, title FROM pages WHERE fetch_status = 200 LIMIT 10"',
         f"  lycosa explain {quoted} URL",
     ]
+
+
+def _count_lines(outcome: Outcome) -> list[str]:
+    """How it ended, and how many URLs and captures there are."""
+    progress, states = outcome.progress, outcome.progress.states
+    rate = outcome.captured / max(outcome.duration_s, 0.001)
+    what = (
+        f"{counted(progress.captures, 'capture')} ({counted(progress.pages, 'page')},"
+        f" {human_bytes(progress.body_bytes)})"
+    )
+    rest = [
+        f"{human_count(number)} {name.replace('_', ' ')}"
+        for name, number in states.items()
+        if number and name != "fetched"
+    ]
+    known = (
+        f"{counted(progress.discovered, 'URL')} discovered: {human_count(states.get('fetched', 0))}"
+        " fetched"
+    )
+    how = _ENDS[end_of(outcome)]
+    return [
+        f"{how} after {human_duration(outcome.duration_s)}: {what}, {rate:.1f} a second",
+        ", ".join([known, *rest]),
+    ]
+
+
+def _unparsed_lines(outcome: Outcome, quoted: str) -> list[str]:
+    """Stored documents that were parsed later, or are still to be."""
+    progress, lines = outcome.progress, []
+    if progress.reparsed:
+        lines.append(
+            f"{counted(progress.reparsed, 'stored document')} of earlier runs parsed at last"
+        )
+    if progress.unparsed:
+        lines.append(
+            f"{counted(progress.unparsed, 'document')} stored and not parsed; lycosa reparse"
+            f" {quoted} tries again, as the next start does"
+        )
+    return lines
 
 
 def _with_seeds(left: Sequence[SeedSource]) -> str:

@@ -112,7 +112,7 @@ What binds:
     "--picture",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Draw the curves into FILE.svg or FILE.png.",
+    help="Draw the curves into FILE.svg.",
 )
 @click.option("--keys", is_flag=True, help="List the keys of the model and end.")
 @click.option(
@@ -208,28 +208,19 @@ def _list_keys(as_json: bool) -> None:
 
 def _check_picture(path: Path) -> None:
     """Whether a picture can be drawn there, before anybody waits for it."""
-    if path.suffix.lower() not in (".svg", ".png"):
-        raise click.UsageError(f"--picture {path}: the name of a picture ends with .svg or .png")
+    if path.suffix.lower() != ".svg":
+        raise click.UsageError(
+            f"--picture {path}: the name of a picture ends with .svg; browsers show such a file,"
+            " and rsvg-convert, resvg or inkscape make a PNG file of it"
+        )
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path.parent))
-    if path.suffix.lower() == ".png":
-        _png('<svg xmlns="http://www.w3.org/2000/svg" width="1" height="1"/>', path)
-
-
-def _png(text: str, path: Path) -> bytes:
-    from lycosa.simulate.png import NoPngError, png
-
-    try:
-        return png(text)
-    except NoPngError as error:
-        raise click.UsageError(f"--picture {path}: {error}") from error
 
 
 def _draw(path: Path, model: Model, outcome: Outcome, found: Report) -> None:
-    """Writes the picture; the file appears whole or not at all."""
     from lycosa.cli.simulate_answers import subtitle_of, title_of
     from lycosa.simulate.picture import svg
 
     text = svg(found, title_of(model), subtitle_of(model, outcome))
-    path.write_bytes(_png(text, path) if path.suffix.lower() == ".png" else text.encode())
+    path.write_text(text, "utf-8")
     click.echo(f"lycosa: the curves are in {path}", err=True)

@@ -73,58 +73,52 @@ def _limits(found: Report) -> list[tuple[str, str, str, str]]:
 
 
 def _answers(model: Model, found: Report) -> list[tuple[str, str]]:
-    cost = found.cost
-    growth = f"{'+' if found.queue_growth_per_day >= 0 else '-'}{human_count(abs(found.queue_growth_per_day))}"
+    day = _three(found.pages_per_day, found.pages_per_day_most, found.pages_per_day_late)
+    fresh = (
+        f"{100 * found.fresh_late:.1f} % of the copies are current in the end, mean age"
+        f" {_days(found.age_days_late)}"
+    )
+    sign = "+" if found.queue_growth_per_day >= 0 else "-"
+    queue = (
+        f"{human_count(found.queued_end)} URLs wait in the end,"
+        f" {sign}{human_count(abs(found.queue_growth_per_day))} a day; at most"
+        f" {human_count(found.queued_most)}"
+    )
     return [
-        (
-            "pages a day",
-            _three(found.pages_per_day, found.pages_per_day_most, found.pages_per_day_late),
-        ),
+        ("pages a day", day),
         ("first round", f"{counted(found.first_round_pages, 'page')}: {_round(found)}"),
-        (
-            "freshness",
-            (
-                f"{100 * found.fresh_late:.1f} % of the copies are current in the end, mean age"
-                f" {_days(found.age_days_late)}"
-            ),
-        ),
-        (
-            "queue",
-            (
-                f"{human_count(found.queued_end)} URLs wait in the end, {growth} a day; at most"
-                f" {human_count(found.queued_most)}"
-            ),
-        ),
-        (
-            "bandwidth",
-            (
-                f"{human_count(found.bits_per_s)} bit/s on average, at most"
-                f" {human_count(found.bits_per_s_most)}"
-            ),
-        ),
-        ("received", human_bytes(found.received_bytes)),
-        (
-            "disk",
-            (
-                f"{human_bytes(found.disk_bytes)}, in the end"
-                f" {human_bytes(found.disk_bytes_per_day_late)} more each day"
-            ),
-        ),
-        (
-            "processors",
-            (
-                f"{found.busy_cores:.2f} cores on average, at most {found.busy_cores_most:.2f} of"
-                f" {most_cores(model):.2f}"
-            ),
-        ),
-        (
-            "cost",
-            (
-                f"{cost.total:,.2f}: cores {cost.cores:,.2f}, traffic {cost.received:,.2f}, storage"
-                f" {cost.kept:,.2f}"
-            ),
-        ),
+        ("freshness", fresh),
+        ("queue", queue),
+        *_spent(model, found),
         ("binds", found.binds or "nothing"),
+    ]
+
+
+def _spent(model: Model, found: Report) -> list[tuple[str, str]]:
+    """What the crawl takes of network, disk, processors and money."""
+    bandwidth = (
+        f"{human_count(found.bits_per_s)} bit/s on average, at most"
+        f" {human_count(found.bits_per_s_most)}"
+    )
+    disk = (
+        f"{human_bytes(found.disk_bytes)}, in the end"
+        f" {human_bytes(found.disk_bytes_per_day_late)} more each day"
+    )
+    processors = (
+        f"{found.busy_cores:.2f} cores on average, at most {found.busy_cores_most:.2f} of"
+        f" {most_cores(model):.2f}"
+    )
+    cost = found.cost
+    money = (
+        f"{cost.total:,.2f}: cores {cost.cores:,.2f}, traffic {cost.received:,.2f}, storage"
+        f" {cost.kept:,.2f}"
+    )
+    return [
+        ("bandwidth", bandwidth),
+        ("received", human_bytes(found.received_bytes)),
+        ("disk", disk),
+        ("processors", processors),
+        ("cost", money),
     ]
 
 

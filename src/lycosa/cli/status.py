@@ -98,45 +98,8 @@ def run(folder: Path, hosts: int, sites: int, by: str, as_json: bool) -> None:
 
 
 def _print(status: CrawlStatus, estimated: str, now: float) -> None:
-    live = status.live
-    emit_pairs(
-        (
-            ("crawl", f"{status.folder} ({status.crawl[:8]}, run {status.runs})"),
-            ("state", _state(status, now)),
-            ("pages/s", live.get("pages_per_s") if live else None),
-            ("memory", _memory(live.get("memory", {}))),
-            ("waiting for", status.waits_for),
-            ("uploads", _uploads(status)),
-            ("estimate", estimated),
-            ("clock", _clock(status)),
-            *(("seeds", line) for line in _seeds(status)),
-            ("last commit", human_time(status.last_commit)),
-            (
-                "captures",
-                (
-                    f"{human_count(status.captures)} ({human_count(status.pages)} pages) in"
-                    f" {human_count(status.requests)} requests"
-                ),
-            ),
-            ("received", human_bytes(status.body_bytes)),
-        )
-    )
-    balance = (
-        "the states add up to it"
-        if status.is_balanced
-        else "THE STATES DO NOT ADD UP: run lycosa audit"
-    )
-    emit(f"\n{human_count(status.discovered)} URLs discovered, {balance}")
-    leased = [("leased (of the queued)", live["running"])] if "running" in live else []
-    emit_pairs(
-        [*((name, human_count(number)) for name, number in status.states.items()), *leased],
-        indent="  ",
-    )
-    emit("\nhosts")
-    emit_pairs(
-        ((name, human_count(number)) for name, number in sorted(status.hosts_by_state.items())),
-        indent="  ",
-    )
+    _print_head(status, estimated, now)
+    _print_states(status)
     for title, lines in (
         ("failures and remarks", status.remarks),
         ("refused links by rule", status.refusals),
@@ -168,19 +131,50 @@ def _print(status: CrawlStatus, estimated: str, now: float) -> None:
         emit(clean(line))
 
 
-def _uploads(status: CrawlStatus) -> str | None:
-    """Where segments go, and how far that is while the crawl runs."""
-    live = (status.live.get("progress") or {}).get("uploads")
-    if not live:
-        return f"to {status.upload_url}" if status.upload_url else None
-    import msgspec
+def _print_head(status: CrawlStatus, estimated: str, now: float) -> None:
+    """The crawl, how it stands and what it has."""
+    live = status.live
+    captures = (
+        f"{human_count(status.captures)} ({human_count(status.pages)} pages) in"
+        f" {human_count(status.requests)} requests"
+    )
+    emit_pairs(
+        (
+            ("crawl", f"{status.folder} ({status.crawl[:8]}, run {status.runs})"),
+            ("state", _state(status, now)),
+            ("pages/s", live.get("pages_per_s") if live else None),
+            ("memory", _memory(live.get("memory", {}))),
+            ("waiting for", status.waits_for),
+            ("uploads", _uploads(status)),
+            ("estimate", estimated),
+            ("clock", _clock(status)),
+            *(("seeds", line) for line in _seeds(status)),
+            ("last commit", human_time(status.last_commit)),
+            ("captures", captures),
+            ("received", human_bytes(status.body_bytes)),
+        )
+    )
 
-    from lycosa.cli.crawl_display import upload_in_words
-    from lycosa.model.uploads import UploadState
 
-    state = msgspec.convert(live, UploadState)
-    why = f": {state.why}" if state.why else ""
-    return f"{upload_in_words(state)}{why}, to {state.url}"
+def _print_states(status: CrawlStatus) -> None:
+    """URLs and hosts by their states."""
+    balance = (
+        "the states add up to it"
+        if status.is_balanced
+        else "THE STATES DO NOT ADD UP: run lycosa audit"
+    )
+    emit(f"\n{human_count(status.discovered)} URLs discovered, {balance}")
+    live = status.live
+    leased = [("leased (of the queued)", live["running"])] if "running" in live else []
+    emit_pairs(
+        [*((name, human_count(number)) for name, number in status.states.items()), *leased],
+        indent="  ",
+    )
+    emit("\nhosts")
+    emit_pairs(
+        ((name, human_count(number)) for name, number in sorted(status.hosts_by_state.items())),
+        indent="  ",
+    )
 
 
 def lacking_lines(lacking: Sequence[LackingFile]) -> list[str]:

@@ -1,6 +1,4 @@
-"""What a node plan has done by the node that it is the plan of, and what it is told of the machine
-and of processes.
-"""
+"""The acts that a node plan demands of its node, and what the node reports to the plan."""
 
 from __future__ import annotations
 
@@ -11,45 +9,47 @@ from lycosa.cluster.worker_messages import Failed, ToWorker
 
 
 class StartWorker(msgspec.Struct, frozen=True):
-    """Start a process for the shard, its ``process``-th in this life of the node; after the first,
-    recover its part before. It is told ``NodePlan.greeting``, asked when it is there.
+    """Start a process for the shard, its ``process``-th since this node started.
+
+    For every process after the first, recover the shard's part before. Once it is connected, send
+    it ``NodePlan.greeting``.
     """
 
     shard: int
     assignment: int
     process: int
     is_careful: bool = False
-    """It died again and again without a commit: see ``WorkerJob``."""
+    """The worker died repeatedly without a commit: see ``WorkerJob``."""
 
 
 class TellWorker(msgspec.Struct, frozen=True):
-    """Pass a message on to the shard's process."""
+    """Send a message to the shard's process."""
 
     shard: int
     message: ToWorker
 
 
 class TellCoordinator(msgspec.Struct, frozen=True):
-    """Send to the coordinators that are known."""
+    """Send a message to all known coordinators."""
 
     message: ToCoordinator
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """Send to the coordinator that just spoke."""
+    """Send a message to the coordinator whose message was just handled."""
 
     message: ToCoordinator
 
 
 class GiveUp(msgspec.Struct, frozen=True):
-    """The shard's worker cannot go on."""
+    """Give up the shard: its worker cannot continue."""
 
     shard: int
     failed: Failed
 
 
 class Note(msgspec.Struct, frozen=True):
-    """One line for the operator."""
+    """Show the operator one line."""
 
     text: str
 
@@ -58,13 +58,13 @@ Act = StartWorker | TellWorker | TellCoordinator | Reply | GiveUp | Note
 
 
 class Died(msgspec.Struct, frozen=True):
-    """The process ended without a word; ``how`` is the signal or exit code, for people."""
+    """The process ended without a message; ``how`` is its signal or exit code, for messages."""
 
     how: str
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """What a node tells of its machine: wall clock, free bytes on the disk and in memory."""
+    """The state of a node's machine: wall clock, free bytes on the disk and in memory."""
 
     wall: float
     free_disk: int

@@ -1,4 +1,4 @@
-"""The seats of a crawl's shards: what a coordinator knows of each shard's owner."""
+"""The seats of a crawl's shards: the coordinator's knowledge of each shard's owner."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from lycosa.cluster.worker_messages import Progress, ToldWorker, WorkerStatus, i
 
 
 class Seat:
-    """What is known of one shard's owner. ``told`` has the last message of each kind that it was
-    sent, and when.
+    """The state of one shard's owner.
+
+    ``told`` has the last message of each kind that was sent to it, and the time.
     """
 
     __slots__ = ("owner", "progress", "status", "told")
@@ -23,13 +24,13 @@ class Seat:
         self.told: dict[type[ToldWorker], tuple[object, float]] = {}
 
     def take(self, owner: Owner, status: WorkerStatus) -> None:
-        """Another owner has the seat: what the one before was told does not count."""
+        """Give the seat to another owner; messages to the earlier one no longer count."""
         self.owner, self.status = owner, status
         self.told.clear()
 
 
 class Seats:
-    """By shard. Who owns a shard is judged by ``placement``."""
+    """The seats by shard. ``placement`` decides who owns a shard."""
 
     def __init__(self, shards: int, placement: Placement) -> None:
         self._seats = [Seat() for _ in range(shards)]
@@ -45,7 +46,7 @@ class Seats:
         return len(self._seats)
 
     def owner(self, shard: int) -> Owner | None:
-        """The shard's current owner, as far as it is known."""
+        """The shard's current owner, if it is known."""
         place, seat = self._placement.places[shard], self._seats[shard]
         is_current = place.node and not place.leaving and not place.is_over
         return (
@@ -64,12 +65,12 @@ class Seats:
         return owners if len(owners) == len(self._seats) else None
 
     def captures(self) -> int:
-        """Captures of the whole crawl, as far as owners told of them."""
+        """The captures of the whole crawl, as reported by the owners."""
         return sum(
             max(seat.progress.captures, seat.status.counted if seat.status else 0)
             for seat in self._seats
         )
 
     def are_idle(self) -> bool:
-        """Whether all owners were idle when they last said something."""
+        """Whether all owners were idle in their last report."""
         return is_over([seat.progress for seat in self._seats], self.captures())

@@ -57,9 +57,7 @@ class Permit(msgspec.Struct, frozen=True, tag=True):
 
 
 class LiveSettings(msgspec.Struct, frozen=True, tag=True):
-    """Settings by name that change while the crawl runs (``config.live``), and the number of the
-    change.
-    """
+    """Settings by name that change while the crawl runs (``config.live``), and their version."""
 
     version: int
     values: dict[str, str]
@@ -87,8 +85,8 @@ class WorkerStatus(msgspec.Struct, frozen=True, tag=True):
     wants permits. ``term`` is the owner's number, ``counted`` the captures that were committed when
     it began. The worker may have ``may`` captures in all under the permit ``serial`` (0 = none was
     received; then ``may`` is ``counted``); ``may`` is less than the permit when the worker gave the
-    rest back. ``wants`` says that it has no permits left. ``settings`` is the
-    version of the live settings that it applies.
+    rest back. ``wants`` says that it has no permits left. ``settings`` is the version of the
+    live settings that it applies.
     """
 
     term: int

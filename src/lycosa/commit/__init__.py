@@ -5,9 +5,7 @@ from lycosa.commit.files import (
     FORMAT,
     SavedLog,
     is_begun,
-    merged,
     merged_by_worker,
-    missing,
     read_logs,
     saved_logs,
 )
@@ -58,9 +56,7 @@ __all__ = [
     "last_said",
     "maker_of",
     "marked",
-    "merged",
     "merged_by_worker",
-    "missing",
     "read_logs",
     "saved_logs",
 ]

@@ -21,7 +21,7 @@ from typing import Protocol
 import msgspec
 from xxhash import xxh3_64_intdigest
 
-from lycosa.commit.record import Commit, LogDamaged, Mark, PartitionBatch
+from lycosa.commit.record import Commit, LogDamaged
 from lycosa.system.wire import UNREADABLE
 
 FORMAT = 2
@@ -91,31 +91,6 @@ def merged_by_worker(
     """
     streams = [_with_worker(log.worker, log.records(after(log.worker))) for log in logs]
     return heapq.merge(*streams, key=lambda each: each[1].mark)
-
-
-def merged(
-    logs: Iterable[Readable], after: Callable[[int], int] = lambda worker: 0
-) -> Iterator[Commit]:
-    """The records of ``merged_by_worker`` without the workers."""
-    return (record for _, record in merged_by_worker(logs, after))
-
-
-def missing(
-    records: Iterable[Commit], applied: Callable[[int], Mark]
-) -> Iterator[tuple[Mark, PartitionBatch]]:
-    """The batches that partitions lack, in the order in which each partition must get them.
-
-    ``records`` come from ``merged``. ``applied`` gives the mark in a partition's table; it is
-    called once per partition.
-    """
-    marks: dict[int, Mark] = {}
-    for record in records:
-        for batch in record.batches:
-            if batch.partition not in marks:
-                marks[batch.partition] = applied(batch.partition)
-            if record.mark > marks[batch.partition]:
-                marks[batch.partition] = record.mark
-                yield record.mark, batch
 
 
 def name_of(worker: int, sequence: int) -> str:

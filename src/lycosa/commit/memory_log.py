@@ -76,9 +76,9 @@ class MemoryChangelog:
             commit = _DECODER.decode(entry.payload)
             what = ""
             if entry.term > claimed:
-                what = f"commit {commit.sequence} is of term {entry.term}, which no claim began"
+                what = f"commit {commit.sequence} has term {entry.term}, which no claim began"
             elif commit.crawl != self.crawl:
-                what = f"commit {commit.sequence} is of the crawl {commit.crawl}"
+                what = f"commit {commit.sequence} belongs to crawl {commit.crawl}"
             elif expected and commit.sequence != expected:
                 what = f"commit {expected} is missing"
             if what:

@@ -61,16 +61,6 @@ class SettingsError(Exception):
         self.problems = tuple(problems)
 
 
-class SettingInfo(msgspec.Struct, frozen=True):
-    """One setting for people, all texts. ``bound`` may be empty."""
-
-    key: str
-    type: str
-    default: str
-    bound: str
-    meaning: str
-
-
 class Settings(msgspec.Struct, frozen=True):
     """The tree, and where each of its values was said."""
 
@@ -116,6 +106,7 @@ def load(
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     if base is not None:
+        # What equals the default needs no source to be named.
         values = {
             key: value
             for key, field in fields().items()
@@ -128,6 +119,8 @@ def load(
         *_from_pairs(pairs, problems),
         *_from_flags(flags or {}),
     ]
+    # In this order, so that a later source overrides an earlier one. All problems are collected:
+    # the operator corrects them at once, not one at each start.
     for each in given:
         field = fields().get(each.key)
         if field is None:
@@ -141,7 +134,7 @@ def load(
     problems += _unusable(
         {key: value for key, value in values.items() if origins[key] == SAVED}, f"{SAVED}: "
     )
-    if not problems:
+    if not problems:  # values are compared with each other only when each is right by itself
         problems += _disorder(values, origins)
     if problems:
         raise SettingsError(problems)
@@ -204,24 +197,6 @@ def _unusable(values: Mapping[str, Any], place: str = "") -> Iterator[str]:
             field.read(value)
         except ValueError as error:
             yield f"{place}{key}: {error}"
-
-
-def describe() -> list[SettingInfo]:
-    """Every setting with its type, default, bound and meaning, in the order of the tree."""
-    return [
-        SettingInfo(
-            field.key, field.type_text, field.show(field.default), field.bound_text, field.meaning
-        )
-        for field in fields().values()
-    ]
-
-
-def to_dict(config: Config) -> dict[str, Any]:
-    """The tree as plain values that JSON can hold, every setting included; ``from_dict`` is its
-    inverse.
-    """
-    made: dict[str, Any] = msgspec.to_builtins(config)
-    return made
 
 
 def from_dict(data: Mapping[str, Any]) -> Config:

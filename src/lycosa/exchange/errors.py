@@ -35,7 +35,7 @@ class ParcelsLost(ParcelRefused):
         super().__init__(
             f"partition {destination} has taken {taken} parcels from partition {source}, of which"
             f" {acknowledged} were acknowledged: commits of the receiving worker are lost. The"
-            " crawl was ended; the next start with the same command says what is missing"
+            " crawl was stopped; the next start with the same command reports what is missing"
         )
 
 
@@ -47,8 +47,8 @@ class ParcelsStuck(ExchangeError):
     ) -> None:
         super().__init__(
             f"parcel {sequence} from partition {source} was refused by partition {destination} for"
-            f" {seconds:.0f} s ({why}). The crawl was ended, and nothing is lost: give the same"
-            " command again"
+            f" {seconds:.0f} s ({why}). The crawl was stopped, and nothing is lost: give the same"
+            " command again to resume it"
         )
 
 

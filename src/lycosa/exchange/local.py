@@ -35,18 +35,13 @@ class Receivers:
 
         ``receiver`` gets its parcels, ``look_up`` questions about its keys, ``answering`` calls.
         """
-        self.unregister(partition)
         self._receivers[partition] = receiver
+        self._look_ups.pop(partition, None)
+        self._answering.pop(partition, None)
         if look_up is not None:
             self._look_ups[partition] = look_up
         if answering is not None:
             self._answering[partition] = answering
-
-    def unregister(self, partition: int) -> None:
-        """Remove a partition that is no longer owned here."""
-        self._receivers.pop(partition, None)
-        self._look_ups.pop(partition, None)
-        self._answering.pop(partition, None)
 
     def answer(self, keys: Sequence[Key]) -> dict[bytes, bytes | None]:
         """The values of those keys whose partition answers here."""

@@ -87,7 +87,7 @@ class Outbox:
         self._add(destination, [_of_items(part) for part in _parts(items)])
 
     def enqueue_places(self, destination: int, urls: Sequence[str]) -> None:
-        """Puts URLs whose places joined the scope into the open commit, as one or more parcels."""
+        """Add URLs whose places joined the scope to the open commit, as one or more parcels."""
         self._add(
             destination,
             [

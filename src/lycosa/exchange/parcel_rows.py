@@ -1,13 +1,5 @@
 """The rows of an outbox as bytes: the only module that knows their formats.
 
-a parcel of                 its row, in MessagePack
-==========================  ======================================================================
-discovered URLs             an array of ``Discovered``
-anything else               a map with a field for each kind: ``contents``, rows of content-seen;
-                            ``errands`` and ``answers`` to errands; ``places``, URLs
-                            whose places joined the scope
-==========================  ======================================================================
-=======
     ======================  ==============================================================
     a parcel of             its row, in MessagePack
     ======================  ==============================================================

@@ -236,7 +236,9 @@ class _Visitor:
         greeting = DECODER.decode(hello)
         if not isinstance(greeting, Hello) or greeting.crawl != self._crawl:
             await self._stream.send(
-                ENCODER.encode(Answers([(0, f"this worker is of crawl and run {self._crawl}")]))
+                ENCODER.encode(
+                    Answers([(0, f"this worker belongs to crawl and run {self._crawl}")])
+                )
             )
             return
         while (payload := await self._stream.receive()) is not None:

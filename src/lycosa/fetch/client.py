@@ -17,7 +17,6 @@ libcurl or a callback does.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +29,7 @@ from lycosa.fetch.cookies import CookieJars, Lent, empty
 from lycosa.fetch.guard import Guard
 from lycosa.fetch.headers import common_lines, conditional_lines, protocol_of
 from lycosa.fetch.libcurl import default_ca_file, pycurl
+from lycosa.fetch.open_transfer import OpenTransfer
 from lycosa.fetch.outcome import is_of_two_targets, reason_of
 from lycosa.fetch.repeats import Sign, reason_of_repeat
 from lycosa.fetch.transfer import Transfer
@@ -102,7 +102,7 @@ class CurlFetcher:
         self._budget = MemoryBudget(section.open_bytes)
         self._multi: Any = None
         self._idle: list[Transfer] = []
-        self._open: set[_Wait] = set()
+        self._open: set[OpenTransfer] = set()
         self._tls_versions: dict[int, str] = {}
         self._connections_made = 0
         self._is_closed = False
@@ -140,7 +140,7 @@ class CurlFetcher:
         except (pycurl.error, UnicodeError, ValueError) as error:
             self._recycle(transfer)
             return _unsent(request, wall, Reason.UNPARSABLE, str(error))
-        wait = _Wait(transfer, self._running_multi(), self._clock.monotonic)
+        wait = OpenTransfer(transfer, self._running_multi(), self._clock.monotonic)
         self._open.add(wait)
         try:
             code, message = await wait.done()
@@ -304,62 +304,6 @@ class CurlFetcher:
         return transfer.tls or self._tls_versions.get(connection, "")
 
 
-class _Wait:
-    """One transfer in progress.
-
-    It ends with libcurl's result, at a time limit or by cancellation, whichever comes first.
-    """
-
-    def __init__(self, transfer: Transfer, multi: Any, now: Callable[[], float]) -> None:
-        self._transfer, self._multi, self._now = transfer, multi, now
-        self._loop = asyncio.get_running_loop()
-        self._result: asyncio.Future[tuple[int, str]] = self._loop.create_future()
-        self.is_whole = False  # libcurl has finished with the handle, so it can be used again
-        self._future = multi.add_handle(transfer.curl)
-        self._future.add_done_callback(self._on_done)
-        limits = transfer.limits
-        window = limits.min_speed_window_s if limits.min_bytes_per_s else limits.total_s
-        self._timer = self._loop.call_later(
-            min(limits.first_byte_s, limits.total_s, window), self._tick
-        )
-
-    async def done(self) -> tuple[int, str]:
-        """libcurl's result code (0 = success, -1 = stopped by us) and its message."""
-        try:
-            return await self._result
-        finally:
-            self._timer.cancel()
-            self._remove()
-
-    def stop(self, reason: Reason, detail: str) -> None:
-        """End the transfer now and close its connection."""
-        self._transfer.decide(reason, detail)
-        if not self._result.done():
-            self._result.set_result((-1, detail))
-        self._remove()
-
-    def _remove(self) -> None:
-        if not self._future.done():
-            self._multi.remove_handle(self._transfer.curl)
-
-    def _tick(self) -> None:
-        reason, next_s = self._transfer.overdue(self._now())
-        if reason is Reason.NONE:
-            self._timer = self._loop.call_later(next_s, self._tick)
-        else:
-            self.stop(reason, reason.meaning)
-
-    def _on_done(self, future: asyncio.Future[Any]) -> None:
-        if future.cancelled():
-            outcome = (-1, "the transfer was removed")
-        else:
-            error = future.exception()
-            self.is_whole = True
-            outcome = (0, "") if error is None else _code_and_message(error)
-        if not self._result.done():
-            self._result.set_result(outcome)
-
-
 def _verdict(transfer: Transfer, code: int, message: str) -> tuple[Reason, str]:
     """Why the transfer ended: our verdict, libcurl's error, or a flaw in its success."""
     if transfer.verdict is not Reason.NONE:
@@ -385,14 +329,6 @@ def _verdict(transfer: Transfer, code: int, message: str) -> tuple[Reason, str]:
     if transfer.headers.is_length_beyond_counting():
         return Reason.CONNECTION_LOST, "fewer bytes than Content-Length says"
     return Reason.NONE, ""
-
-
-def _code_and_message(error: BaseException) -> tuple[int, str]:
-    code, *message = error.args
-    text = str(message[0]) if message else ""
-    # it may quote bytes of the server, as surrogates that cannot be written to a file
-    text = text.encode("utf-8", "replace").decode("utf-8")
-    return (code, text) if isinstance(code, int) else (-1, str(error))
 
 
 def _truncation(reason: Reason, has_two_targets: bool) -> str:

@@ -30,8 +30,6 @@ STALE_S = 86_400.0  # RFC 8767 section 5 suggests one to three days
 STALE_RETRY_S = 30.0  # and to ask again after 30 seconds
 FAILURE_S = 1.0  # the minimum of RFC 9520 section 3.2
 _WITNESS_S = 10.0  # between two checks whether any name server answers
-# prefetches are dropped when there are already this many times as many lookups as run at once
-_PREFETCH_BACKLOG = 4
 
 
 class Query(Protocol):
@@ -104,16 +102,6 @@ class CachingResolver:
         if entry.reason is not Reason.NONE:
             raise ResolveError(name, entry.reason, entry.detail, entry.is_outage)
         return entry.addresses
-
-    def prefetch(self, name: str) -> None:
-        """Start a lookup if it is needed and there is room.
-
-        The result is cached; nothing is raised.
-        """
-        name = _folded(name)
-        busy = len(self._asking) >= _PREFETCH_BACKLOG * self._section.concurrency
-        if not busy and self._without_asking(name) is None and self._fresh(name) is None:
-            self._ask_once(name)
 
     async def close(self) -> None:
         """Cancel the lookups in flight; their callers get ``ResolveError``."""

@@ -33,7 +33,7 @@ def build_user_agent(product: str, version: str, contact: str) -> str:
     contact = contact.strip()
     if not _VISIBLE.fullmatch(contact) or set(contact) & set("()\\"):
         raise ValueError(
-            f"contact must be visible ASCII without brackets and backslashes: {contact!r}"
+            f"contact must be visible ASCII without parentheses and backslashes: {contact!r}"
         )
     return f"{product}/{version} (+{contact})" if contact else f"{product}/{version}"
 

@@ -1,14 +1,17 @@
-"""Names inside a crawl folder, and the marks that its tables and URL-seen files bear."""
+"""Names inside a crawl folder, what stands there from its first start, and the marks of its tables
+and URL-seen files.
+"""
 
 from __future__ import annotations
 
 import shlex
 from pathlib import Path
 
-from lycosa.commit import MARK_KEY, Mark
+from lycosa.commit import MARK_KEY, CommitLog, Mark
 from lycosa.config.sections import SeenUrls as SeenChoice
 from lycosa.folder.manifest import DamagedFile
 from lycosa.kv.port import KeyValue
+from lycosa.system.durable import replace_file
 from lycosa.urls.identity import BUNDLED_LIST, Sites
 
 
@@ -49,6 +52,22 @@ def suffix_list(folder: Path) -> Path:
     move sites to other partitions.
     """
     return folder / "public_suffix_list.dat"
+
+
+def keep_suffix_list(folder: Path) -> None:
+    """Gives a new crawl its copy, of the program's list, unless the operator put one there."""
+    if not suffix_list(folder).exists():
+        replace_file(suffix_list(folder), BUNDLED_LIST.read_bytes())
+
+
+def begin_logs(folder: Path, workers: int) -> None:
+    """After this each worker has a commit log, so that one that is not there later was deleted."""
+    for worker in range(workers):
+        log = CommitLog(log_folder(folder), worker)
+        try:
+            log.begin()
+        finally:
+            log.close()
 
 
 def crawl_sites(folder: Path, version: str) -> Sites:

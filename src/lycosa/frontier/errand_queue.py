@@ -1,11 +1,13 @@
 """Errands that wait at a host, and the questions that a host has open: plain functions over the
-tuples in its visit record.
+tuples in its visit record, and the partition's count of hosts that ask.
 """
 
 from __future__ import annotations
 
 import msgspec
 
+from lycosa.frontier.partition import Partition
+from lycosa.frontier.visit_state import VisitState
 from lycosa.model.errand import Asker, Errand, Question
 
 MOST_WAITING = 100
@@ -71,6 +73,30 @@ def with_question(questions: tuple[Question, ...], question: Question) -> tuple[
 def without_question(questions: tuple[Question, ...], secure: bool) -> tuple[Question, ...]:
     """The questions without that of one origin."""
     return tuple(each for each in questions if each.secure != secure)
+
+
+def has_question(visit: VisitState, question: Question) -> bool:
+    """Whether this very question is still open: nothing came between, neither another answer to
+    it nor another question.
+    """
+    return find_question(visit.record.questions, question.secure) == question
+
+
+def put_question(partition: Partition, visit: VisitState, question: Question) -> None:
+    """The host asks this, or the open question of that origin has another state."""
+    old = find_question(visit.record.questions, question.secure)
+    partition.counters.asking += (not question.is_late) - (old is not None and not old.is_late)
+    visit.record.questions = with_question(visit.record.questions, question)
+    partition.visits.touch(visit)
+
+
+def drop_question(partition: Partition, visit: VisitState, secure: bool) -> None:
+    """The origin has no open question any more."""
+    question = find_question(visit.record.questions, secure)
+    if question is not None:
+        partition.counters.asking -= not question.is_late
+        visit.record.questions = without_question(visit.record.questions, secure)
+        partition.visits.touch(visit)
 
 
 def _is_same_origin(one: Asker, other: Asker) -> bool:

@@ -5,7 +5,7 @@ first served.
 turn, band 1 every fourth, band ``b`` one in any ``2 ** (b + 1)`` that follow each other; an empty
 band's turn goes to the best band that is not. So a host that takes the ``n``-th place of band
 ``b``, counted from the band's head, is attended after at most ``n * 2 ** (b + 1)`` turns, however
-many hosts come into better bands meanwhile (``most_turns``). A host may move to a better band only
+many hosts come into better bands meanwhile. A host may move to a better band only
 where that promises no more turns than the place it leaves, so moving never breaks the bound.
 ``Frontier`` says what a turn is for a worker.
 
@@ -39,11 +39,6 @@ class Range(msgspec.Struct, array_like=True):
     first: int = 0
     next: int = 0
     rows: int = 0
-
-
-def most_turns(places: int, band: int) -> int:
-    """Turns after which the host at this place of a band, 1 at its head, has been attended."""
-    return places << (band + 1)
 
 
 class _Band:

@@ -155,7 +155,7 @@ class Frontier:
         if visit is not None:
             self.in_process[visit.host8] = visit
             if visit.next_time <= now:  # else its turn is for an errand
-                self.partitions[visit.partition].wake(visit)
+                self.partitions[visit.partition].aside.wake(visit)
         return visit
 
     def recall(self, visit: VisitState) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lycosa.frontier.back_queue import Entry
 from lycosa.frontier.visit_state import VisitState
 from lycosa.kv.records import UrlRecord
+from lycosa.model.discovered import LinkKind
 from lycosa.urls.identity import join_url
 
 
@@ -33,3 +34,17 @@ class Lease:
     def number(self) -> int:
         """The fetch number: how often the URL was fetched before, plus one."""
         return (self.record.history.fetches if self.record.history else 0) + 1
+
+    @property
+    def via(self) -> str:
+        """The URL of the page that the URL was found on."""
+        via, scheme = self.record.via, "https" if self.record.secure else "http"
+        return f"{scheme}://{self.visit.host}{via}" if via.startswith("/") else via
+
+    @property
+    def chain(self) -> tuple[str, ...]:
+        """The URLs that redirected to this one, the first asked first; empty when it was not a
+        redirect that led here. Of a record from before chains were kept, the last of them alone.
+        """
+        is_redirect = self.record.kind is LinkKind.REDIRECT and self.record.hops
+        return (*self.record.chain, self.via) if is_redirect else ()

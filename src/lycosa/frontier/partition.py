@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lycosa.config.sections import FrontierSection
+from lycosa.frontier.aside import HostsAside
 from lycosa.frontier.back_queue import QueueDamaged
 from lycosa.frontier.counters import COUNTERS_KEY, count, counters_of
 from lycosa.frontier.discovery import Bounds, Discovery, Origin, record_of
@@ -67,20 +68,15 @@ class Partition:
         self.table = table
         self.seen = seen
         self._bands = section.bands
-        self.visits = VisitStates(
-            table,
-            number,
-            section.head,
-            max(2 * section.workbench // section.partitions, _LEAST_STATES),
-        )
+        states = max(2 * section.workbench // section.partitions, _LEAST_STATES)
+        self.visits = VisitStates(table, number, section.head, states)
         self.leased: dict[bytes, Lease] = {}  # the open ones, by host8 url8
-        self.alarms = self._due, self._parked = (
-            DueQueue(table, b"D", _DUE_ROW),
-            DueQueue(table, b"P"),
-        )
+        self._due, self._parked = DueQueue(table, b"D", _DUE_ROW), DueQueue(table, b"P")
+        self.alarms = self._due, self._parked
         self.counters = counters_of(table)
         self.places = Places(table, section.bands, self.visits, self._parked, self.counters)
         self.front, self.lines = self.places.front, self.places.lines
+        self.aside = HostsAside(self.visits, self.places, self._parked, self.counters)
         self.unparsed = UnparsedBodies(table, self.counters, self._due)
         self.bounds = Bounds(max(_BOUNDS // section.partitions, 1000))
         self._discovery = Discovery(seen, self.visits, self.bounds, self._admit, self._meet_again)
@@ -111,7 +107,7 @@ class Partition:
     def _admit(self, found: Discovered, now: float) -> None:
         visit = self.meet(found.host8, found.url)
         if found.kind is LinkKind.SEED and visit.record.state is HostState.RETIRED:
-            self.reopen(visit, now)
+            self.aside.reopen(visit, now)
         if found.depth > visit.record.deepest or found.importance > visit.record.importance:
             visit.record.deepest = max(visit.record.deepest, found.depth)
             visit.record.importance = max(visit.record.importance, found.importance)
@@ -150,7 +146,7 @@ class Partition:
         if record is None:
             return
         if is_seed and visit.record.state is HostState.RETIRED:
-            self.reopen(visit, now)
+            self.aside.reopen(visit, now)
         if record.state in (UrlState.QUEUED, UrlState.PARKED) and found.depth < record.depth:
             record.depth = found.depth
             self._put(found.host8, found.url8, record)
@@ -239,11 +235,8 @@ class Partition:
             self.settle_host(visit)
         before = counted_as(visit.record.state)
         record.reason, record.detail, record.due_at = done.reason, done.detail, done.due_at
-        record.tries = (
-            0
-            if done.history is not None and done.state is not UrlState.QUEUED
-            else record.tries + 1
-        )
+        is_over = done.history is not None and done.state is not UrlState.QUEUED
+        record.tries = 0 if is_over else record.tries + 1
         if done.history is not None:
             record.history = done.history
             self._rank(visit, record, done.history.fetched_at)
@@ -333,60 +326,6 @@ class Partition:
                 visit.count_discovered()
                 self._enqueue(visit, entry.url8, record)
 
-    def snooze(self, visit: VisitState, until: float, reason: Reason, detail: str = "") -> None:
-        """The host is asked to wait until wall time ``until``."""
-        visit.record.state, visit.record.next_at = (
-            HostState.SNOOZED,
-            max(visit.record.next_at, until),
-        )
-        visit.record.reason, visit.record.detail = reason, detail
-        self.visits.touch(visit)
-
-    def wake(self, visit: VisitState) -> None:
-        """A snoozed host's time has come."""
-        if visit.record.state is HostState.SNOOZED:
-            visit.record.state, visit.record.reason, visit.record.detail = (
-                HostState.READY,
-                Reason.NONE,
-                "",
-            )
-            self.visits.touch(visit)
-
-    def park(self, visit: VisitState, until: int, reason: Reason, detail: str) -> None:
-        """The host is over a budget; it is looked at again at wall time ``until``."""
-        self._set_aside(visit, HostState.PARKED, reason, detail)
-        visit.record.parks += 1
-        visit.record.parked_until = until
-        self._parked.add(until, visit.host8)
-
-    def retire(self, visit: VisitState, reason: Reason, detail: str) -> None:
-        """The host is given up, and its queued URLs with it."""
-        self._set_aside(visit, HostState.RETIRED, reason, detail)
-
-    def _set_aside(self, visit: VisitState, state: HostState, reason: Reason, detail: str) -> None:
-        record = visit.record
-        held = record.waiting + record.retrying
-        before = counted_as(record.state)
-        self.counters.hosts_parked += (state is HostState.PARKED) - (
-            record.state is HostState.PARKED
-        )
-        self.counters.hosts_retired += (state is HostState.RETIRED) - (
-            record.state is HostState.RETIRED
-        )
-        record.state, record.reason, record.detail = state, reason, detail
-        self.counters.move(before, counted_as(state), held)
-        self.visits.touch(visit)
-
-    def reopen(self, visit: VisitState, now: float) -> None:
-        """A parked or retired host takes part again."""
-        record = visit.record
-        self._set_aside(
-            visit, HostState.READY if record.waiting else HostState.EXHAUSTED, Reason.NONE, ""
-        )
-        record.failures = record.dns_failures = 0
-        if record.waiting and visit.may_line_up:
-            self.places.line_up(visit, visit.best_band)
-
     # -- time
 
     def wake_due(self, now: float) -> int:
@@ -404,7 +343,7 @@ class Partition:
                 and visit.record.state is HostState.PARKED
                 and visit.record.parked_until <= now
             ):
-                self.reopen(visit, now)
+                self.aside.reopen(visit, now)
         return len(suffixes) + len(hosts)
 
     def _requeue(self, host8: bytes, url8: bytes, now: float) -> None:

@@ -26,9 +26,6 @@ from lycosa.inspect.sql import explained, fetched, refuse_writes
 from lycosa.inspect.state_rows import COLUMNS, state_rows, write_state
 from lycosa.inspect.tables import STATE, CrawlTables
 
-KINDS = ("pages", "links", "urls", "hosts", "fetches")
-FORMATS = ("jsonl", "csv", "parquet")
-
 _QUOTE = '"'
 _NEEDS_QUOTES = re.compile(r'[",\r\n]').search
 
@@ -38,8 +35,8 @@ Rows = tuple[Sequence[str], Iterator[tuple[Any, ...]]]
 
 @contextmanager
 def rows_of(reader: CrawlReader, kind: str, where: str = "") -> Iterator[Rows]:
-    """The rows of one of ``KINDS``; ``where`` is a condition in SQL. Raises ``SqlError`` when it
-    is wrong.
+    """The rows of one table, or of ``fetches``; ``where`` is a condition in SQL. Raises
+    ``SqlError`` when it is wrong.
     """
     if kind in STATE and not where:
         yield [column[0] for column in COLUMNS[kind]], state_rows(reader, kind)

@@ -112,10 +112,6 @@ class PureRules:
             url, kind, depth, nofollow
         ) or self._traps_at(wall).judge(url)
 
-    def in_words(self) -> list[str]:
-        """The scope, one line per rule."""
-        return self._scope.rules()
-
     def _scope_of(self, places: tuple[str, ...]) -> Scope:
         scope = self._scopes.get(places)
         if scope is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from lycosa.folder.seed_sources import SeedSource, load_sources
 from lycosa.frontier.counters import Counters, count
 from lycosa.frontier.visit_state import HostState, VisitRecord
 from lycosa.inspect.explain.facts import span
-from lycosa.inspect.reader import CrawlReader
+from lycosa.inspect.reader import CrawlReader, TableView
 from lycosa.inspect.running import is_running, lock_holder
 from lycosa.inspect.saved import Saved
 from lycosa.inspect.top_lists import HostLine, Order, SiteLine, SiteLines, Top, errors_of, host_line
@@ -131,37 +132,39 @@ def crawl_status(
     remarks: dict[int, int] = {}
     refusals: dict[int, int] = {}
     top, top_sites, due = Top[HostLine](hosts, by), Top[SiteLine](sites, by), list[int]()
+    # One pass over all hosts; what is listed is kept in heaps, so memory is that of the lists.
     for view in reader.views():
         _add_counters(status, view.counters(), remarks, refusals)
         found = SiteLines(reader.sites.site_of, view, saved.config) if sites else None
         for entry in view.hosts():
-            _add_host(
-                status,
-                visit_in_wall_time(entry.record, status.clock_set_back_s),
-                top,
-                found,
-                saved.config,
-                now,
-            )
+            visit = visit_in_wall_time(entry.record, status.clock_set_back_s)
+            _add_host(status, visit, top, found, saved.config, now)
         for line in found.lines() if found else ():
             top_sites.add(line, line.site)
-        due += [
-            int.from_bytes(key[1:5], "big")
-            for prefix in (b"D", b"P")
-            for key, _ in islice(view.scan(prefix, prefix_end(prefix)), 1)
-        ]
+        due += _next_due(view)
     status.next_due_s = max(min(due) - status.clock_set_back_s - now, 0.0) if due else -1.0
     status.remarks, status.refusals = _reasons(remarks), _reasons(refusals)
     status.hosts, status.sites = top.lines(), top_sites.lines()
     status.outputs = _outputs(folder) if folder else _stored(reader.source.segments())
     if folder:
         status.upload_url, status.removed = saved.config.upload.url, _removed(folder)
-        # A running crawl is about to build those of the segment that it just closed.
-        status.lacking = [
-            each for each in lacking_files(folder) if each.reason or not status.is_running
-        ]
+    status.lacking = _lacking(folder, status.is_running) if folder else []
     status.waits_for = _waits_for(status, folder)
     return status
+
+
+def _lacking(folder: Path, is_running: bool) -> list[LackingFile]:
+    """Derived files that are missing, without those that a running crawl is about to build: of the
+    segment that it just closed.
+    """
+    return [each for each in lacking_files(folder) if each.reason or not is_running]
+
+
+def _next_due(view: TableView) -> Iterator[int]:
+    """The earliest times that something of a partition is due: of its URLs, of its parked hosts."""
+    for prefix in (b"D", b"P"):
+        for key, _ in islice(view.scan(prefix, prefix_end(prefix)), 1):
+            yield int.from_bytes(key[1:5], "big")
 
 
 def estimate(status: CrawlStatus) -> str:

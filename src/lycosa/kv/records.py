@@ -47,7 +47,6 @@ from lycosa.model.completed import History, UrlState
 from lycosa.model.discovered import LinkKind
 from lycosa.reasons import Reason
 
-RECORDS_VERSION = 3
 SEQ_BYTES = 6
 PARKED_BAND = 255
 LINE_PREFIX = b"w"
@@ -190,7 +189,8 @@ def place_of(key: bytes) -> tuple[str, int, int]:
     return key[1 : -SEQ_BYTES - 2].decode() if key[:1] == b"W" else "", key[-SEQ_BYTES - 1], seq
 
 
-def due_key(due_at: int, host8: bytes, url8: bytes) -> bytes:
+def due_key(due_at: int, host8: bytes = b"", url8: bytes = b"") -> bytes:
+    """A row of the refetch schedule, or what the rows of a second begin with."""
     return b"D" + due_at.to_bytes(4, "big") + host8 + url8
 
 

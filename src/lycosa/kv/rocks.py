@@ -370,21 +370,6 @@ def _options(shared: SharedCache, open_files: int) -> Options:
     return options
 
 
-def bottom_options() -> Options:
-    """Options for table files made outside a store and ingested as its lowest level.
-
-    They are compressed as that level is.
-    """
-    options = _options(SharedCache(8 << 20, 1 << 20), 16)
-    options.set_compression_type(DBCompressionType.zstd())
-    options.set_compression_options(_WINDOW_BITS, _LEVEL, 0, _DICTIONARY_BYTES)
-    options.set_zstd_max_train_bytes(_TRAINING_BYTES)
-    table = _table_options(SharedCache(8 << 20, 1 << 20))
-    table.set_bloom_filter(1, False)  # minimal, because the lowest level has no filters
-    options.set_block_based_table_factory(table)
-    return options
-
-
 def _table_options(shared: SharedCache) -> BlockBasedOptions:
     table = BlockBasedOptions()
     table.set_block_cache(shared.cache)

@@ -35,8 +35,9 @@ def decode_text(body: bytes, label: str | None) -> tuple[str, str]:
 
 
 def charset_name(label: str) -> str | None:
-    """The Encoding standard's name for a label, in lower case; ``None`` when it is not one.
-    ``latin1`` is ``windows-1252``.
+    """The Encoding standard's name for a label, in lower case; ``None`` for an unknown label.
+
+    The name for ``latin1`` is ``windows-1252``.
     """
     try:
         return (
@@ -47,16 +48,14 @@ def charset_name(label: str) -> str | None:
 
 
 def detect_charset(body: bytes) -> str | None:
-    """The charset that the bytes look like, by structure and letter frequencies; ``None``
-    without evidence.
-    """
+    """The charset suggested by structure and letter frequencies; ``None`` without evidence."""
     found = turbohtml.detect.detect(body).encoding
     return found.lower() if found else None
 
 
 def decode_whatwg(body: bytes, charset: str) -> str:
-    """Decodes by a name from ``charset_name`` or ``detect_charset``, malformed bytes as U+FFFD."""
+    """Decode by a name from ``charset_name`` or ``detect_charset``; malformed bytes are U+FFFD."""
     try:
         return codecs.lookup(f"whatwg-{charset}").decode(body, "replace")[0]
-    except LookupError:  # names that only Python has: the detector says UTF-8-SIG for a mark
+    except LookupError:  # a name that only Python has: the detector gives UTF-8-SIG for a BOM
         return body.decode(charset, "replace")

@@ -1,8 +1,8 @@
-"""What each element of a page says: links, metas, the title, the base.
+"""The readers of a page's elements: links, metas, title and base.
 
-Raw URL strings are deduplicated here, before anybody resolves them, with their fragments cut off: a
-fragment is never a part of the URL that is fetched, and on documentation pages it makes up most of
-the differences. ``html`` finds the elements.
+Raw URL strings are deduplicated here, before they are resolved, without their fragments: a fragment
+is never part of the fetched URL, and on documentation pages fragments are most of the differences.
+``html`` finds the elements.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from lycosa.parse.srcset import srcset_urls
 
 MAX_ANCHOR = 200
 _MAX_TITLE = 2000
-# Characters of an anchor that are looked at: an unclosed <a> may hold the whole page.
+# characters of an anchor that are read: an unclosed <a> may contain the whole page
 _ANCHOR_WINDOW = 4000
 _BLANKS = " \t\n\f\r"
-_A = LinkKind.A  # here, as an enum's own attributes are slow
+_A = LinkKind.A  # a module constant, because access to an enum's attributes is slow
 _HTML = turbohtml.Namespace.HTML
 _NOFOLLOW = ("nofollow", "ugc", "sponsored")
 
 
 @dataclass(slots=True)
 class RawLink:
-    """An outlink before resolution: its kind, anchor text (folded) and whether every place that
-    has it says nofollow.
+    """An outlink before resolution.
+
+    ``anchor`` is folded; ``nofollow`` is true if every occurrence has it.
     """
 
     kind: LinkKind
@@ -40,11 +41,11 @@ class RawLink:
 
 @dataclass(slots=True)
 class RawPage:
-    """What the markup says, nothing of it resolved against a base or checked.
+    """The content of the markup, neither resolved against a base nor checked.
 
-    ``links`` are by raw URL string (stripped, without fragment) in document order. ``metas`` are
-    the ``(name, content)`` pairs of all metas that have a name (in lower case). ``base`` is the
-    first ``<base href>``, ``canonical`` the first rel=canonical, both raw.
+    ``links`` are by raw URL string (stripped, without fragment), in document order. ``metas`` are
+    the ``(name, content)`` pairs of all metas with a name (in lower case). ``base`` is the first
+    ``<base href>`` and ``canonical`` the first rel=canonical, both raw.
     """
 
     charset: str
@@ -60,15 +61,16 @@ class RawPage:
     def add(
         self, url: str | None, kind: LinkKind, anchor: str = "", nofollow: bool = False
     ) -> None:
-        """Records a raw link; a second occurrence keeps the stronger kind, and nofollow only
-        when both say so.
+        """Record a raw link.
+
+        A second occurrence keeps the stronger kind, and nofollow only if both have it.
         """
         if url is None:
             return
         raw, mark, _ = url.partition("#")
         raw = raw.strip(_BLANKS)
         if not raw and mark and self.base is None:
-            return  # points into this very page
+            return  # a link into this page
         known = self.links.get(raw)
         if known is None:
             if len(self.links) < self.max_links:
@@ -93,7 +95,7 @@ def read_anchor(page: RawPage, element: turbohtml.Element) -> None:
             return
     known = page.links.get(href.partition("#")[0])
     if known is not None and known.kind is _A and known.anchor and not known.nofollow:
-        return  # nothing that this occurrence could add; three of four on documentation pages
+        return  # this occurrence adds nothing; three of four do not on documentation pages
     rel = element.attr("rel")
     page.add(
         href,
@@ -142,13 +144,13 @@ def _read_meta(page: RawPage, element: turbohtml.Element) -> None:
         page.metas.append((name.strip().lower(), content))
     if (element.attr("http-equiv") or "").lower() == "refresh":
         refresh = parse_refresh(content)
-        # A refresh for browsers without scripts leads to a page that says so.
+        # A refresh inside noscript leads to a page for browsers without scripts.
         if refresh and refresh[1] and element.closest("noscript") is None:
             page.add(refresh[1], LinkKind.REFRESH)
 
 
 def read_base(page: RawPage, element: turbohtml.Element) -> None:
-    # In <noscript> it is for browsers without scripts, for whom the links were not written.
+    # A base inside noscript is for browsers without scripts; the links are not written for it.
     if page.base is None and element.namespace is _HTML and element.closest("noscript") is None:
         page.base = element.attr("href")
 
@@ -181,8 +183,9 @@ def _read_image(page: RawPage, element: turbohtml.Element) -> None:
 
 
 def _drawing_href(element: turbohtml.Element) -> str | None:
-    """SVG 2 section 16.1.5: ``href`` goes before the older ``xlink:href``. A fragment alone is a
-    part of the drawing.
+    """The target of an SVG element; ``href`` precedes ``xlink:href`` (SVG 2 section 16.1.5).
+
+    A fragment alone refers to a part of the drawing and gives ``None``.
     """
     href = element.attr("href")
     if href is None:
@@ -200,7 +203,7 @@ def _read_script(page: RawPage, element: turbohtml.Element) -> None:
 
 
 def _read_media(page: RawPage, element: turbohtml.Element) -> None:
-    """``source`` is a picture's when it has a srcset, else a track's or a medium's."""
+    """A ``source`` with a srcset belongs to a picture, otherwise to audio or video."""
     page.add(element.attr("src") or None, LinkKind.MEDIA)
     page.add(element.attr("poster") or None, LinkKind.IMG)
     for url in srcset_urls(element.attr("srcset") or ""):

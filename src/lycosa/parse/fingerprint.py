@@ -85,11 +85,6 @@ def simhash(text: str) -> int:
     return int(majority.view("<u8")[0])
 
 
-def distance(a: int, b: int) -> int:
-    """The number of bits in which two fingerprints differ (Hamming distance)."""
-    return (a ^ b).bit_count()
-
-
 def _hashes(data: bytes) -> NDArray[np.uint64]:
     """The hash of each counted word.
 

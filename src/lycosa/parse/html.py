@@ -29,14 +29,14 @@ _WANTED = (
     "audio", "video", "track", "embed", "object", "input[type=image i]", "body[background]",
     "svg image", "svg script", "svg use", "svg feImage",
 )  # fmt: skip
-_IN_DRAWINGS = frozenset({"image", "script", "use", "feImage"})  # what is a link there too
+_IN_DRAWINGS = frozenset({"image", "script", "use", "feImage"})  # these are links in SVG too
 _TEMPLATE = "template:not([shadowrootmode=open i],[shadowrootmode=closed i])"
 
 # Not shown by a browser with scripts and styles; neither is fallback content of media.
 _INVISIBLE = (
     "head", "script", "style", "noscript", _TEMPLATE, "iframe", "noframes", "noembed",
     "audio", "video", "canvas", "datalist", "dialog:not([open])",
-    # in one: for these all elements have to be looked at
+    # as one selector, because these have to test every element
     "[hidden],[style*='display:none' i],[style*='display: none' i]",
 )  # fmt: skip
 
@@ -46,8 +46,8 @@ _LAID_OUT = (
     "table", "thead", "tbody", "tfoot", "tr", "td", "th", "caption", "ol", "dd", "blockquote",
     "option", "optgroup", "select", "button", "legend",
 )  # fmt: skip
-# Inline elements go, leaving their content: in one that holds blocks the renderer would not see
-# where these end.
+# Inline elements are removed and their content stays: in an inline element that contains blocks the
+# renderer would not see the end of a block.
 _INLINE = "a,abbr,b,big,cite,code,del,em,font,i,ins,label,mark,s,small,span,strong,time,tt,u"
 _PLAIN = PlainText(layout="strict", bullet="", table_cell_separator=" ")
 
@@ -55,25 +55,26 @@ _HTML = turbohtml.Namespace.HTML
 
 
 def read_html(body: bytes | str, label: str | None = None, max_links: int = 50_000) -> RawPage:
-    """Reads a page. ``label`` is the charset that HTTP gave; order as in WHATWG: BOM, HTTP, meta
-    prescan, UTF-8 check, detector.
+    """Read a page. ``label`` is the charset from HTTP.
+
+    The order is that of WHATWG: BOM, HTTP, meta prescan, UTF-8 check, detector.
     """
     tree = _parse(body, label)
     page = RawPage((tree.encoding or "utf-8").lower(), max_links=max_links)
-    # Looking for one tag name costs nothing. In drawings and formulas HTML's names mean nothing,
-    # but for what can be a link there too.
+    # Looking up one tag name costs nothing. In SVG and MathML the names of HTML have no meaning,
+    # except those that can be links there too.
     is_mixed = bool(tree.select("svg") or tree.select("math"))
     if tree.select("template"):
         _remove_templates(tree)
     root = tree.root
     if root is not None:
         page.language = root.attr("lang") or root.attr("xml:lang") or ""
-    for element in tree.select("base"):  # before the links: the first may stand behind them
+    for element in tree.select("base"):  # before the links, because it may follow them
         read_base(page, element)
     wanted = ",".join([selector for selector in _WANTED if tree.select(selector)])
     for element in tree.select(wanted) if wanted else ():
         if (tag := element.tag) == "a":
-            read_anchor(page, element)  # nearly all are; a look-up less for each
+            read_anchor(page, element)  # nearly all are; saves a lookup for each
         elif not is_mixed or tag in _IN_DRAWINGS or element.namespace is _HTML:
             READERS[tag](page, element)
     page.text = _visible_text(tree)

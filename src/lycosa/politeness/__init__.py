@@ -25,8 +25,8 @@ if TYPE_CHECKING:
         decision,
         robots_state,
     )
-    from lycosa.politeness.robots_file import judge_for, parse_robots
-    from lycosa.politeness.robots_rules import Matcher, RobotsRules, Verdict, judge, target_of
+    from lycosa.politeness.robots_file import parse_robots
+    from lycosa.politeness.robots_rules import Matcher, RobotsRules, Verdict, target_of
 else:
     __getattr__ = late_names(
         __name__,
@@ -38,8 +38,8 @@ else:
             "robots_cache": (
                 "RobotsAnswer RobotsRecord RobotsState after_fetch answer_of decision robots_state"
             ),
-            "robots_file": "judge_for parse_robots",
-            "robots_rules": "Matcher RobotsRules Verdict judge target_of",
+            "robots_file": "parse_robots",
+            "robots_rules": "Matcher RobotsRules Verdict target_of",
         },
     )
 
@@ -61,8 +61,6 @@ __all__ = [
     "clamp",
     "decision",
     "delay_s",
-    "judge",
-    "judge_for",
     "longest_delay",
     "parse_retry_after",
     "parse_robots",

@@ -24,12 +24,9 @@ import codecs
 import re
 
 from lycosa.politeness.robots_rules import (
-    Matcher,
     RobotsRules,
     Rule,
-    Verdict,
     normal_pattern,
-    target_of,
 )
 
 MAX_BYTES = 512_000
@@ -78,11 +75,6 @@ def parse_robots(body: bytes, product: str, max_bytes: int = MAX_BYTES) -> Robot
         if field:
             file.take(field, value, number)
     return file.rules()
-
-
-def judge_for(body: bytes, product: str, url: str) -> Verdict:
-    """The verdict of the file ``body`` for ``product`` and ``url``, in one call."""
-    return Matcher(parse_robots(body, product)).judge(target_of(url))
 
 
 class _Group:

@@ -135,11 +135,6 @@ class Matcher:
         return Verdict(allow, line, f"Allow: {pattern}" if allow else f"Disallow: {pattern}")
 
 
-def judge(rules: RobotsRules, target: str) -> Verdict:
-    """One verdict; for several URLs keep a ``Matcher``."""
-    return Matcher(rules).judge(target)
-
-
 def target_of(url: str) -> str:
     """Path and query of an absolute URL, without the fragment; an empty path gives ``/``.
 

@@ -33,13 +33,12 @@ from lycosa.folder.seed_sources import (
     save_sources,
     unread,
 )
-from lycosa.kv.rocks import opener_within, rocks_opener
+from lycosa.kv.rocks import opener_within
 from lycosa.model.end import End
 from lycosa.model.page import Page
-from lycosa.processes.session import Session, memory_plan
+from lycosa.processes.session import Session, memory_plan, open_session
 from lycosa.processes.uploads import Uploads, begin_uploads, check_place
-from lycosa.system.clock import SystemClock
-from lycosa.system.memory_plan import RECOVERY_BYTES, MemoryPlan
+from lycosa.system.memory_plan import MemoryPlan
 from lycosa.worker.admission import Rule
 from lycosa.worker.assembly import Assembled, assemble
 from lycosa.worker.capturing import PageSink
@@ -107,7 +106,7 @@ class Crawl:
         """The same on a running event loop."""
         self._check_seeds()
         plan = memory_plan(msgspec.structs.replace(self._config, workers=1))
-        session = Session(self._folder, self._config, rocks_opener(*RECOVERY_BYTES), SystemClock())
+        session = open_session(self._folder, self._config)
         session.on_locked = lambda: self._note_seeds(0)
         if self._config.upload.url:
             check_place(self._folder, self._config.upload)

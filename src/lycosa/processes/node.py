@@ -45,7 +45,7 @@ from lycosa.cluster.worker_messages import (
 )
 from lycosa.config.units import show_mb
 from lycosa.folder.run_cost import cpu_s
-from lycosa.processes.parser_notes import ParserNotes
+from lycosa.model.parsed import ParserHealth
 from lycosa.processes.session import Session
 from lycosa.processes.worker_handle import WorkerFailed, WorkerHandle, WorkerNotStarted
 from lycosa.system.memory import held_by
@@ -56,6 +56,7 @@ from lycosa.system.shortage import in_thread, pause_s
 from lycosa.worker.job import WorkerJob
 
 _MEMORY_S = 0.5
+_PARSER_AWAY_S = 1.0  # from then on it is worth a line
 _STALLED_S = 60.0  # between lines about parcels that are not taken
 
 
@@ -268,3 +269,27 @@ class Node:
         if progress.undelivered and now >= self._next_stalled:
             self._next_stalled = now + _STALLED_S
             self._listener.note(f"waiting for {progress.undelivered}")
+
+
+class ParserNotes:
+    """What the operator is told about parse children that cannot be started: a line when it begins,
+    and one when it is over. ``hear`` takes the reports of all workers in turn.
+    """
+
+    def __init__(self) -> None:
+        # by worker: how long its parser had been away in all when that began
+        self._away: dict[int, float] = {}
+
+    def hear(self, worker: int, health: ParserHealth) -> str:
+        """A line for the operator, or the empty string."""
+        if worker not in self._away and health.away_s >= _PARSER_AWAY_S:
+            self._away[worker] = health.away_total_s - health.away_s
+            waits = "pages wait for it, and nothing new is fetched after some seconds"
+            return f"worker {worker} cannot start its parse child ({health.away_why}): {waits}"
+        if worker in self._away and not health.away_s:
+            seconds = health.away_total_s - self._away.pop(worker)
+            return (
+                f"worker {worker} has a parse child again, after {max(seconds, 0.0):.0f} s; the"
+                " pages that waited are parsed now"
+            )
+        return ""

@@ -11,10 +11,8 @@ import msgspec
 
 from lycosa.folder.manifest import NotACrawl, exists
 from lycosa.frontier.unparsed import OURS, THEIRS
-from lycosa.kv.rocks import opener_within, rocks_opener
-from lycosa.processes.session import Session, memory_plan, saved_settings
-from lycosa.system.clock import SystemClock
-from lycosa.system.memory_plan import RECOVERY_BYTES
+from lycosa.kv.rocks import opener_within
+from lycosa.processes.session import memory_plan, open_session, saved_settings
 from lycosa.worker.assembly import assemble
 from lycosa.worker.real_ports import cache_of, real_ports
 from lycosa.worker.reparsing import Reparsed
@@ -49,7 +47,7 @@ async def reparse(
             else f"{folder} has no settings.json; start the crawl again first"
         )
     plan = memory_plan(msgspec.structs.replace(config, workers=1))
-    with Session(folder, config, rocks_opener(*RECOVERY_BYTES), SystemClock()) as session:
+    with open_session(folder, config) as session:
         job = session.job(0, tuple(range(config.frontier.partitions)), plan)
         ports = real_ports(job, opener_within(cache_of(plan)))
         assembled = assemble(job, ports)
@@ -59,6 +57,7 @@ async def reparse(
             before = _discovered(worker)
 
             async def may_go_on() -> bool:
+                # In the place of the worker's loop, which does not run: it commits as that does.
                 worker.committer.raise_failure()
                 worker.committer.start_when_due(ports.clock.monotonic())
                 while worker.committer.is_behind:

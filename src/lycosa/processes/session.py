@@ -19,7 +19,6 @@ from types import TracebackType
 
 import msgspec
 
-from lycosa.commit import CommitLog
 from lycosa.config.sections import AddressTables, Config
 from lycosa.config.sources import SettingsError
 from lycosa.fetch.headers import build_user_agent
@@ -27,24 +26,31 @@ from lycosa.folder import manifest as manifests
 from lycosa.folder.lock import CrawlLock
 from lycosa.folder.manifest import Manifest, identity_of
 from lycosa.folder.names import (
+    begin_logs,
     crawl_sites,
-    log_folder,
+    keep_suffix_list,
     settings_path,
     spool_folder,
     status_path,
-    suffix_list,
 )
 from lycosa.folder.seed_sources import load_sources
 from lycosa.frontier.crawl_clock import ahead_s, time_at_start
 from lycosa.kv.port import Opener, Reader
 from lycosa.kv.read_only import table_reader
+from lycosa.kv.rocks import rocks_opener
 from lycosa.model.recovered import Recovered
 from lycosa.ports import Clock
 from lycosa.system import machine
+from lycosa.system.clock import SystemClock
 from lycosa.system.durable import replace_file
-from lycosa.system.memory_plan import MemoryPlan, TooLittleMemory, fitted, plan_memory
+from lycosa.system.memory_plan import (
+    RECOVERY_BYTES,
+    MemoryPlan,
+    TooLittleMemory,
+    fitted,
+    plan_memory,
+)
 from lycosa.system.wire import UNREADABLE
-from lycosa.urls.identity import BUNDLED_LIST
 from lycosa.worker.job import WorkerJob
 from lycosa.worker.machine_table import NoMachineTable, machine_table
 
@@ -188,8 +194,7 @@ class Session:
         if self.is_new:
             self._lock.sign(self._clock.wall())
             self.on_locked()
-            if not suffix_list(self.folder).exists():
-                replace_file(suffix_list(self.folder), BUNDLED_LIST.read_bytes())
+            keep_suffix_list(self.folder)
         frozen = "" if self.is_new else manifests.load(self.folder).identity.suffixes
         identity = identity_of(self.config, crawl_sites(self.folder, frozen))
         if self.is_new:
@@ -212,8 +217,7 @@ class Session:
         workers = worker_count(self.config)
         self.recovered = Recovered() if self.is_new else self._recover(workers)
         self._set_clock()
-        for worker in range(max(workers, manifest.workers)):
-            _begin_log(self.folder, worker)
+        begin_logs(self.folder, max(workers, manifest.workers))
         new_seeds = max(taken - manifest.seeds, 0)
         self.manifest: Manifest = manifests.begin_run(
             self.folder, manifest, SOFTWARE, self._clock.wall(), new_seeds, workers=workers
@@ -242,10 +246,8 @@ class Session:
         """How far the wall clock lies behind the clock of an earlier run; 0 when it does not."""
 
 
-def _begin_log(folder: Path, worker: int) -> None:
-    """After this the worker has a log, so that one that is not there later was deleted."""
-    log = CommitLog(log_folder(folder), worker)
-    try:
-        log.begin()
-    finally:
-        log.close()
+def open_session(folder: Path, config: Config) -> Session:
+    """A run of a real crawl: its tables are RocksDB's, with little memory, because all that is read
+    before the workers start is the recovery.
+    """
+    return Session(folder, config, rocks_opener(*RECOVERY_BYTES), SystemClock())

@@ -36,6 +36,7 @@ class StatusFile:
         self._history.append((now, progress.captures))
         while len(self._history) > 2 and now - self._history[0][0] > _RATE_S:
             self._history.popleft()
+        # The rate is that of the last minute, not of the last report: captures come in bursts.
         then, captures = self._history[0]
         status = {
             "state": state,
@@ -63,6 +64,8 @@ class StatusFile:
             "waiting_for": waiting_for(progress),
             "progress": msgspec.to_builtins(progress),
         }
+        # Not synced: after a crash the file means nothing. The rename is for readers, who would see
+        # half of it otherwise.
         temporary = self._path.with_suffix(".tmp")
         temporary.write_text(json.dumps(status))
         temporary.replace(self._path)

@@ -36,7 +36,6 @@ from lycosa.exchange import ExchangeEnds, SocketExchange
 from lycosa.kv.rocks import opener_within
 from lycosa.model.end import End
 from lycosa.model.page import Page
-from lycosa.parse.parent import ChildParser
 from lycosa.system.durable import FULL, DiskFull
 from lycosa.system.frame_stream import FrameStream
 from lycosa.system.loop_meter import LoopMeter
@@ -44,11 +43,11 @@ from lycosa.system.memory import give_back, use_few_arenas
 from lycosa.system.plugins import loaded
 from lycosa.system.shortage import is_shortage
 from lycosa.system.wire import FrameError
-from lycosa.worker.assembly import Assembled, assemble
+from lycosa.worker.assembly import Assembled, Ports, assemble
 from lycosa.worker.duties import Duties
 from lycosa.worker.job import Extensions, WorkerJob, decode_job
 from lycosa.worker.progress import ProgressReport
-from lycosa.worker.real_ports import cache_of, real_ports
+from lycosa.worker.real_ports import cache_of, child_parser, real_ports
 from lycosa.worker.relieving import Reliever
 
 _PROGRESS_S = 0.5
@@ -87,6 +86,7 @@ class WorkerProcess:
             ports = msgspec.structs.replace(ports, exchange=ExchangeEnds(exchange, exchange))
         self._ports = ports
 
+        # The link to the coordinator needs the worker, and the worker asks for permits by the link.
         def want_permits() -> None:
             duties.want_permits()
 
@@ -95,10 +95,7 @@ class WorkerProcess:
         duties = Duties(assembled, job.process, self._tell)
         if exchange is not None:
             await _open_exchange(job, assembled, exchange)
-        parser = ports.parser
-        assert isinstance(parser, ChildParser)
-        meter = LoopMeter()
-        meter.start()
+        parser, meter = child_parser(ports), LoopMeter()
         self._reliever = Reliever(job.plan, job.config.fetch.slots, assembled, parser, cache, ports)
         report = ProgressReport(
             assembled.worker,
@@ -108,6 +105,20 @@ class WorkerProcess:
             assembled.delivery.stalled,
             meter,
         )
+        meter.start()
+        try:
+            end = await self._run_to_end(assembled, duties, report)
+            await self._end(assembled, ports, exchange)
+            await self._stream.send(encode(Ended(end.value, report.make())))
+        finally:
+            meter.stop()
+
+    async def _run_to_end(
+        self, assembled: Assembled, duties: Duties, report: ProgressReport
+    ) -> End:
+        """The worker runs, is listened to and reported on. Raises ``ConnectionError`` when the
+        supervisor is gone, and what the worker raises.
+        """
         listening = asyncio.create_task(self._listen(assembled, duties))
         reporting = asyncio.create_task(self._report(report, duties))
         running = asyncio.create_task(assembled.worker.run())
@@ -118,20 +129,22 @@ class WorkerProcess:
             if running not in done:
                 next(iter(done)).result()
                 raise ConnectionResetError("the supervisor closed")
-            end: End = running.result()
-            reporting.cancel()
-            await ports.parser.close()
-            await assembled.sender.close()
-            await assembled.delivery.close()
-            if exchange is not None:
-                await exchange.close()
-            assembled.close()
-            await self._stream.send(encode(Ended(end.value, report.make())))
+            return running.result()
         finally:
-            meter.stop()
             for task in (listening, reporting, running):
                 task.cancel()
             await asyncio.gather(listening, reporting, running, return_exceptions=True)
+
+    async def _end(
+        self, assembled: Assembled, ports: Ports, exchange: SocketExchange | None
+    ) -> None:
+        """In the order in which they use each other."""
+        await ports.parser.close()
+        await assembled.sender.close()
+        await assembled.delivery.close()
+        if exchange is not None:
+            await exchange.close()
+        assembled.close()
 
     async def _report(self, report: ProgressReport, duties: Duties) -> None:
         for number in count(1):

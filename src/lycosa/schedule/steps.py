@@ -1,7 +1,6 @@
-"""The values of a visit's state machine: what an actor learned (events), and what it does next
-(steps).
+"""The values of a visit's state machine: events, which an actor reports, and steps.
 
-Which step follows which event, and what a visit holds meanwhile, is in ``schedule.visit``.
+``schedule.visit`` defines which step follows which event, and what a visit holds meanwhile.
 """
 
 from __future__ import annotations
@@ -19,9 +18,7 @@ from lycosa.schedule.outcome import Outcome
 
 
 class Keeps(msgspec.Struct, frozen=True, gc=False):
-    """What a visit goes on holding while a step is performed: its host, the lease of a URL, a slot
-    of the host's address, a permit for a capture.
-    """
+    """What a visit holds during a step: host, lease of a URL, address slot, capture permit."""
 
     host: bool = True
     lease: bool = False
@@ -36,28 +33,32 @@ _URL, _NOTHING = Keeps(host=False, lease=True, permit=True), Keeps(host=False)
 
 
 class Purpose(Enum):
-    """What a request is for."""
+    """The purpose of a request."""
 
     PAGE = "a URL of the host"
     ROBOTS = "the robots.txt of one of its origins"
     ERRAND = "what the robots.txt of another host redirects to"
 
 
+_PAGE = Purpose.PAGE
+
+
 class VisitRules(msgspec.Struct, frozen=True):
-    """The settings that decisions follow."""
+    """The settings that the decisions use."""
 
     retry: RetrySection
     budgets: BudgetSection
     max_hops: int
 
 
-# -- events: what the actor learned
+# -- events: what the actor reports
 # -------------------------------------------------------------------
 
 
 class TurnBegan(msgspec.Struct, frozen=True, gc=False):
-    """The frontier gave the host; again when its open questions were attended. ``wait_s`` is how
-    long its time is away, at most 0 when it has come.
+    """The frontier gave the host, for the first time or after its open questions were handled.
+
+    ``wait_s`` is the time until the host may be fetched, at most 0 when it may be now.
     """
 
     wait_s: float
@@ -66,13 +67,13 @@ class TurnBegan(msgspec.Struct, frozen=True, gc=False):
 
 
 class ErrandFound(msgspec.Struct, frozen=True, gc=False):
-    """An errand needs a request; ``is_hopeless`` when that killed too many workers."""
+    """An errand needs a request; ``is_hopeless`` if that request has killed too many workers."""
 
     is_hopeless: bool
 
 
 class UrlLeased(msgspec.Struct, frozen=True, gc=False):
-    """The host's next URL."""
+    """The next URL of the host was leased."""
 
     is_hopeless: bool
 
@@ -86,16 +87,19 @@ class BudgetsJudged(msgspec.Struct, frozen=True, gc=False):
 
 
 class RobotsUnread(msgspec.Struct, frozen=True, gc=False):
-    """The robots.txt of the URL's origin is long, and has to be read away from the loop."""
+    """The robots.txt of the URL's origin is long and has to be read outside the loop."""
 
 
 class RobotsJudged(msgspec.Struct, frozen=True, gc=False):
-    """What the robots.txt of the URL's origin says: it must be fetched, or waited for until
-    ``wait_until`` (0 = no), or it allows or disallows the URL, ``judged``-th of the visit."""
+    """The result of judging the URL by its origin's robots.txt.
+
+    The file must be fetched (``is_needed``), or waited for until ``wait_until`` (0 = no), or it
+    allows or disallows the URL. ``judged`` counts the judgements of the visit.
+    """
 
     is_needed: bool = False
-    is_asked_elsewhere: bool = False  # an answer to a question is awaited
-    is_hopeless: bool = False  # fetching it killed too many workers
+    is_asked_elsewhere: bool = False  # the answer to a question is pending
+    is_hopeless: bool = False  # fetching it has killed too many workers
     wait_until: float = 0.0
     is_allowed: bool = False
     detail: str = ""
@@ -104,14 +108,16 @@ class RobotsJudged(msgspec.Struct, frozen=True, gc=False):
 
 
 class UrlPassed(msgspec.Struct, frozen=True, gc=False):
-    """The URL, ``judged``-th of the visit, is not leased any more."""
+    """The URL is no longer leased. ``judged`` counts the judgements of the visit."""
 
     judged: int
 
 
 class NameFailed(msgspec.Struct, frozen=True, gc=False):
-    """The host's name has no address, ``failures`` times in a row; ``is_outage``: no other name has
-    one just now."""
+    """A DNS lookup of the host failed, ``failures`` times in a row.
+
+    ``is_outage`` says that no other name is answered either.
+    """
 
     purpose: Purpose
     reason: Reason
@@ -121,7 +127,7 @@ class NameFailed(msgspec.Struct, frozen=True, gc=False):
 
 
 class AddressFound(msgspec.Struct, frozen=True, gc=False):
-    """The host has an address; a slot of it is taken when ``wait_s`` is not more than 0."""
+    """The host has an address. If ``wait_s`` is at most 0, a slot of it is taken."""
 
     purpose: Purpose
     wait_s: float
@@ -134,8 +140,10 @@ class PermitAsked(msgspec.Struct, frozen=True, gc=False):
 
 
 class RobotsAnswered(msgspec.Struct, frozen=True, gc=False):
-    """A request for robots.txt ended, and it is known what follows: the host waits until
-    ``wait_until`` (0 = no). ``failures`` connections in a row failed."""
+    """A request for robots.txt ended, and its answer was evaluated.
+
+    The host waits until ``wait_until`` (0 = no). ``failures`` counts connection failures in a row.
+    """
 
     is_answered: bool
     error: Reason
@@ -146,8 +154,9 @@ class RobotsAnswered(msgspec.Struct, frozen=True, gc=False):
 
 
 class PageAnswered(msgspec.Struct, frozen=True, gc=False):
-    """A request for a URL ended. ``rests_until`` is when the host asked to be asked again (0 = it
-    did not ask).
+    """A request for a URL ended.
+
+    ``rests_until`` is the time until which the server asked to wait (0 = it did not ask).
     """
 
     reason: Reason
@@ -158,15 +167,17 @@ class PageAnswered(msgspec.Struct, frozen=True, gc=False):
 
 
 class HostSetAside(msgspec.Struct, frozen=True, gc=False):
-    """The host was put aside; ``has_answer`` when a page's answer is still to be taken in."""
+    """The host was set aside; ``has_answer`` if the answer for a page still has to be taken in."""
 
     has_answer: bool
 
 
 class BodyExamined(msgspec.Struct, frozen=True, gc=False):
-    """A page's answer was parsed. ``target`` is where it redirects to in canonical form (empty = it
-    does not, or to nothing usable), ``hops`` how many redirects led here, ``tries`` how many
-    requests of the URL failed before; ``is_conditional``: validators were sent.
+    """The answer for a page was parsed.
+
+    ``target`` is the canonical URL to which it redirects (empty = none, or not usable). ``hops``
+    counts the redirects so far, ``tries`` the earlier failed requests of the URL.
+    ``is_conditional`` says that the request had validators.
     """
 
     fetched: Fetched
@@ -177,7 +188,7 @@ class BodyExamined(msgspec.Struct, frozen=True, gc=False):
 
 
 class TurnOver(msgspec.Struct, frozen=True, gc=False):
-    """Nothing is left to do in this visit."""
+    """There is nothing left to do in this visit."""
 
 
 Event = (
@@ -204,13 +215,13 @@ Event = (
 
 
 class AttendQuestions(msgspec.Struct, frozen=True, gc=False):
-    """Take in the answers to what the host asked others, and give up what takes too long."""
+    """Take in the answers to the host's questions, and close questions that take too long."""
 
     keeps: ClassVar[Keeps] = _HOST
 
 
 class FindErrand(msgspec.Struct, frozen=True, gc=False):
-    """Find the errand that needs a request; answer those that need none."""
+    """Find the next errand that needs a request, and answer those that need none."""
 
     keeps: ClassVar[Keeps] = _HOST
 
@@ -230,25 +241,25 @@ class TakeUrl(msgspec.Struct, frozen=True, gc=False):
 
 
 class JudgeBudgets(msgspec.Struct, frozen=True, gc=False):
-    """Compare what host and site have taken with their budgets."""
+    """Compare the usage of host and site with their budgets."""
 
     keeps: ClassVar[Keeps] = _LEASE
 
 
 class JudgeRobots(msgspec.Struct, frozen=True, gc=False):
-    """Ask the robots.txt of the URL's origin."""
+    """Judge the URL by the robots.txt of its origin."""
 
     keeps: ClassVar[Keeps] = _LEASE
 
 
 class ReadRobots(msgspec.Struct, frozen=True, gc=False):
-    """Read a long robots.txt away from the loop; the URL is asked about again."""
+    """Read a long robots.txt outside the loop; the URL is judged again afterwards."""
 
     keeps: ClassVar[Keeps] = _HOST
 
 
 class EndUrl(msgspec.Struct, frozen=True, gc=False):
-    """End the lease without a request; give other visits a turn of the loop if ``gives_way``."""
+    """End the lease without a request; with ``gives_way``, let the loop run other tasks."""
 
     keeps: ClassVar[Keeps] = _LEASE
     state: UrlState
@@ -264,7 +275,7 @@ class AwaitAnswer(msgspec.Struct, frozen=True, gc=False):
 
 
 class Park(msgspec.Struct, frozen=True, gc=False):
-    """Park the host: it is over a budget, and judged again at ``until``."""
+    """Park the host, which is over a budget; it is judged again at ``until``."""
 
     keeps: ClassVar[Keeps] = _HOST
     until: int
@@ -273,7 +284,7 @@ class Park(msgspec.Struct, frozen=True, gc=False):
 
 
 class Snooze(msgspec.Struct, frozen=True, gc=False):
-    """Let the host's own URLs wait until ``until``."""
+    """Let the host's URLs wait until ``until``; errands at the host do not wait."""
 
     until: float
     reason: Reason
@@ -286,9 +297,7 @@ class Snooze(msgspec.Struct, frozen=True, gc=False):
 
 
 class Retire(msgspec.Struct, frozen=True, gc=False):
-    """Give the host up; ``forgets_robots``: if it is reopened, its robots.txt is fetched at
-    once.
-    """
+    """Retire the host; with ``forgets_robots`` a reopened host fetches its robots.txt at once."""
 
     reason: Reason
     detail: str
@@ -301,19 +310,17 @@ class Retire(msgspec.Struct, frozen=True, gc=False):
 
 
 class FindAddress(msgspec.Struct, frozen=True, gc=False):
-    """Look up the host's name, and take a slot of its address."""
+    """Look up the host's name and take a slot of its address."""
 
     purpose: Purpose
 
     @property
     def keeps(self) -> Keeps:
-        return _LEASE if self.purpose is Purpose.PAGE else _HOST
+        return _LEASE if self.purpose is _PAGE else _HOST
 
 
 class Postpone(msgspec.Struct, frozen=True, gc=False):
-    """Let the host and all others of its address wait for ``wait_s``: the address has no free
-    slot.
-    """
+    """Let all hosts of the address wait for ``wait_s``, because the address has no free slot."""
 
     keeps: ClassVar[Keeps] = _HOST
     wait_s: float
@@ -332,17 +339,17 @@ class SendRequest(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def keeps(self) -> Keeps:
-        return _ALL if self.purpose is Purpose.PAGE else _SLOT
+        return _ALL if self.purpose is _PAGE else _SLOT
 
 
 class TakeIn(msgspec.Struct, frozen=True, gc=False):
-    """Parse the answer and find out whether its content is known; the host is not needed for it."""
+    """Parse the answer and look up whether its content is known. The host is not needed for it."""
 
     keeps: ClassVar[Keeps] = _URL
 
 
 class StoreCapture(msgspec.Struct, frozen=True, gc=False):
-    """Store the answer as a capture, end the lease with it and take in what it links to."""
+    """Store the answer as a capture, end the lease with it and take in its links."""
 
     keeps: ClassVar[Keeps] = _URL
     outcome: Outcome
@@ -350,7 +357,7 @@ class StoreCapture(msgspec.Struct, frozen=True, gc=False):
 
 
 class RejectAnswer(msgspec.Struct, frozen=True, gc=False):
-    """End the lease without a capture: the URL failed, or is tried again at ``due`` (0 = never)."""
+    """End the lease without a capture; the URL failed, or is retried at ``due`` (0 = never)."""
 
     keeps: ClassVar[Keeps] = _URL
     state: UrlState
@@ -360,7 +367,7 @@ class RejectAnswer(msgspec.Struct, frozen=True, gc=False):
 
 
 class GiveBack(msgspec.Struct, frozen=True, gc=False):
-    """The visit is over; the host waits for its time."""
+    """End the visit; the host waits for its next turn."""
 
     keeps: ClassVar[Keeps] = _NOTHING
 

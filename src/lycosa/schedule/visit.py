@@ -1,10 +1,11 @@
-"""What a visit does next: every decision about a host whose turn has come, as a pure function.
+"""The decisions of a visit: what to do next with a host whose turn has come, as a pure function.
 
-A visit takes one host through at most one exchange. It is a state machine without I/O: an actor
-performs a step and tells what came of it as an event, and ``decide`` gives the next step. Two
-actors perform the steps, the worker (``worker.pipeline``) and ``lycosa simulate``, so both decide
-alike. Waits are decided here and nowhere else in a visit; how long a host rests after an exchange
-is ``worker.pacing``'s, and whether an address has a slot is its table's.
+A visit takes one host through at most one exchange. It is a state machine without I/O. An actor
+performs a step and reports the result as an event, and ``decide`` gives the next step. Two actors
+perform the steps, the worker (``worker.pipeline``) and ``lycosa simulate``, so both decide in the
+same way. All waits of a visit are decided here. Only two things are decided elsewhere: how long a
+host rests after an exchange (``worker.pacing``), and whether an address has a free slot (its
+table).
 
 | event | next step |
 |---|---|
@@ -24,7 +25,7 @@ is ``worker.pacing``'s, and whether an address has a slot is its table's.
 | ``BodyExamined`` | ``StoreCapture``, ``RejectAnswer`` |
 | ``TurnOver`` | ``GiveBack`` |
 
-| step | held meanwhile | events that it brings |
+| step | held meanwhile | resulting events |
 |---|---|---|
 | ``AttendQuestions`` | host | ``TurnBegan`` |
 | ``FindErrand`` | host | ``ErrandFound``, ``TurnOver`` |
@@ -34,10 +35,10 @@ is ``worker.pacing``'s, and whether an address has a slot is its table's.
 | ``ReadRobots`` | host | ``UrlPassed`` |
 | ``EndUrl`` | host, lease | ``UrlPassed`` |
 | ``FindAddress`` for a page | host, lease | ``AddressFound``, ``NameFailed`` |
-| ``FindAddress`` else | host | ``AddressFound``, ``NameFailed`` |
+| ``FindAddress`` otherwise | host | ``AddressFound``, ``NameFailed`` |
 | ``AskPermit`` | host, lease, slot | ``PermitAsked`` |
 | ``SendRequest`` for a page | host, lease, slot, permit | ``PageAnswered``, ``TurnOver`` |
-| ``SendRequest`` else | host, slot | ``RobotsAnswered``, ``TurnOver`` |
+| ``SendRequest`` otherwise | host, slot | ``RobotsAnswered``, ``TurnOver`` |
 | ``RefuseErrand``, ``AwaitAnswer``, ``Park``, ``Postpone`` | host | ``HostSetAside`` |
 | ``Snooze``, ``Retire`` | host | ``HostSetAside`` |
 | ``Snooze``, ``Retire`` after a page's answer | host, lease, permit | ``HostSetAside`` |
@@ -45,13 +46,14 @@ is ``worker.pacing``'s, and whether an address has a slot is its table's.
 | ``StoreCapture``, ``RejectAnswer`` | lease, permit | ``TurnOver`` |
 | ``GiveBack`` | nothing | the visit is over |
 
-An actor gives back what a step does not keep *before* it performs the step, so whatever a visit
-does next, nothing is left behind. Times are crawl time in seconds.
+An actor releases everything that a step does not keep *before* it performs the step, so nothing is
+left behind, whatever a visit does next. Times are crawl time in seconds.
 """
 
 from __future__ import annotations
 
-from typing import assert_never
+from collections.abc import Callable
+from typing import Any
 
 from lycosa.config.sections import BudgetSection
 from lycosa.model.completed import UrlState
@@ -99,84 +101,48 @@ from lycosa.schedule.steps import (
     VisitRules,
 )
 
+_PAGE, _ROBOTS, _ERRAND = Purpose  # an attribute of an Enum costs as much as ten of an object
+_NONE = Reason.NONE
 LONGEST_PARK_S = 86_400.0
 MOST_JUDGED = 500
-"""URLs that a visit looks at: so many in a row may be disallowed."""
+"""Maximum number of URLs that one visit judges, because robots.txt may disallow very many."""
 
-_JUDGED_AT_ONCE = (
-    50  # of them in one step of the loop, by a file whose judgements cost microseconds
-)
-
-
-def decide(event: Event, rules: VisitRules, now: float) -> Step:
-    """The step that follows an event at crawl time ``now``."""
-    match event:
-        case TurnBegan():
-            return _begin(event)
-        case UrlLeased(is_hopeless=True):
-            return EndUrl(UrlState.FAILED, Reason.CRASHED_WORKER)
-        case UrlLeased():
-            return JudgeBudgets()
-        case BudgetsJudged():
-            return _obey_budgets(event, rules, now)
-        case RobotsJudged():
-            return _obey_robots(event)
-        case AddressFound():
-            return _use_address(event)
-        case PermitAsked():
-            return SendRequest(Purpose.PAGE) if event.is_granted else GiveBack()
-        case PageAnswered():
-            return _heed_page(event, rules)
-        case BodyExamined():
-            return _settle(event, rules, now)
-        case TurnOver():
-            return GiveBack()
-        case HostSetAside():
-            return TakeIn() if event.has_answer else GiveBack()
-        case UrlPassed():
-            return TakeUrl() if event.judged < MOST_JUDGED else GiveBack()
-        case RobotsUnread():
-            return ReadRobots()
-        case RobotsAnswered():
-            return _heed_robots(event, rules)
-        case ErrandFound(is_hopeless=True):
-            return RefuseErrand(Reason.CRASHED_WORKER)
-        case ErrandFound():
-            return FindAddress(Purpose.ERRAND)
-        case NameFailed():
-            return _wait_for_name(event, rules, now)
-        case _:
-            assert_never(event)
+# URLs judged in one step of the loop, by a file whose judgements cost microseconds
+_JUDGED_AT_ONCE = 50
 
 
 def park_s(section: BudgetSection, times: int) -> float:
-    """Seconds to park a host that was parked ``times`` times before: doubling from
-    ``section.park_s``, at most a day."""
+    """Seconds to park a host that was parked ``times`` times before.
+
+    The time doubles from ``section.park_s``, up to a day.
+    """
     return min(section.park_s * 2.0 ** min(max(times, 0), 64), LONGEST_PARK_S)
 
 
 def gives_way(is_costly: bool, judged: int) -> bool:
-    """Whether the loop has a turn after a judgement, the ``judged``-th of a visit: when it was
-    costly, or when there were many."""
+    """Whether the loop should run other tasks after the visit's ``judged``-th judgement.
+
+    It should after a costly one, and after every fiftieth.
+    """
     return is_costly or judged % _JUDGED_AT_ONCE == 0
 
 
-def _begin(event: TurnBegan) -> Step:
+def _begin(event: TurnBegan, rules: VisitRules, now: float) -> Step:
     if event.has_questions:
         return AttendQuestions()
-    if event.wait_s > 0:  # by the Crawl-delay of a file that has just become known
+    if event.wait_s > 0:  # because of the Crawl-delay in a file that was just read
         return GiveBack()
     return FindErrand() if event.is_errands_turn else TakeUrl()
 
 
 def _obey_budgets(event: BudgetsJudged, rules: VisitRules, now: float) -> Step:
-    if event.reason is Reason.NONE:
+    if event.reason is _NONE:
         return JudgeRobots()
     return Park(int(now + park_s(rules.budgets, event.parks)), event.reason, event.detail)
 
 
-def _obey_robots(event: RobotsJudged) -> Step:
-    """Nothing is fetched from a host whose robots.txt is not known, cannot be had or says no."""
+def _obey_robots(event: RobotsJudged, rules: VisitRules, now: float) -> Step:
+    """Allow the request only if robots.txt is known and allows it."""
     if event.is_needed and event.is_asked_elsewhere:
         return AwaitAnswer()
     if event.wait_until:
@@ -184,38 +150,41 @@ def _obey_robots(event: RobotsJudged) -> Step:
     if event.is_needed and event.is_hopeless:
         return Retire(Reason.CRASHED_WORKER, "each time its robots.txt was fetched")
     if event.is_needed:
-        return FindAddress(Purpose.ROBOTS)
+        return FindAddress(_ROBOTS)
     if event.is_allowed:
-        return FindAddress(Purpose.PAGE)
+        return FindAddress(_PAGE)
     is_turn = gives_way(event.is_costly, event.judged)
     return EndUrl(UrlState.REFUSED, Reason.ROBOTS_DISALLOWED, event.detail, is_turn)
 
 
 def _wait_for_name(event: NameFailed, rules: VisitRules, now: float) -> Step:
-    """A name without address concerns all URLs of its host: a short schedule of its own, then the
-    host is given up. Unless no name has one just now: then it waits."""
+    """Wait for a host whose name has no address, and retire it after some tries.
+
+    Names have a separate, short retry schedule. In an outage, when no name is
+    answered, the host only waits.
+    """
     retry, reason = rules.retry, event.reason
-    if event.purpose is Purpose.ERRAND:
+    if event.purpose is _ERRAND:
         return RefuseErrand(reason, event.detail)
     if event.is_outage:
-        detail = f"{event.detail}; nobody is answered, so it has to wait"
+        detail = f"{event.detail}; no name is answered at the moment, so the host waits"
         return Snooze(now + wait_s(0, retry), reason, detail)
     if reason is Reason.DNS_NO_SUCH_NAME or event.failures >= retry.dns_tries:
         return Retire(reason, event.detail)
     return Snooze(now + wait_s(event.failures - 1, retry), reason, event.detail)
 
 
-def _use_address(event: AddressFound) -> Step:
+def _use_address(event: AddressFound, rules: VisitRules, now: float) -> Step:
     if event.wait_s > 0:
         return Postpone(event.wait_s)
-    return AskPermit() if event.purpose is Purpose.PAGE else SendRequest(event.purpose)
+    return AskPermit() if event.purpose is _PAGE else SendRequest(event.purpose)
 
 
-def _heed_robots(event: RobotsAnswered, rules: VisitRules) -> Step:
-    """What an answer for robots.txt says about the host."""
+def _heed_robots(event: RobotsAnswered, rules: VisitRules, now: float) -> Step:
+    """Decide about the host after an answer for robots.txt."""
     waits = event.wait_until > 0
     if event.error is Reason.ADDRESS_FORBIDDEN and not event.is_answered:
-        # Ours to change, not the server's: waiting would not help.
+        # The operator's settings forbid it, not the server: waiting would not help.
         detail = f"{event.address}; --allow-address {event.address} would allow it"
         return Retire(event.error, detail, forgets_robots=True)
     is_failure = is_connection_failure(event.error) and not event.is_answered
@@ -226,8 +195,8 @@ def _heed_robots(event: RobotsAnswered, rules: VisitRules) -> Step:
     return GiveBack()
 
 
-def _heed_page(event: PageAnswered, rules: VisitRules) -> Step:
-    """What an answer says about the host and not about its URL."""
+def _heed_page(event: PageAnswered, rules: VisitRules, now: float) -> Step:
+    """Decide about the host after an answer for a page, apart from the URL itself."""
     if is_connection_failure(event.reason) and event.failures >= rules.retry.host_failures:
         detail = f"{event.failures} connections in a row failed"
         return Retire(event.reason, detail, has_answer=True)
@@ -238,7 +207,7 @@ def _heed_page(event: PageAnswered, rules: VisitRules) -> Step:
 
 
 def _settle(event: BodyExamined, rules: VisitRules, now: float) -> Step:
-    """What an answer means for its URL."""
+    """Decide about the URL after its answer."""
     fetched, target = event.fetched, ""
     outcome = judge(
         fetched, tries=event.tries, conditional=event.is_conditional, section=rules.retry
@@ -258,3 +227,58 @@ def _settle(event: BodyExamined, rules: VisitRules, now: float) -> Step:
         due = int(now + outcome.wait_s) + 1
         return RejectAnswer(UrlState.QUEUED, outcome.reason, detail, due)
     return RejectAnswer(UrlState.FAILED, outcome.reason, detail)
+
+
+def _begin_errand(event: ErrandFound, rules: VisitRules, now: float) -> Step:
+    return RefuseErrand(Reason.CRASHED_WORKER) if event.is_hopeless else FindAddress(_ERRAND)
+
+
+def _begin_url(event: UrlLeased, rules: VisitRules, now: float) -> Step:
+    if event.is_hopeless:
+        return EndUrl(UrlState.FAILED, Reason.CRASHED_WORKER)
+    return JudgeBudgets()
+
+
+def _pass_on(event: UrlPassed, rules: VisitRules, now: float) -> Step:
+    return TakeUrl() if event.judged < MOST_JUDGED else GiveBack()
+
+
+def _use_permit(event: PermitAsked, rules: VisitRules, now: float) -> Step:
+    return SendRequest(_PAGE) if event.is_granted else GiveBack()
+
+
+def _go_on(event: HostSetAside, rules: VisitRules, now: float) -> Step:
+    return TakeIn() if event.has_answer else GiveBack()
+
+
+def _read_robots(event: RobotsUnread, rules: VisitRules, now: float) -> Step:
+    return ReadRobots()
+
+
+def _end(event: TurnOver, rules: VisitRules, now: float) -> Step:
+    return GiveBack()
+
+
+# By type, and not by ``match``: a class pattern of a struct costs as much as a whole decision.
+_DECISIONS: dict[type[Event], Callable[[Any, VisitRules, float], Step]] = {
+    TurnBegan: _begin,
+    ErrandFound: _begin_errand,
+    UrlLeased: _begin_url,
+    BudgetsJudged: _obey_budgets,
+    RobotsUnread: _read_robots,
+    RobotsJudged: _obey_robots,
+    UrlPassed: _pass_on,
+    NameFailed: _wait_for_name,
+    AddressFound: _use_address,
+    PermitAsked: _use_permit,
+    RobotsAnswered: _heed_robots,
+    PageAnswered: _heed_page,
+    HostSetAside: _go_on,
+    BodyExamined: _settle,
+    TurnOver: _end,
+}
+
+
+def decide(event: Event, rules: VisitRules, now: float) -> Step:
+    """The step that follows an event at crawl time ``now``."""
+    return _DECISIONS[type(event)](event, rules, now)

@@ -119,7 +119,8 @@ class BloomSeenUrls(SavingSeenUrls[_Filters]):
     ) -> None:
         if capacity < 1 or not 0 < error < 1:
             raise ValueError(
-                f"a Bloom filter for {capacity} hashes with error {error} cannot be made"
+                "a Bloom filter needs a capacity of at least 1 and an error rate between 0 and 1,"
+                f" not {capacity} and {error}"
             )
         self._capacity, self._error, self._confirm = capacity, error, confirm
         self._false_positives = 0

@@ -28,7 +28,7 @@ from lycosa.system.wire import UNREADABLE
 _KEPT = 2
 _FILES = 4  # per snapshot
 UNLISTED_S = 86_400.0
-"""How long a file that no snapshot names is kept."""
+"""Seconds for which a file that no snapshot names is kept."""
 
 
 class SnapshotUnusable(Exception):
@@ -88,7 +88,10 @@ class MemorySnapshots:
         self._delete_unlisted()
 
     def _delete_unlisted(self) -> None:
-        """Deletes files that no snapshot has named for long; none while a list cannot be read."""
+        """Delete files that no snapshot has named for long enough.
+
+        Nothing is deleted while a list cannot be read.
+        """
         try:
             listed = {name for key in self._keys() for name in _names(self._objects[key])}
         except UNREADABLE:
@@ -144,7 +147,7 @@ class MemorySnapshots:
 
 
 def _names(content: bytes) -> list[str]:
-    """The files that a snapshot's list names. Raises ``msgspec.DecodeError``."""
+    """The names in a snapshot's list of files. Raises ``msgspec.DecodeError``."""
     return msgspec.msgpack.decode(content, type=list[str])
 
 

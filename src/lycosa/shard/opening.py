@@ -47,8 +47,7 @@ class Snapshots(Protocol):
     """Stores the result of the commits, so that the log need not be read from its beginning.
 
     All calls block. A snapshot belongs to one commit: it contains all writes of this commit and
-    those before it, and nothing else. Files that only deleted snapshots
-    need are deleted in the end.
+    those before it, and nothing else. Files that only deleted snapshots need are deleted later.
     """
 
     def partitions(self) -> Collection[int]:

@@ -16,10 +16,11 @@ from lycosa.model.completed import Completed, History, UrlState
 from lycosa.model.discovered import Discovered, LinkKind
 from lycosa.model.fetched import Fetched
 from lycosa.model.parsed import Link
+from lycosa.reasons import Reason
 from lycosa.schedule.outcome import Meaning, Outcome
 from lycosa.schedule.priority import link_importance
 from lycosa.schedule.refetch import next_interval
-from lycosa.schedule.steps import RejectAnswer, StoreCapture
+from lycosa.schedule.steps import RejectAnswer
 from lycosa.simulate.copies import Copies
 from lycosa.simulate.exchanges import Known
 from lycosa.simulate.jump_clock import JumpClock
@@ -66,11 +67,8 @@ class Captures:
         url = f"http://{host}/0"
         return Discovered(url, hash8(host), hash8(url), LinkKind.SEED, 0, importance=1.0)
 
-    def settle(
-        self, known: Known, lease: Lease, fetched: Fetched, step: StoreCapture | RejectAnswer
-    ) -> None:
-        """Ends a lease as the step says."""
-        old, is_capture = lease.record.history or History(), isinstance(step, StoreCapture)
+    def count(self, lease: Lease, fetched: Fetched, is_capture: bool) -> None:
+        """Counts an answer against its host."""
         self._partition.note_capture(
             lease.visit,
             body_bytes=fetched.body_bytes,
@@ -79,12 +77,18 @@ class Captures:
             is_capture=is_capture,
         )
         self._tally.captures += is_capture
-        if isinstance(step, RejectAnswer):
-            self._complete(lease, step.state, Outcome(Meaning.RETRY, step.reason), step.due, None)
-        elif step.outcome.meaning is Meaning.FAILED:
-            self._complete(lease, UrlState.FAILED, step.outcome, 0, old)
+
+    def reject(self, lease: Lease, step: RejectAnswer) -> None:
+        """Ends a lease without a capture."""
+        self._complete(lease, step.state, step.reason, step.due, None)
+
+    def store(self, known: Known, lease: Lease, fetched: Fetched, outcome: Outcome) -> None:
+        """Ends a lease with a capture."""
+        if outcome.meaning is Meaning.FAILED:
+            old = lease.record.history or History()
+            self._complete(lease, UrlState.FAILED, outcome.reason, 0, old)
         else:
-            self._store(known, lease, fetched, step.outcome)
+            self._store(known, lease, fetched, outcome)
 
     def _store(self, known: Known, lease: Lease, fetched: Fetched, outcome: Outcome) -> None:
         old, page, now = lease.record.history or History(), known.page(lease), self._clock.now
@@ -106,17 +110,17 @@ class Captures:
             interval_s=int(interval),
         )
         due = int(self._clock.wall() + interval) if interval else 0
-        self._complete(lease, UrlState.FETCHED, outcome, due, history)
+        self._complete(lease, UrlState.FETCHED, outcome.reason, due, history)
         if old.fetches == 0:
             self._tally.new_pages += 1
             self._tally.last_new_s = now
             self._name_pages(known.host, lease)
 
     def _complete(
-        self, lease: Lease, state: UrlState, outcome: Outcome, due: int, history: History | None
+        self, lease: Lease, state: UrlState, reason: Reason, due: int, history: History | None
     ) -> None:
         host8, url8 = lease.visit.host8, lease.entry.url8
-        done = Completed(host8, url8, lease.number, state, outcome.reason, "", due, history)
+        done = Completed(host8, url8, lease.number, state, reason, "", due, history)
         self._partition.complete(lease, done)
 
     def _name_pages(self, host: Host, lease: Lease) -> None:

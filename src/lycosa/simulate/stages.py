@@ -10,6 +10,8 @@ or slots are used up).
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -17,10 +19,11 @@ from lycosa.admit.budgets import over_budget
 from lycosa.config.sections import Config
 from lycosa.frontier.crawl_clock import CrawlClock
 from lycosa.frontier.frontier import Frontier
+from lycosa.frontier.lease import Lease
 from lycosa.frontier.partition import Partition
-from lycosa.frontier.visit_state import VisitState
 from lycosa.frontier.workbench import Workbench
 from lycosa.kv.records import encode, robots_key
+from lycosa.model.fetched import Fetched
 from lycosa.politeness.addresses import AddressTable
 from lycosa.politeness.delay import hosts_of_address
 from lycosa.politeness.robots_cache import RobotsState, robots_state
@@ -65,6 +68,21 @@ class SimulatedStages:
         workbench = Workbench(config.politeness.address_slots)
         hosts = hosts_of_address(config.politeness)
         self.frontier = Frontier([partition], workbench, max(1, places), hosts)
+        aside = (steps.Park, steps.Snooze, steps.Retire, steps.Postpone)
+        self.acts: dict[type[steps.Step], Callable[[Underway, Any], steps.Event | None]] = {
+            steps.TakeUrl: self._take_url,
+            steps.JudgeBudgets: self._judge_budgets,
+            steps.JudgeRobots: self._judge_robots,
+            steps.FindAddress: self._find_address,
+            steps.AskPermit: self._ask_permit,
+            steps.SendRequest: self._send,
+            steps.TakeIn: self._take_in,
+            steps.StoreCapture: self._store,
+            steps.RejectAnswer: self._reject,
+            **dict.fromkeys(aside, self._set_aside),
+        }
+        """What performs each step; it gives ``None`` when a request is under way. A host of a
+        sample has no errands, and its robots.txt disallows nothing."""
 
     def __repr__(self) -> str:
         return f"<SimulatedStages now={self.clock.now:.3f} {self.frontier!r}>"
@@ -78,51 +96,20 @@ class SimulatedStages:
         found = [self._captures.seed(name) for name in self.exchanges.hosts]
         self.partition.discover(found, self.clock.wall())
 
-    def perform(self, visit: Underway, step: steps.Act) -> steps.Event | None:
-        """One step; gives what came of it, ``None`` when a request is under way."""
-        host, known = visit.state, visit.known
-        match step:
-            case steps.TakeUrl():
-                visit.lease = self.partition.lease(host)
-                return steps.TurnOver() if visit.lease is None else steps.UrlLeased(False)
-            case steps.JudgeBudgets():
-                return self._judge_budgets(host)
-            case steps.JudgeRobots():
-                return self._judge_robots(visit)
-            case steps.FindAddress():
-                return self._find_address(visit, step.purpose)
-            case steps.AskPermit():
-                return steps.PermitAsked(True)
-            case steps.SendRequest():
-                visit.purpose = step.purpose
-                visit.fetched = self.exchanges.begin(known, visit.lease, self.clock.now)
-                visit.ends_at = self.clock.now + visit.fetched.duration_s
-                return None
-            case steps.TakeIn():
-                assert visit.lease is not None and visit.fetched is not None
-                record, old = visit.lease.record, visit.lease.record.history
-                has_etag = old is not None and bool(old.etag)
-                return steps.BodyExamined(visit.fetched, "", record.hops, record.tries, has_etag)
-            case steps.StoreCapture() | steps.RejectAnswer():
-                assert visit.lease is not None and visit.fetched is not None
-                self._captures.settle(known, visit.lease, visit.fetched, step)
-                visit.lease = None
-                return steps.TurnOver()
-            case steps.Park() | steps.Snooze() | steps.Retire() | steps.Postpone():
-                set_aside(host, step, self.frontier, self._crawl_clock)
-                return steps.HostSetAside(visit.is_answered)
-        raise AssertionError(f"no host of a sample is as {step} needs it")
+    def _take_url(self, visit: Underway, step: steps.TakeUrl) -> steps.UrlLeased | steps.TurnOver:
+        visit.lease = self.partition.lease(visit.state)
+        return steps.TurnOver() if visit.lease is None else steps.UrlLeased(False)
 
-    def _judge_budgets(self, host: VisitState) -> steps.BudgetsJudged:
+    def _judge_budgets(self, visit: Underway, step: steps.JudgeBudgets) -> steps.BudgetsJudged:
         """Each host is a site of its own."""
-        usage = host.record.usage
+        host, usage = visit.state, visit.state.record.usage
         refusal = over_budget(self._budgets, usage, usage)
         if refusal is None:
             return steps.BudgetsJudged()
         detail = f"{refusal.rule} = {refusal.value}"
         return steps.BudgetsJudged(refusal.reason, detail, host.record.parks)
 
-    def _judge_robots(self, visit: Underway) -> steps.RobotsJudged:
+    def _judge_robots(self, visit: Underway, step: steps.JudgeRobots) -> steps.RobotsJudged:
         record = visit.known.robots
         state = robots_state(record, self.clock.wall())
         if state is RobotsState.WAIT and record is not None:
@@ -131,19 +118,56 @@ class SimulatedStages:
         return steps.RobotsJudged(is_needed=is_needed, is_allowed=not is_needed)
 
     def _find_address(
-        self, visit: Underway, purpose: steps.Purpose
+        self, visit: Underway, step: steps.FindAddress
     ) -> steps.AddressFound | steps.NameFailed:
         host, address, now = visit.state, visit.known.host.address, self.clock.now
         if visit.known.host.is_dead:
-            return steps.NameFailed(purpose, Reason.DNS_NO_SUCH_NAME, "", 0, False)
+            return steps.NameFailed(step.purpose, Reason.DNS_NO_SUCH_NAME, "", 0, False)
         host.record.address = address
         self.frontier.workbench.rejoin(host, address)
         wait_s = self._addresses.take(address, now)
         if wait_s <= 0:
             self.frontier.workbench.postpone(address, now + self._politeness.address_delay_s)
-        return steps.AddressFound(purpose, wait_s)
+        return steps.AddressFound(step.purpose, wait_s)
+
+    def _ask_permit(self, visit: Underway, step: steps.AskPermit) -> steps.PermitAsked:
+        return steps.PermitAsked(True)
+
+    def _send(self, visit: Underway, step: steps.SendRequest) -> None:
+        visit.purpose = step.purpose
+        visit.fetched = self.exchanges.begin(visit.known, visit.lease, self.clock.now)
+        visit.ends_at = self.clock.now + visit.fetched.duration_s
+
+    def _set_aside(
+        self, visit: Underway, step: steps.Park | steps.Snooze | steps.Retire | steps.Postpone
+    ) -> steps.HostSetAside:
+        set_aside(visit.state, step, self.frontier, self._crawl_clock)
+        return steps.HostSetAside(visit.is_answered)
 
     # -- a request ends
+
+    def _take_in(self, visit: Underway, step: steps.TakeIn) -> steps.BodyExamined:
+        assert visit.lease is not None and visit.fetched is not None
+        record, old = visit.lease.record, visit.lease.record.history
+        has_etag = old is not None and bool(old.etag)
+        return steps.BodyExamined(visit.fetched, "", record.hops, record.tries, has_etag)
+
+    def _store(self, visit: Underway, step: steps.StoreCapture) -> steps.TurnOver:
+        lease, fetched = self._count(visit, is_capture=True)
+        self._captures.store(visit.known, lease, fetched, step.outcome)
+        return steps.TurnOver()
+
+    def _reject(self, visit: Underway, step: steps.RejectAnswer) -> steps.TurnOver:
+        lease, _ = self._count(visit, is_capture=False)
+        self._captures.reject(lease, step)
+        return steps.TurnOver()
+
+    def _count(self, visit: Underway, is_capture: bool) -> tuple[Lease, Fetched]:
+        """Counts an answer; gives its lease, which is about to end, and the answer."""
+        lease, fetched, visit.lease = visit.lease, visit.fetched, None
+        assert lease is not None and fetched is not None
+        self._captures.count(lease, fetched, is_capture)
+        return lease, fetched
 
     def end(self, visit: Underway) -> steps.Event:
         """The request of a visit has ended."""

@@ -35,7 +35,7 @@ class Visits:
         witness: Witness | None = None,
     ) -> None:
         stages = SimulatedStages(sample, web, config, partition, meters, witness)
-        self._stages = stages
+        self._stages, self._acts = stages, stages.acts
         self._rules = steps.VisitRules(config.retry, config.budgets, config.scope.max_hops)
         self.partition, self.meters = partition, meters
         self.clock, self.frontier = stages.clock, stages.frontier
@@ -75,9 +75,9 @@ class Visits:
         while event is not None:
             step = decide(event, self._rules, self.clock.wall())
             self._keep(visit, step.keeps)
-            if isinstance(step, steps.GiveBack):
+            if type(step) is steps.GiveBack:
                 return
-            event = self._stages.perform(visit, step)
+            event = self._acts[type(step)](visit, step)
         heapq.heappush(self.going, visit)
 
     def _keep(self, visit: Underway, kept: steps.Keeps) -> None:

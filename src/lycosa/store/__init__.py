@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         Segments,
         StoredSegment,
     )
-    from lycosa.store.reading import RecordError, StoredRecord, crawl_rows, location_of, read_record
+    from lycosa.store.reading import RecordError, StoredRecord, location_of, read_record
     from lycosa.store.records import CrawlInfo
     from lycosa.store.recovery import Recovery, rebuild, recover
     from lycosa.store.rows import Links, Row, SegmentHeader, Suffixes
@@ -32,7 +32,7 @@ else:
             "journal": "JournalError read_header read_rows",
             "pending": "PendingWrite",
             "port": "FoundSegments NotStored OpenSegment SegmentReader Segments StoredSegment",
-            "reading": "RecordError StoredRecord crawl_rows location_of read_record",
+            "reading": "RecordError StoredRecord location_of read_record",
             "records": "CrawlInfo",
             "recovery": "Recovery rebuild recover",
             "rows": "Links Row SegmentHeader Suffixes",
@@ -64,7 +64,6 @@ __all__ = [
     "StoredSegment",
     "Suffixes",
     "build_derived",
-    "crawl_rows",
     "location_of",
     "read_header",
     "read_record",

@@ -137,12 +137,3 @@ def committed_rows(path: Path, lengths: Mapping[str, int], having: bytes = b"") 
     if is_closed(closed):
         path, length = closed, None
     yield from journal.read_rows(path, length, having)
-
-
-def crawl_rows(folder: Path, lengths: Mapping[str, int] | None = None) -> Iterator[Row]:
-    """The rows of all journals of a crawl, segment by segment. ``lengths``, if given, bounds the
-    open ones to what is committed.
-    """
-    for name in sorted(layout.segment_names(folder, layout.JOURNAL)):
-        path = layout.existing(folder, layout.JOURNAL, name)
-        yield from journal.read_rows(path) if lengths is None else committed_rows(path, lengths)

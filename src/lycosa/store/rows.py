@@ -164,7 +164,7 @@ class RowBuilder:
     def row(self, capture: Capture, place: Place) -> Row:
         """The row of a capture that stands at ``place``."""
         fetched = capture.fetched
-        parsed = capture.parsed or _UNPARSED
+        parsed = capture.parsed or _UNPARSED  # what was not parsed has the fields' defaults
         sent = fetched.header
         directives: Directives = parsed.directives
         registry, private = self._suffixes(name_of(capture.host)) if self._suffixes else ("", "")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from lycosa.synthetic.hostile_wire import program_of
 from lycosa.synthetic.wire import End, Response, Step, chunks, frames, head, header_block
 
 _LINE = "HTTP/1.1 200 OK"
@@ -230,5 +229,5 @@ BEHAVIOURS: dict[str, Callable[[Response], Iterator[Step]]] = {
 
 def steps(response: Response, *, head_only: bool = False) -> Iterator[Step]:
     """The steps that send a response, well-behaved or not, without its latency."""
-    program = BEHAVIOURS.get(response.behaviour) or program_of(response.behaviour)
+    program = response.program or BEHAVIOURS.get(response.behaviour)
     return program(response) if program else frames(response, head_only=head_only)

@@ -192,16 +192,6 @@ class VirtualCrawl:
         )
 
 
-def virtual_crawl(
-    folder: Path, web: SyntheticWeb, seeds: Iterable[str], config: Config | None = None
-) -> VirtualRun:
-    """Crawl a synthetic web into ``folder``, with tables in memory.
-
-    This is the shortest way to see how long a crawl would take.
-    """
-    return VirtualCrawl(folder, web, config).run(seeds)
-
-
 def in_memory(stores: MemoryStores) -> Opener:
     """Tables in memory, each with a folder, because recovery finds partitions by their folders."""
 

@@ -7,7 +7,7 @@ gets the same bytes from both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
 from http import HTTPStatus
 
@@ -19,7 +19,8 @@ class Response(msgspec.Struct, frozen=True, gc=False):
 
     ``headers`` lack Content-Length and Transfer-Encoding, which framing adds (``chunked`` chooses).
     ``latency_s`` is the time until the first byte. ``behaviour`` names a wire misbehaviour
-    (``BEHAVIOURS`` of ``bad_wire``), or is empty for a well-behaved response.
+    (``BEHAVIOURS`` of ``bad_wire``), or is empty for a well-behaved response; ``program`` is one of
+    the caller's own.
     """
 
     status: int
@@ -28,6 +29,7 @@ class Response(msgspec.Struct, frozen=True, gc=False):
     latency_s: float = 0.0
     behaviour: str = ""
     chunked: bool = False
+    program: Program | None = None
 
 
 class End(Enum):
@@ -43,6 +45,7 @@ Step = bytes | float | End
 
 A program without ``End`` leaves a connection that can be used again.
 """
+Program = Callable[[Response], Iterator[Step]]
 
 _CHUNK = 4096
 

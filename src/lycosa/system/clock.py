@@ -80,13 +80,3 @@ class ThreadOffload:
     def close(self) -> None:
         """Wait for the work that has started, drop what has not, and end the threads."""
         self._executor.shutdown(wait=True, cancel_futures=True)
-
-
-class InlineOffload:
-    """Runs the work at once, on the caller's thread: for virtual time and for tests."""
-
-    async def run(self, work: Callable[[], T]) -> T:
-        return work()
-
-    def close(self) -> None:
-        """Do nothing: there is no thread to end."""

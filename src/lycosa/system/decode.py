@@ -126,12 +126,12 @@ def _undo(name: str, body: bytes, limit: int) -> Decoded:
     is_encoded, fast, careful = layer
     if not is_encoded(body):
         reason = Reason.NONE if _looks_like_text(body) else Reason.DECODE_FAILED
-        return Decoded(body, reason, f"labelled {name}, but is not")
+        return Decoded(body, reason, f"labelled {name}, but not in that encoding")
     decoded = _gather(fast(body, limit), limit)
     if decoded.reason is Reason.DECODE_FAILED:
         decoded = _gather(careful(body, limit), limit)
     if decoded.reason is Reason.DECODE_FAILED and not decoded.body and _looks_like_text(body):
-        return Decoded(body, Reason.NONE, f"labelled {name}, but is not")
+        return Decoded(body, Reason.NONE, f"labelled {name}, but not in that encoding")
     return decoded
 
 

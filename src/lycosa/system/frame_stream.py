@@ -1,6 +1,4 @@
-"""Frames over a socket for a running event loop; the frames themselves, and the blocking side, are
-in ``wire``.
-"""
+"""Frames over a socket on an event loop; ``wire`` has the frame format and the blocking side."""
 
 from __future__ import annotations
 
@@ -16,13 +14,14 @@ from lycosa.system.wire import CHUNK, MAX_FRAME_BYTES, FrameError, FrameReader, 
 
 
 class FrameStream(asyncio.Protocol):
-    """Frames on a connected socket, which the stream owns from then on.
+    """Frames on a connected socket. The stream owns the socket.
 
-    Payloads are awaited (``receive``), or, where each page is a frame there and one back, handed to
-    ``on_frame`` as they arrive: then no task has to be woken for a frame. ``on_end`` is called
-    once, with ``None`` when the peer closed or ``close`` was called, else with a ``FrameError`` or
-    ``OSError``. With ``on_frame`` nothing stops the peer, so the caller bounds what it asks for;
-    without it, nothing more is read from the socket while ``receive`` is behind.
+    Payloads are awaited (``receive``) or passed to ``on_frame`` as they arrive. The callback is for
+    uses where each page takes one frame in each direction, so that no task has to be woken for a
+    frame. ``on_end`` is called once, with ``None`` when the peer closed or ``close`` was called,
+    otherwise with a ``FrameError`` or ``OSError``. With ``on_frame`` nothing stops the peer, so the
+    caller must bound the data that it requests. Without it, reading from the socket stops while
+    ``receive`` is behind.
     """
 
     def __init__(
@@ -40,6 +39,7 @@ class FrameStream(asyncio.Protocol):
         self._opening = asyncio.Lock()
         self._is_over = False
         self._error: Exception | None = None
+        self._unsent: list[bytes] = []  # before the stream is open
         self._kept: deque[bytes] = deque()
         self._kept_bytes = 0
         self._is_full = False
@@ -48,8 +48,9 @@ class FrameStream(asyncio.Protocol):
         self._has_room.set()
 
     async def open(self) -> None:
-        """Begins to read; the first ``send`` or ``receive`` does it otherwise. Raises
-        ``ConnectionError`` when the stream is closed.
+        """Begin to read; otherwise the first ``send`` or ``receive`` does.
+
+        Raises ``ConnectionError`` when the stream is closed.
         """
         async with self._opening:
             if self._is_over:
@@ -64,32 +65,36 @@ class FrameStream(asyncio.Protocol):
         return self._transport is not None and not self._transport.is_closing()
 
     async def send(self, payload: bytes) -> None:
-        """Sends one frame, and waits while the peer does not read (the transport's high-water
-        mark), which is the only backpressure that is needed. Several tasks may send at once, each
-        frame stays whole. Raises ``ConnectionError`` when the peer is gone or the stream is closed.
+        """Send one frame, waiting while the peer does not read (the transport's high-water mark).
+
+        No other backpressure is needed. Several tasks may send at once, and each frame stays whole,
+        in the order of the calls. Raises ``ConnectionError`` when the peer is gone or the stream is
+        closed.
         """
-        if self._transport is None or self._is_over:
-            await self.open()
         self.write(payload)
+        if self._transport is None:
+            await self.open()
         await self._has_room.wait()
         if self._is_over:
-            raise ConnectionResetError("the peer is gone")
+            raise ConnectionResetError("the peer is gone, or the stream is closed")
 
     def write(self, payload: bytes) -> None:
-        """Sends one frame of an open stream, now or when the peer reads, without waiting for that;
-        when the connection has ended, nothing.
+        """Send one frame, now or when the peer reads or the stream is open, without waiting.
+
+        Does nothing after the connection has ended.
         """
         transport = self._transport
-        if transport is not None and not transport.is_closing():
+        if transport is None:
+            self._unsent += frame_pieces(payload)
+        elif not transport.is_closing():
             for piece in frame_pieces(payload):
                 transport.write(piece)
 
     async def receive(self) -> bytes | None:
-        """The next payload; ``None`` when the peer closed between frames or this side closed. One
-        task at a time may wait for it.
+        """The next payload; ``None`` when the peer closed between frames or this side closed.
 
-        Raises ``FrameError`` for an end inside a frame or a length beyond the limit,
-        ``ConnectionError`` when the peer reset.
+        Only one task at a time may wait for it. Raises ``FrameError`` for an end inside a frame or
+        a length beyond the limit, and ``ConnectionError`` when the peer reset the connection.
         """
         if self._transport is None and not self._is_over:
             await self.open()
@@ -109,17 +114,21 @@ class FrameStream(asyncio.Protocol):
         return payload
 
     def close(self) -> None:
-        """Closes the socket; what was sent but not yet taken by the kernel is still written by the
-        loop. Harmless when repeated.
+        """Close the socket. The loop still writes what was sent but not yet accepted by the kernel.
+
+        Further calls do nothing.
         """
         self._kept.clear()
         self._end(None)
         self._error = None
 
-    # -- what the transport calls
+    # -- callbacks of the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
+        for piece in self._unsent:
+            self._transport.write(piece)
+        self._unsent.clear()
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -145,17 +154,19 @@ class FrameStream(asyncio.Protocol):
         self._end(exc)
 
     def _read_rest(self) -> None:
-        """Reads what the peer sent before it died. A write that fails makes the event loop stop
-        reading at once, although answers of the peer may still be in the socket.
+        """Read what the peer sent before it died.
+
+        After a failed write the event loop stops reading at once, although answers of the peer may
+        still be in the socket.
         """
         assert self._transport is not None
         socket_number = self._transport.get_extra_info("socket").fileno()
-        with suppress(OSError):  # nothing more is there
+        with suppress(OSError):  # there is nothing more to read
             while not self._is_over and (data := os.read(socket_number, CHUNK)):
                 self.data_received(data)
 
     def _keep(self, payload: bytes) -> None:
-        """For ``receive``."""
+        """Keep a payload for ``receive``; stops reading when too many bytes are kept."""
         self._kept.append(payload)
         self._kept_bytes += len(payload)
         if self._kept_bytes > 2 * CHUNK and not self._is_full:
@@ -172,7 +183,7 @@ class FrameStream(asyncio.Protocol):
             self._transport.close()
         else:
             self._sock.close()
-        self._has_room.set()  # nothing that waits for it is sent any more
+        self._has_room.set()  # wakes the senders, which then raise
         self._wake()
         self._on_end(error)
 

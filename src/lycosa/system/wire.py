@@ -1,14 +1,13 @@
 """Frames over a connected stream socket: a length of four bytes, big-endian, then the payload.
 
-The promise is that a receiver gets exactly the payloads that were sent, in order, or learns that it
-did not: a socket that ends between two frames gives ``None``, one that ends inside a frame raises
-``FrameError``, and a length beyond the limit raises before a byte of that payload is buffered, so
-that a peer which went wrong cannot take our memory. What a payload means is the caller's business
-(msgspec's MessagePack here).
+A receiver gets exactly the payloads that were sent, in order, or learns that it did not. A socket
+that ends between two frames gives ``None``. One that ends inside a frame raises ``FrameError``. A
+length beyond the limit raises before any of that payload is buffered, so a faulty peer cannot
+exhaust our memory. The caller gives payloads their meaning (here always msgspec's MessagePack).
 
-Two classes carry frames: ``FrameSocket`` blocks, for a process without an event loop;
-``frame_stream.FrameStream`` is for a running loop, in a module of its own so that the parse child
-does not import asyncio. What a frame is stands here for both: ``frame_pieces`` and ``FrameReader``.
+Two classes carry frames. ``FrameSocket`` blocks and is for a process without an event loop.
+``frame_stream.FrameStream`` is for an event loop; it is in another module so that the parse child
+does not import asyncio. Both use ``frame_pieces`` and ``FrameReader``, which define the format.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _LENGTH = struct.Struct(">I")
 _READ = 64 * 1024
 
 CHUNK = 256 * 1024
-"""Bytes of a payload from which on it is written apart from its length, without a copy of it."""
+"""Size of a payload, in bytes, from which it is sent separately from its length, without a copy."""
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What decoding raises for unexpected bytes.
@@ -41,19 +40,18 @@ class FrameError(Exception):
 
 
 def frame_pieces(payload: bytes) -> tuple[bytes, ...]:
-    """One frame, as what is to be written one after the other. Raises ``FrameError`` when the
-    payload does not fit a length of four bytes.
+    """One frame as the byte strings to write one after the other.
+
+    Raises ``FrameError`` for a payload of 4 GiB or more.
     """
     if len(payload) > 0xFFFFFFFF:
-        raise FrameError(f"payload of {len(payload)} bytes")
+        raise FrameError(f"a payload of {len(payload)} bytes is too large for a frame")
     length = _LENGTH.pack(len(payload))
     return (length + payload,) if len(payload) < CHUNK else (length, payload)
 
 
 class FrameReader:
-    """Cuts a stream of bytes into payloads. Bytes go in by ``feed`` in any pieces; ``feed`` yields
-    each payload that is complete.
-    """
+    """Cuts a stream of bytes into payloads, whatever the pieces in which the bytes arrive."""
 
     def __init__(self, max_bytes: int = MAX_FRAME_BYTES) -> None:
         self._max_bytes = max_bytes
@@ -71,7 +69,7 @@ class FrameReader:
             and _LENGTH.unpack_from(data)[0] == len(data) - size
         ):
             self._check(len(data) - size)
-            yield data[size:]  # one whole frame, which is what a small answer comes as
+            yield data[size:]  # exactly one frame: the usual case for a small payload
             return
         self._pending += data
         start = 0
@@ -86,11 +84,11 @@ class FrameReader:
                 start = end
                 yield payload
         finally:
-            # Also when the caller takes no more of them: what was given is never given twice.
+            # Also if the caller stops early: a payload is never given twice.
             del self._pending[:start]
 
     def end(self) -> None:
-        """No more bytes come. Raises ``FrameError`` when the last frame is not complete."""
+        """Record the end of the stream. Raises ``FrameError`` inside a frame."""
         if self._pending:
             raise FrameError("the peer closed inside a frame")
 
@@ -100,7 +98,7 @@ class FrameReader:
 
 
 class FrameSocket:
-    """Frames on a connected socket. Both calls block, and nothing else may read from the socket."""
+    """Frames on a connected socket. Both calls block; no other reader may use the socket."""
 
     def __init__(self, sock: socket.socket, max_bytes: int = MAX_FRAME_BYTES) -> None:
         self._sock = sock
@@ -108,16 +106,17 @@ class FrameSocket:
         self._received: deque[bytes] = deque()
 
     def send(self, payload: bytes) -> None:
-        """Sends one frame; the kernel has all of it when this returns. Raises ``OSError``."""
+        """Send one frame, blocking until the kernel has all of it. Raises ``OSError``."""
         for piece in frame_pieces(payload):
             self._sock.sendall(piece)
 
     def receive(self) -> bytes | None:
-        """The next payload; ``None`` when the peer closed between frames. Raises ``FrameError`` and
-        ``OSError``.
+        """The next payload, blocking; ``None`` when the peer closed between frames.
+
+        Raises ``FrameError`` and ``OSError``.
         """
         while not self._received:
-            data = self._sock.recv(_READ)  # as many frames as have arrived, by one system call
+            data = self._sock.recv(_READ)  # all frames that have arrived, by one system call
             if not data:
                 self._reader.end()
                 return None

@@ -8,42 +8,32 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import msgspec
 
-from lycosa.admit.budgets import over_discovery
 from lycosa.admit.scope import Scope
 from lycosa.admit.traps import Traps
-from lycosa.attempts import AttemptLog, CrashCounts, Settling, Since, boot_id, last_contacts
+from lycosa.attempts import Settling
 from lycosa.commit import ShardLease, folder_lease
 from lycosa.config.sections import FetchSection
-from lycosa.config.sections import SeenUrls as SeenChoice
 from lycosa.exchange import ExchangeEnds
-from lycosa.folder.names import addresses_path, attempts_folder, suffix_list
-from lycosa.frontier.crawl_clock import CrawlClock, ahead_s
-from lycosa.frontier.forward import Forward
-from lycosa.frontier.frontier import Frontier
-from lycosa.frontier.partition import Partition
-from lycosa.frontier.rules import Rules
-from lycosa.frontier.workbench import Workbench
-from lycosa.kv.overlay import Overlay
-from lycosa.kv.port import KeyValue, Opener
+from lycosa.folder.names import addresses_path, attempts_folder
+from lycosa.frontier.crawl_clock import CrawlClock
+from lycosa.kv.port import Opener
 from lycosa.kv.records import prefix_end
 from lycosa.model.end import End
 from lycosa.model.fetched import Limits
 from lycosa.politeness.addresses import AddressTable
-from lycosa.politeness.delay import delay_s, hosts_of_address, longest_delay, longest_wait
 from lycosa.politeness.machine_addresses import MachineAddresses
 from lycosa.ports import Addresses, Clock, Fetcher, Offload, Parser, Resolver
-from lycosa.schedule.priority import priority
 from lycosa.seen.duplicates import Duplicates
 from lycosa.seen.recent import RecentHashes
-from lycosa.shard.opening import PartitionData, Shard
+from lycosa.shard.opening import Shard
 from lycosa.store.records import CrawlInfo
 from lycosa.store.segments import SegmentStore
 from lycosa.system.memory_plan import MemoryPlan
-from lycosa.urls.identity import Canonicalizer, Sites, partition_of, surt
+from lycosa.urls.identity import Canonicalizer, surt
 from lycosa.worker.admission import Admission
 from lycosa.worker.arrivals import Arrivals, Takers
 from lycosa.worker.capturing import Capturing
@@ -52,25 +42,23 @@ from lycosa.worker.delivery import Delivery
 from lycosa.worker.departures import Departures
 from lycosa.worker.errands import Ends, Errands
 from lycosa.worker.folder_shard import open_folder_shard
-from lycosa.worker.intake import Addressing, Intake
+from lycosa.worker.intake import Intake
 from lycosa.worker.job import Extensions, WorkerJob
 from lycosa.worker.leasing import Leasing
-from lycosa.worker.live import Live
+from lycosa.worker.live import AppliedSettings
 from lycosa.worker.machine_table import open_machine_table
+from lycosa.worker.owned import Owned, open_owned
+from lycosa.worker.owners import Addressing
 from lycosa.worker.pacing import Pacing
 from lycosa.worker.permits import GrantedPermits, LocalPermits
 from lycosa.worker.pipeline import Pipeline
-from lycosa.worker.reopening import reopen_allowed
 from lycosa.worker.reparsing import Reparsing
 from lycosa.worker.robots import Robots
 from lycosa.worker.robots_reading import RobotsReader
 from lycosa.worker.sender import Sender
 from lycosa.worker.slicing import Slices
 from lycosa.worker.stages import Stages
-from lycosa.worker.suspects import suspects
 from lycosa.worker.worker import Worker
-
-_COMMIT_MARGIN_S = 60.0
 
 
 class Ports(msgspec.Struct, frozen=True):
@@ -105,7 +93,7 @@ class Assembled(msgspec.Struct, frozen=True):
     permits: LocalPermits | GrantedPermits
     robots: Robots
     clock: CrawlClock
-    live: Live
+    live: AppliedSettings
     close: Callable[[], None]
 
 
@@ -136,87 +124,93 @@ def assemble(
 
     One worker of several is given ``want_permits``, by which it asks its coordinator for permits.
     """
-    extensions = extensions or Extensions()
-    config, folder, clock = job.config, job.folder, CrawlClock(ports.clock, job.time_base)
+    config, extensions = job.config, extensions or Extensions()
     shard = shard or open_folder_shard(job, ports.open_table)
-    chance = random.Random(f"{config.seed}:{job.number}:{shard.term}")
-    tables, segments = shard.tables, shard.ground.segments
-    partitions = {
-        number: _partition(job, number, data, clock) for number, data in shard.data.items()
-    }
-    sites = Sites(suffix_list(folder))
+    owned = open_owned(job, CrawlClock(ports.clock, job.time_base), shard)
+    clock = owned.clock
     addresses = (ports.addresses or _addresses)(job)
-
-    def owner_of(host: str) -> int:
-        return partition_of(sites.site_of(host), config.frontier.partitions)
-
-    crashes = CrashCounts(
-        {n: p.table for n, p in partitions.items()}, owner_of, attempts_folder(folder)
-    )
-    crashes.after_restart(
-        suspects(attempts_folder(folder), lambda host: owner_of(host) in partitions),
-        job.previous_end,
-    )
-    reopen_allowed(partitions.values(), config.fetch.allow_addresses, clock.time())
-    frontier = _frontier(job, partitions, clock, chance)
-    attempts = AttemptLog(
-        attempts_folder(folder), job.number, clock.wall(), clock.monotonic(), session=shard.term
-    )
-    # After the log is open: a request without an end counts as one that lasted until then.
-    frontier.hold_back(_recent_hosts(job, clock))
-    settling = Settling(attempts_folder(folder), job.number)
-    sender = Sender(
-        ports.fetcher,
-        ports.resolver,
-        addresses,
-        attempts,
-        clock,
-        limits_of(config.fetch),
-        ports.lease,
-    )
-    frontier.on_benched = sender.prefetch
-    addressing = Addressing(Canonicalizer(config.canonical), sites, config.frontier.partitions)
+    sender = _sender(owned, ports, addresses)
 
     def fail(error: BaseException) -> None:
         worker.fail(error)  # the worker is made later
 
-    departures = Departures(
-        partitions, tables, ports.exchange, clock.sleep, fail, config.frontier.partitions
+    departures = _departures(owned, ports, fail)
+    settling = Settling(attempts_folder(job.folder), job.number)
+    stages = _stages(owned, ports, sender, departures, Slices(clock, settling), extensions)
+    permits = _permits(owned, want_permits, lambda: worker.stop(End.LIMIT))
+    pipeline = Pipeline(stages, config, clock, permits, owned.crashes.suspicion)
+    books = _books(owned, ports, stages.store)
+    if job.plan is not None:
+        _bound(job.plan, stages)
+    worker = Worker(config, owned.frontier, pipeline, books, clock, ports.offload, ports.reach)
+    if job.is_careful:
+        worker.start_carefully(max(clock.monotonic(), job.held_until))
+    delivery = Delivery(departures, _arrivals(owned, ports, stages, worker))
+    delivery.arrivals.take_own(departures.outboxes)
+    if want_permits is not None:
+        worker.is_alone, worker.committer.mail = False, delivery
+    since = shard.last.settings if shard.last else 0
+    live = AppliedSettings(config, since, worker, owned.frontier, stages.pacing)
+
+    def close() -> None:
+        settling.close()
+        addresses.close()
+        shard.close()
+
+    intake, store, robots = stages.intake, stages.store, stages.robots
+    return Assembled(
+        worker, intake, pipeline, sender, store, delivery, permits, robots, clock, live, close
     )
-    intake = _intake(job, extensions, partitions, addressing, tables, clock, departures)
-    # Ids must differ between crawls, runs and restarts, and be the same when the same history is
-    # replayed.
-    ids = random.Random(
-        f"{config.seed}:{job.manifest.crawl}:{job.number}:{shard.term}:{shard.next_sequence}"
+
+
+def _departures(owned: Owned, ports: Ports, fail: Callable[[BaseException], None]) -> Departures:
+    tables, number = owned.shard.tables, owned.job.config.frontier.partitions
+    return Departures(owned.partitions, tables, ports.exchange, owned.clock.sleep, fail, number)
+
+
+def _arrivals(owned: Owned, ports: Ports, stages: Stages, worker: Worker) -> Arrivals:
+    shard, takers = owned.shard, Takers(stages.intake, stages.duplicates, stages.errands)
+    inbound = ports.exchange.inbound if ports.exchange is not None else None
+    inbox = shard.last.inbox if shard.last else 0
+    return Arrivals(owned.partitions, shard.tables, takers, worker, inbound, inbox)
+
+
+def _sender(owned: Owned, ports: Ports, addresses: Addresses) -> Sender:
+    limits, clock = limits_of(owned.job.config.fetch), owned.clock
+    sender = Sender(
+        ports.fetcher, ports.resolver, addresses, owned.attempts, clock, limits, ports.lease
     )
-    store = SegmentStore(
-        segments.find(shard.term),
-        config.store,
-        _crawl_info(job),
-        job.number,
-        ids,
-        surt,
-        sites.public_suffixes,
-    )
-    # The list is read at the first use of each, which takes 50 ms: now, and not in a step of the
-    # loop.
-    sites.site_of("www.example.org")
-    sites.public_suffixes("www.example.org")
+    owned.frontier.on_benched = sender.prefetch
+    return sender
+
+
+def _stages(
+    owned: Owned,
+    ports: Ports,
+    sender: Sender,
+    departures: Departures,
+    slices: Slices,
+    extensions: Extensions,
+) -> Stages:
+    config, clock, frontier = owned.job.config, owned.clock, owned.frontier
+    partitions, suspicion = owned.partitions, owned.crashes.suspicion
+    intake, store = _intake(owned, departures, extensions), _store(owned)
     robots = Robots(RobotsReader(config.robots, config.agent.product, ports.offload), sender, clock)
-    pacing, slices = Pacing(config.politeness, clock, chance), Slices(clock, settling)
-    errands = Errands(
-        robots, intake, store, pacing, slices, clock, Ends(frontier, departures.post_errand)
-    )
+    pacing = Pacing(config.politeness, clock, owned.chance)
+    ends = Ends(frontier, departures.post_errand)
+    errands = Errands(robots, intake, store, pacing, slices, clock, ends)
     near = config.seen.max_distance if config.seen.near_duplicates else -1
-    duplicates = Duplicates(
-        config.frontier.partitions, {n: p.table for n, p in partitions.items()}, departures, near
-    )
-    stages = Stages(
+    tables = {number: partition.table for number, partition in partitions.items()}
+    duplicates = Duplicates(config.frontier.partitions, tables, departures, near)
+    segments = owned.shard.ground.segments
+    return Stages(
         frontier=frontier,
         robots=robots,
-        leasing=Leasing(frontier, robots, intake, errands, clock, ports.offload, crashes.suspicion),
+        leasing=Leasing(frontier, robots, intake, errands, clock, ports.offload, suspicion),
         sender=sender,
+        pacing=pacing,
         parser=ports.parser,
+        duplicates=duplicates,
         capturing=Capturing(
             config, clock, duplicates, store, intake, ports.offload, extensions.sinks
         ),
@@ -226,138 +220,86 @@ def assemble(
         slices=slices,
         errands=errands,
     )
-    permits = _permits(job, partitions, want_permits, lambda: worker.stop(End.LIMIT))
-    pipeline = Pipeline(stages, config, clock, pacing, permits, crashes.suspicion)
+
+
+def _store(owned: Owned) -> SegmentStore:
+    job, shard, sites = owned.job, owned.shard, owned.sites
+    # Ids must differ between crawls, runs and restarts, and be the same when the same history is
+    # replayed.
+    seed = f"{job.config.seed}:{job.manifest.crawl}:{job.number}:{shard.term}:{shard.next_sequence}"
+    # The list is read at the first use of each, which takes 50 ms: now, and not in a step of the
+    # loop.
+    sites.site_of("www.example.org")
+    sites.public_suffixes("www.example.org")
+    return SegmentStore(
+        shard.ground.segments.find(shard.term),
+        job.config.store,
+        _crawl_info(job),
+        job.number,
+        random.Random(seed),
+        surt,
+        sites.public_suffixes,
+    )
+
+
+def _books(owned: Owned, ports: Ports, store: SegmentStore) -> Books:
+    job = owned.job
     books = Books(
         job.manifest.crawl,
-        shard,
+        owned.shard,
         store,
-        attempts,
-        crashes,
+        owned.attempts,
+        owned.crashes,
         ports.free_bytes,
         lease=ports.lease,
         held_until=job.held_until,
     )
-    if job.plan is not None:
-        books = msgspec.structs.replace(books, batch_bytes=job.plan.batch)
-        _bound(job.plan, frontier, intake, robots)
-    worker = Worker(config, frontier, pipeline, books, clock, ports.offload, ports.reach)
-    if job.is_careful:
-        worker.start_carefully(max(clock.monotonic(), job.held_until))
-    inbound = ports.exchange.inbound if ports.exchange is not None else None
-    arrivals = Arrivals(
-        partitions,
-        tables,
-        Takers(intake, duplicates, errands),
-        worker,
-        inbound,
-        shard.last.inbox if shard.last else 0,
-    )
-    arrivals.take_own(departures.outboxes)
-    delivery = Delivery(departures, arrivals)
-    live = Live(config, shard.last.settings if shard.last else 0, worker, frontier, pacing)
-    if want_permits is not None:
-        worker.is_alone, worker.committer.mail = False, delivery
-
-    def close() -> None:
-        settling.close()
-        addresses.close()
-        shard.close()
-
-    return Assembled(
-        worker, intake, pipeline, sender, store, delivery, permits, robots, clock, live, close
-    )
-
-
-def _partition(job: WorkerJob, number: int, data: PartitionData, clock: CrawlClock) -> Partition:
-    config = job.config
-    return Partition(
-        number,
-        Overlay(data.table),
-        data.seen,
-        config.frontier,
-        Rules(
-            over_discovery=lambda usage: over_discovery(config.budgets, usage) is not None,
-            prioritize=lambda factors: priority(factors, config.priority),
-            forward=Forward(config.refetch, lambda: ahead_s(clock.time(), clock.wall())),
-        ),
-        lists_known=config.seen.urls is SeenChoice.BLOOM,
-    )
-
-
-def _frontier(
-    job: WorkerJob, partitions: Mapping[int, Partition], clock: CrawlClock, chance: random.Random
-) -> Frontier:
-    config = job.config
-    workbench = Workbench(config.politeness.address_slots)
-    frontier = Frontier(
-        partitions.values(),
-        workbench,
-        config.frontier.workbench,
-        hosts_of_address(config.politeness),
-    )
-    frontier.longest_wait_s = longest_wait(config.politeness)
-    frontier.longest_due_s = max(frontier.longest_due_s, config.refetch.max_s, config.retry.max_s)
-    if job.held_until:
-        frontier.hold_all(
-            job.held_until,
-            lambda visit: (
-                delay_s(visit.record.pace, config.politeness, clock.time(), chance).seconds
-            ),
-        )
-    return frontier
+    if job.plan is None:
+        return books
+    return msgspec.structs.replace(books, batch_bytes=job.plan.batch)
 
 
 def _permits(
-    job: WorkerJob,
-    partitions: Mapping[int, Partition],
+    owned: Owned,
     want: Callable[[], None] | None,
     on_limit: Callable[[], None],
 ) -> LocalPermits | GrantedPermits:
-    captures = sum(partition.counters.captures for partition in partitions.values())
+    limits = owned.job.config.limits
+    counters = [partition.counters for partition in owned.partitions.values()]
+    captures = sum(each.captures for each in counters)
     if want is not None:
-        return GrantedPermits(job.config.limits, captures, want)
-    body_bytes = sum(partition.counters.body_bytes for partition in partitions.values())
-    return LocalPermits(job.config.limits, captures, body_bytes, on_limit)
+        return GrantedPermits(limits, captures, want)
+    body_bytes = sum(each.body_bytes for each in counters)
+    return LocalPermits(limits, captures, body_bytes, on_limit)
 
 
-def _bound(plan: MemoryPlan, frontier: Frontier, intake: Intake, robots: Robots) -> None:
+def _bound(plan: MemoryPlan, stages: Stages) -> None:
     """What is kept only to save look-ups is bounded by memory, and is no setting."""
-    robots.most_rules = min(robots.most_rules, plan.rules)
-    intake.most_owners = min(intake.most_owners, plan.note_hosts)
-    for partition in frontier.partitions.values():
+    stages.robots.most_rules = min(stages.robots.most_rules, plan.rules)
+    owners = stages.intake.owners
+    owners.most = min(owners.most, plan.note_hosts)
+    for partition in stages.frontier.partitions.values():
         partition.bounds.capacity = min(partition.bounds.capacity, plan.note_hosts // plan.owned)
 
 
-def _intake(
-    job: WorkerJob,
-    extensions: Extensions,
-    partitions: Mapping[int, Partition],
-    addressing: Addressing,
-    tables: Mapping[int, KeyValue],
-    clock: Clock,
-    departures: Departures,
-) -> Intake:
-    scope = Scope(job.config.scope, addressing.sites.site_of)
-    year = 1970 + int(clock.wall() // 31_556_952)
-    admission = Admission(
-        scope,
-        Traps(job.config.traps, year),
-        extensions.rules,
-        job.config.budgets,
-        job.config.sitemaps,
-    )
+def _intake(owned: Owned, departures: Departures, extensions: Extensions) -> Intake:
+    config, clock, sites = owned.job.config, owned.clock, owned.sites
+    scope, year = Scope(config.scope, sites.site_of), 1970 + int(clock.wall() // 31_556_952)
+    traps = Traps(config.traps, year)
+    admission = Admission(scope, traps, extensions.rules, config.budgets, config.sitemaps)
+    addressing = Addressing(Canonicalizer(config.canonical), sites, config.frontier.partitions)
+    recent = RecentHashes(config.seen.recent)
     intake = Intake(
-        partitions,
+        owned.partitions,
         addressing,
         admission,
-        RecentHashes(job.config.seen.recent),
+        recent,
         clock,
         departures.post,
         departures.post_place,
     )
-    intake.join(job.places)
-    for table in tables.values():
+    intake.join(owned.job.places)
+    for table in owned.shard.tables.values():
         intake.join(key[1:].decode() for key, _ in table.scan(b"J", prefix_end(b"J")))
     return intake
 
@@ -367,27 +309,6 @@ def _addresses(job: WorkerJob) -> Addresses:
     if job.machine_table is not None:
         return MachineAddresses(open_machine_table(job.machine_table, section))
     return MachineAddresses(AddressTable(addresses_path(job.folder), section))
-
-
-def _recent_hosts(job: WorkerJob, clock: Clock) -> dict[str, float]:
-    """Hosts contacted since shortly before the last commit, with the monotonic time from which they
-    may be fetched again.
-
-    What came before is in the committed visit states. One whose request never ended waits the
-    longest ordinary delay from now, and so does every one after the machine itself went down.
-    """
-    now, wall, longest = clock.monotonic(), clock.wall(), longest_delay(job.config.politeness)
-    since = min(job.last_commit or wall, wall - longest) - _COMMIT_MARGIN_S
-    # The state's times are of the wall clock, which may have been set forward since: what is recent
-    # by the other clock is held as well.
-    recent = Since(since, now - longest - _COMMIT_MARGIN_S, boot_id())
-    held: dict[str, float] = {}
-    for host, contact in last_contacts(attempts_folder(job.folder), recent).items():
-        if contact.is_unfinished or contact.boot != boot_id():
-            held[host] = now + max(longest, contact.delay_s)
-        else:
-            held[host] = min(contact.monotonic, now) + contact.delay_s
-    return held
 
 
 def _crawl_info(job: WorkerJob) -> CrawlInfo:

@@ -12,13 +12,14 @@ from __future__ import annotations
 import hashlib
 from base64 import b32encode
 from collections.abc import Callable
+from typing import NamedTuple
 
 import msgspec
 
 from lycosa.config.sections import Config
 from lycosa.frontier.crawl_clock import CrawlClock
 from lycosa.frontier.lease import Lease
-from lycosa.model.capture import Capture, Original, RobotsDecision
+from lycosa.model.capture import Capture, Location, Original, RobotsDecision
 from lycosa.model.completed import Completed, History, UrlState
 from lycosa.model.discovered import LinkKind
 from lycosa.model.fetched import Fetched, FetchKind
@@ -55,6 +56,21 @@ class Body(msgspec.Struct, frozen=True):
     parsed: Parsed | None = None
     known: Answers = NO_ANSWERS
     packed: Packed | None = None
+
+
+class _Known(NamedTuple):
+    """The digest of a capture's body, and captures that have the same or nearly the same;
+    ``is_not_modified`` when the server said that it has not changed.
+    """
+
+    digest: bytes
+    original: Original | None = None
+    near: Original | None = None
+    is_not_modified: bool = False
+
+    def differs_from(self, old: History) -> bool:
+        """Whether the page has changed."""
+        return not self.is_not_modified and self.digest != old.digest
 
 
 class Capturing:
@@ -133,107 +149,112 @@ class Capturing:
         target: str,
     ) -> Completed:
         """Dedup, then the records, then what the URL's record remembers of it."""
-        record, old, parsed, digest = (
-            lease.record,
-            lease.record.history or History(),
-            body.parsed,
-            body.digest,
-        )
-        original, near = self._alike(lease, fetched, body)
-        not_modified = outcome.meaning is Meaning.NOT_MODIFIED
-        if not_modified:
-            # The capture that has the body, which is another URL's when this one's was the same: a
-            # revisit never points at a revisit.
-            digest, original = (
-                old.digest,
-                Original(
-                    old.duplicate_of if old.is_same else lease.url, old.date_us, old.record_id
-                ),
-            )
-        capture = Capture(
-            fetched=fetched,
-            kind=FetchKind.SITEMAP if self._intake.is_sitemap(lease) else FetchKind.PAGE,
-            host=lease.visit.host,
-            site=self._intake.site_of(lease.visit.host),
-            depth=record.depth,
-            via=self._intake.via_of(lease),
-            link_kind=record.kind,
-            payload_digest=_written(digest),
-            parsed=parsed,
-            robots=decision,
-            original=original,
-            not_modified=not_modified,
-            near_duplicate_of=near,
-            chain=self._intake.chain_of(lease),
-            fetch_number=lease.number,
-            media_type="" if not_modified else _media_type(fetched, parsed),
-        )
+        old, known = lease.record.history or History(), self._compare(lease, fetched, body, outcome)
+        capture = self._capture(lease, fetched, body.parsed, decision, known)
         location = self._store.append(capture, body.packed)
         if self._sinks:
             page = page_of(capture, location)
             for sink in self._sinks:
                 sink(page)
-        date_us = int(fetched.started * 1_000_000)
-        if original is None and fetched.status == 200:
+        if known.original is None and fetched.status == 200:
             # Refers to the record just made, in the same commit: a digest is never known before its
             # record is.
-            simhash = parsed.simhash if parsed is not None and near is None else 0
-            self._duplicates.remember(
-                digest, simhash, Original(lease.url, date_us, location.record_id), body.known
-            )
-        changed = not not_modified and digest != old.digest
-        interval = self._interval(old, outcome, changed)
-        alike = original or near
-        history = History(
-            fetches=old.fetches + 1,
-            fetched_at=int(self._clock.wall()),
-            status=old.status if not_modified else fetched.status,
-            digest=digest,
-            simhash=old.simhash if not_modified else (parsed.simhash if parsed else 0),
-            etag=fetched.header("etag") or (old.etag if not_modified else ""),
-            last_modified=fetched.header("last-modified")
-            or (old.last_modified if not_modified else ""),
-            changes=old.changes + (changed and old.fetches > 0),
-            interval_s=int(interval),
-            date_us=original.date_us if original else date_us,
-            record_id=original.record_id if original else location.record_id,
-            segment=location.segment,
-            offset=location.offset,
-            redirect_to=target,
-            duplicate_of=(
-                old.duplicate_of
-                if not_modified
-                else alike.url
-                if alike and alike.url != lease.url
-                else ""
-            ),
-            is_same=original is not None and original.url != lease.url,
-            forwards=0 if changed else old.forwards,
-        )
-        state, reason = self._state(outcome, parsed, original, near, lease)
+            is_news = body.parsed is not None and known.near is None
+            simhash = body.parsed.simhash if body.parsed is not None and is_news else 0
+            made = Original(lease.url, _date_us(fetched), location.record_id)
+            self._duplicates.remember(known.digest, simhash, made, body.known)
+        interval = self._interval(old, outcome, known.differs_from(old))
+        history = self._history(lease, capture, known, location, int(interval), target)
+        state, reason = self._state(outcome, body.parsed, known.original, known.near, lease)
         due = int(self._clock.time() + interval) if interval else 0
-        detail = fetched.detail or (
-            f"status {fetched.status}" if outcome.meaning is Meaning.FAILED else ""
-        )
-        return Completed(
-            lease.visit.host8, lease.entry.url8, lease.number, state, reason, detail, due, history
+        is_failed = outcome.meaning is Meaning.FAILED
+        detail = fetched.detail or (f"status {fetched.status}" if is_failed else "")
+        host8, url8 = lease.visit.host8, lease.entry.url8
+        return Completed(host8, url8, lease.number, state, reason, detail, due, history)
+
+    def _capture(
+        self,
+        lease: Lease,
+        fetched: Fetched,
+        parsed: Parsed | None,
+        decision: RobotsDecision,
+        known: _Known,
+    ) -> Capture:
+        """What the records are made of."""
+        record, intake = lease.record, self._intake
+        return Capture(
+            fetched=fetched,
+            kind=FetchKind.SITEMAP if intake.is_sitemap(lease) else FetchKind.PAGE,
+            host=lease.visit.host,
+            site=intake.site_of(lease.visit.host),
+            depth=record.depth,
+            via=lease.via,
+            link_kind=record.kind,
+            payload_digest=_written(known.digest),
+            parsed=parsed,
+            robots=decision,
+            original=known.original,
+            not_modified=known.is_not_modified,
+            near_duplicate_of=known.near,
+            chain=lease.chain,
+            fetch_number=lease.number,
+            media_type="" if known.is_not_modified else _media_type(fetched, parsed),
         )
 
-    def _alike(
-        self, lease: Lease, fetched: Fetched, body: Body
-    ) -> tuple[Original | None, Original | None]:
-        """The capture with the same body, or else one with nearly the same text."""
+    def _compare(self, lease: Lease, fetched: Fetched, body: Body, outcome: Outcome) -> _Known:
+        """What is known of a body: the capture that has the same, or else one with nearly the same
+        text.
+        """
+        if outcome.meaning is Meaning.NOT_MODIFIED:
+            # The capture that has the body, which is another URL's when this one's was the same: a
+            # revisit never points at a revisit.
+            old = lease.record.history or History()
+            url = old.duplicate_of if old.is_same else lease.url
+            return _Known(old.digest, Original(url, old.date_us, old.record_id), None, True)
         if fetched.status != 200 or not fetched.body_bytes:
-            return None, None
+            return _Known(body.digest)
         simhash = body.parsed.simhash if body.parsed is not None else 0
         original, near = self._duplicates.find(body.digest, simhash, body.known)
-        return original, near if near and near.url != lease.url else None
+        return _Known(body.digest, original, near if near and near.url != lease.url else None)
 
     def _interval(self, old: History, outcome: Outcome, changed: bool) -> float:
         if outcome.meaning is Meaning.FAILED:
             return 0.0
         return next_interval(
             self._config.refetch, old.interval_s, changed=changed, is_first=old.fetches == 0
+        )
+
+    def _history(
+        self,
+        lease: Lease,
+        capture: Capture,
+        known: _Known,
+        location: Location,
+        interval_s: int,
+        target: str,
+    ) -> History:
+        """What the URL's record remembers of its capture."""
+        old, fetched, parsed = lease.record.history or History(), capture.fetched, capture.parsed
+        is_old, original = known.is_not_modified, known.original
+        changed, other = known.differs_from(old), _other(original or known.near, lease.url)
+        return History(
+            fetches=old.fetches + 1,
+            fetched_at=int(self._clock.wall()),
+            status=old.status if is_old else fetched.status,
+            digest=known.digest,
+            simhash=old.simhash if is_old else (parsed.simhash if parsed else 0),
+            etag=fetched.header("etag") or (old.etag if is_old else ""),
+            last_modified=fetched.header("last-modified") or (old.last_modified if is_old else ""),
+            changes=old.changes + (changed and old.fetches > 0),
+            interval_s=interval_s,
+            date_us=original.date_us if original else _date_us(fetched),
+            record_id=original.record_id if original else location.record_id,
+            segment=location.segment,
+            offset=location.offset,
+            redirect_to=target,
+            duplicate_of=old.duplicate_of if is_old else other,
+            is_same=original is not None and original.url != lease.url,
+            forwards=0 if changed else old.forwards,
         )
 
     @staticmethod
@@ -259,6 +280,15 @@ class Capturing:
         if outcome.reason is Reason.NONE and near is not None:
             return UrlState.FETCHED, Reason.NEAR_DUPLICATE
         return UrlState.FETCHED, outcome.reason
+
+
+def _other(alike: Original | None, url: str) -> str:
+    """The URL of another's capture."""
+    return alike.url if alike is not None and alike.url != url else ""
+
+
+def _date_us(fetched: Fetched) -> int:
+    return int(fetched.started * 1_000_000)
 
 
 def _media_type(fetched: Fetched, parsed: Parsed | None) -> str:

@@ -223,33 +223,10 @@ class Committer:
             for number, p in partitions.items()
             if (writes := p.freeze())
         ]
-        if (
-            batches
-            or not pending.is_empty
-            or is_last
-            or cut.inbox != self._inbox
-            or books.lease.is_due(self._committed_at)
-        ):
-            commit = Commit(
-                term=books.shard.term,
-                sequence=self._next,
-                wall=self._clock.wall(),
-                batches=batches,
-                before=dict(self._before),
-                time=self._clock.time(),
-                crawl=books.crawl,
-                shard=books.shard.number,
-                inbox=cut.inbox,
-                settings=self.settings,
-                # While hosts are held for the owner before this one, the next owner has to hold
-                # them as well.
-                is_final=is_last and self._committed_at >= books.held_until,
-            )
-            for batch in batches:
-                self._before[batch.partition] = self._marks[batch.partition] = commit.mark
-                partitions[batch.partition].seen.seal(stamp_of(commit.mark))
+        has_news = bool(batches) or not pending.is_empty or cut.inbox != self._inbox
+        if has_news or is_last or books.lease.is_due(self._committed_at):
             captures = sum(p.counters.captures for p in partitions.values())
-            await self._write(pending, commit)
+            await self._write(pending, self._seal(batches, cut.inbox, is_last))
             self.captures = captures
             for batch in batches:
                 partitions[batch.partition].table.settle()
@@ -261,6 +238,29 @@ class Committer:
                 waiter.set_result(None)
         self.mail.send(cut)
         await self._tend()
+
+    def _seal(self, batches: list[PartitionBatch], inbox: int, is_last: bool) -> Commit:
+        """What was cut as one commit; what is found from now on belongs to the next."""
+        books = self._books
+        commit = Commit(
+            term=books.shard.term,
+            sequence=self._next,
+            wall=self._clock.wall(),
+            batches=batches,
+            before=dict(self._before),
+            time=self._clock.time(),
+            crawl=books.crawl,
+            shard=books.shard.number,
+            inbox=inbox,
+            settings=self.settings,
+            # While hosts are held for the owner before this one, the next owner has to hold them as
+            # well.
+            is_final=is_last and self._committed_at >= books.held_until,
+        )
+        for batch in batches:
+            self._before[batch.partition] = self._marks[batch.partition] = commit.mark
+            self._partitions[batch.partition].seen.seal(stamp_of(commit.mark))
+        return commit
 
     async def _write(self, pending: PendingWrite, commit: Commit) -> None:
         """Until it is written: what cannot be stored or logged just now can be later, and

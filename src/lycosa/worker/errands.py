@@ -27,11 +27,12 @@ import msgspec
 from lycosa.frontier.crawl_clock import CrawlClock
 from lycosa.frontier.errand_queue import (
     MOST_WAITING,
+    drop_question,
     find_errand,
     find_question,
+    has_question,
+    put_question,
     with_asker,
-    with_question,
-    without_question,
 )
 from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.partition import Partition
@@ -154,7 +155,7 @@ class Errands:
         question = Question(
             secure, partition.counters.asked, url, hops + 1, self._time() + PATIENCE_S
         )
-        self._replace(partition, visit, question)
+        put_question(partition, visit, question)
         self.wait(visit, question)
         asker = Asker(partition.number, visit.host8, secure, question.number)
         self._post(partition, self._intake.partition_of_host(host_of(url)), Errand(url, (asker,)))
@@ -182,12 +183,8 @@ class Errands:
             until = answer.until - ahead_s if answer.until else 0.0
             heard = msgspec.structs.replace(answer, askers=(), robots=b"", until=until)
             if answer.robots:
-                self._robots.adopt(
-                    partition,
-                    visit,
-                    asker.secure,
-                    earlier(answer.robots, ahead_s) if ahead_s else answer.robots,
-                )
+                robots = earlier(answer.robots, ahead_s) if ahead_s else answer.robots
+                self._robots.adopt(partition, visit, asker.secure, robots)
             elif answer.status in REDIRECTS:
                 means = self.follow(visit, asker.secure, answer, question.hops)
                 if means is None:
@@ -195,7 +192,7 @@ class Errands:
                 heard = msgspec.structs.replace(
                     heard, status=means.status, reason=means.reason, detail=means.detail
                 )
-            self._replace(
+            put_question(
                 partition, visit, msgspec.structs.replace(question, heard=heard, is_late=True)
             )
             if visit.record.state is HostState.SNOOZED and visit.record.reason in _WAITS:
@@ -215,7 +212,7 @@ class Errands:
             ):
                 continue
             elif question.is_late:
-                self._close(partition, visit, question.secure)
+                drop_question(partition, visit, question.secure)
             else:
                 detail = f"{question.url}: no answer within {PATIENCE_S:.0f} s"
                 await self._give_up(partition, visit, question, detail)
@@ -235,9 +232,9 @@ class Errands:
             learned = await self._robots.judge(partition, visit, secure, means)
         else:
             learned = await self._robots.adopted(partition, visit, secure)
-        if not self._is_open(visit, question):
+        if not has_question(visit, question):
             return
-        self._close(partition, visit, secure)
+        drop_question(partition, visit, secure)
         if learned is not None:
             self._robots.keep(partition, visit, secure, learned)
             self._pacing.heed_crawl_delay(visit)
@@ -254,28 +251,18 @@ class Errands:
         """The answer takes too long: the origin counts as unreachable for now."""
         answer = RobotsAnswer(0, reason=Reason.TOTAL_TIMEOUT, detail=detail)
         learned = await self._robots.judge(partition, visit, question.secure, answer, until)
-        if self._is_open(visit, question):
+        if has_question(visit, question):
             late = msgspec.structs.replace(
                 question, is_late=True, deadline=self._time() + LATE_S, heard=None
             )
-            self._replace(partition, visit, late)
+            put_question(partition, visit, late)
             self._robots.keep(partition, visit, question.secure, learned)
 
     async def _take_sitemaps(self, visit: VisitState, secure: bool, learned: Learned) -> None:
         """The sitemaps that a file names are found."""
         url = robots_url(visit.host, secure)
         start = partial(self._intake.sitemap_steps, visit, learned.sitemaps, url)
-        if len(learned.sitemaps) > LINKS_AT_ONCE:
-            await self._slices.run(url, start)
-        else:
-            self._slices.run_at_once(url, start)
-
-    @staticmethod
-    def _is_open(visit: VisitState, question: Question) -> bool:
-        """Whether nothing came between: another answer to the same question, or another
-        question.
-        """
-        return find_question(visit.record.questions, question.secure) == question
+        await self._slices.take(url, start, is_long=len(learned.sitemaps) > LINKS_AT_ONCE)
 
     def _set_wait(
         self, visit: VisitState, until: float, reason: Reason = Reason.NONE, detail: str = ""
@@ -288,23 +275,9 @@ class Errands:
         if until:
             snooze(partition, visit, until, (reason, detail), self._clock)
         else:
-            partition.wake(visit)
+            partition.aside.wake(visit)
         partition.visits.touch(visit)
         self._frontier.recall(visit)
-
-    def _replace(self, partition: Partition, visit: VisitState, question: Question) -> None:
-        """Another state of the open question of an origin."""
-        old = find_question(visit.record.questions, question.secure)
-        partition.counters.asking += (not question.is_late) - (old is not None and not old.is_late)
-        visit.record.questions = with_question(visit.record.questions, question)
-        partition.visits.touch(visit)
-
-    def _close(self, partition: Partition, visit: VisitState, secure: bool) -> None:
-        question = find_question(visit.record.questions, secure)
-        if question is not None:
-            partition.counters.asking -= not question.is_late
-            visit.record.questions = without_question(visit.record.questions, secure)
-            partition.visits.touch(visit)
 
     # -- the host that is asked
 

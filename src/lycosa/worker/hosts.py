@@ -18,18 +18,17 @@ def set_aside(
 ) -> None:
     """The host waits, or is not visited any more."""
     partition = frontier.partitions[host.partition]
-    match step:
-        case Snooze():
-            snooze(partition, host, step.until, (step.reason, step.detail), clock)
-        case Park():
-            partition.park(host, step.until, step.reason, step.detail)
-        case Retire():
-            partition.retire(host, step.reason, step.detail)
-        case Postpone():
-            until = clock.monotonic() + step.wait_s
-            frontier.workbench.postpone(host.record.address, until)
-            # The host's own time too: a group that it leaves empty forgets the address's.
-            host.postpone(until)
+    if isinstance(step, Snooze):
+        snooze(partition, host, step.until, (step.reason, step.detail), clock)
+    elif isinstance(step, Park):
+        partition.aside.park(host, step.until, step.reason, step.detail)
+    elif isinstance(step, Retire):
+        partition.aside.retire(host, step.reason, step.detail)
+    else:
+        until = clock.monotonic() + step.wait_s
+        frontier.workbench.postpone(host.record.address, until)
+        # The host's own time too: a group that it leaves empty forgets the address's.
+        host.postpone(until)
 
 
 def snooze(
@@ -40,7 +39,7 @@ def snooze(
     clock: CrawlClock,
 ) -> None:
     """The host's own URLs wait until a crawl time, with the reason and its detail."""
-    partition.snooze(host, until, *why)
+    partition.aside.snooze(host, until, *why)
     time = (
         clock.time()
     )  # first: what is late between the two reads makes the wait longer, not shorter

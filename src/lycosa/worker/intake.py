@@ -13,8 +13,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-import msgspec
-
 from lycosa.admit.refusal import Refusal
 from lycosa.frontier.counters import count
 from lycosa.frontier.discovery import Origin
@@ -31,15 +29,12 @@ from lycosa.reasons import Reason
 from lycosa.schedule.priority import link_importance
 from lycosa.seen.recent import RecentHashes
 from lycosa.urls.identity import (
-    Canonicalizer,
     InvalidUrl,
-    Sites,
     hash8,
     host_of,
-    partition_of,
-    scheme_of,
 )
 from lycosa.worker.admission import Admission
+from lycosa.worker.owners import Addressing, Owners
 from lycosa.worker.sitemaps import Sitemaps
 from lycosa.worker.standing import Standing
 
@@ -49,17 +44,8 @@ MANY_LINKS = 1000
 LINKS_AT_ONCE = 250
 """10 ms when all of them are new."""
 
-_OWNERS = 100_000
 _FIRST = 0
 _NO_HINT = (0, NO_HINT)
-
-
-class Addressing(msgspec.Struct, frozen=True):
-    """From URL to owner: canonical form, site, partition."""
-
-    canonicalizer: Canonicalizer
-    sites: Sites
-    partitions: int
 
 
 class _Page(NamedTuple):
@@ -72,16 +58,6 @@ class _Page(NamedTuple):
     origin: Origin
     refused: Counter[Reason]
     vouching: tuple[str, ...]
-
-
-class _Owner:
-    """A partition, here or elsewhere, and the links of one page that are on their way to it."""
-
-    __slots__ = ("links", "partition")
-
-    def __init__(self, partition: int) -> None:
-        self.partition = partition
-        self.links: list[Link] = []
 
 
 class Intake:
@@ -108,14 +84,12 @@ class Intake:
         self._outbox, self._spread = outbox, spread
         self._sitemaps = Sitemaps(admission.sitemaps)
         self._standing = Standing(admission.budgets, addressing.sites.site_of)
-        self._owners: dict[bytes, _Owner] = {}  # by host8
-        self._known_owners: dict[int, _Owner] = {}
-        self.most_owners = _OWNERS
+        self.owners = Owners(addressing)
 
     def shed(self) -> None:
         """Lets go of what is only kept to save look-ups."""
         self._recent.clear()
-        self._owners.clear()
+        self.owners.shed()
 
     # -- what was found
 
@@ -267,16 +241,8 @@ class Intake:
 
     def gather(self, origin: Origin, links: list[Link], source: Partition) -> None:
         """Links of a page, that passed the pure rules, to their owners."""
-        owners = self._owners
-        for link in links:
-            try:
-                owners[link.host8].links.append(link)
-            except KeyError:
-                self._owner(link).links.append(link)
         now = self._clock.wall()
-        for owner in self._known_owners.values():
-            if not owner.links:
-                continue
+        for owner in self.owners.deal(links):
             partition = self._partitions.get(owner.partition)
             if partition is not None:
                 partition.gather(origin, owner.links, now)
@@ -298,7 +264,7 @@ class Intake:
             lease.url,
             record.hops + 1,
             importance=1.0 if record.depth == 0 else lease.visit.record.importance,
-            chain=self.chain_of(lease),
+            chain=lease.chain,
             vouching=self._sitemaps.vouching(self._partitions[lease.visit.partition], lease),
         )
         if (
@@ -312,10 +278,6 @@ class Intake:
             self._refuse(lease.visit, refusal.reason, 1)
         else:
             self._give([found], self._partitions[lease.visit.partition])
-
-    def sitemaps(self, source: VisitState, lines: Sequence[str], robots_url: str) -> None:
-        """Sitemap lines of a host's robots.txt, all at once."""
-        deque(self.sitemap_steps(source, lines, robots_url), maxlen=0)
 
     def sitemap_steps(
         self, source: VisitState, lines: Sequence[str], robots_url: str
@@ -364,7 +326,7 @@ class Intake:
 
     def partition_of_host(self, host: str) -> int:
         """The partition that owns a host."""
-        return partition_of(self.site_of(host), self._addressing.partitions)
+        return self.owners.partition_of_host(host)
 
     def site_of(self, host: str) -> str:
         return self._addressing.sites.site_of(host)
@@ -372,18 +334,6 @@ class Intake:
     def canonical(self, raw: str, base: str | None = None) -> str:
         """Canonical form. Raises ``InvalidUrl``."""
         return self._addressing.canonicalizer.canonical(raw, base)
-
-    def via_of(self, lease: Lease) -> str:
-        """The URL of the page that a URL was found on."""
-        via = lease.record.via
-        return f"{scheme_of(lease.url)}://{lease.visit.host}{via}" if via.startswith("/") else via
-
-    def chain_of(self, lease: Lease) -> tuple[str, ...]:
-        """The URLs that redirected to this one, the first asked first; empty when it was not a
-        redirect that led here. Of a record from before chains were kept, the last of them alone.
-        """
-        is_redirect = lease.record.kind is LinkKind.REDIRECT and lease.record.hops
-        return (*lease.record.chain, self.via_of(lease)) if is_redirect else ()
 
     def site_usage(self, partition: Partition, host: str) -> Usage:
         """What the host's site has taken."""
@@ -399,22 +349,10 @@ class Intake:
         """Why nothing more may be fetched now from a host whose turn has come, or ``None``."""
         return self._standing.over_budget(partition, visit)
 
-    def _owner(self, found: Discovered | Link) -> _Owner:
-        owner = self._owners.get(found.host8)
-        if owner is None:
-            number = self.partition_of_host(host_of(found.url))
-            owner = self._known_owners.get(number) or self._known_owners.setdefault(
-                number, _Owner(number)
-            )
-            if len(self._owners) >= self.most_owners:
-                self._owners.clear()
-            self._owners[found.host8] = owner
-        return owner
-
     def _give(self, found: list[Discovered], source: Partition) -> None:
         by_owner: dict[int, list[Discovered]] = {}
         for each in found:
-            by_owner.setdefault(self._owner(each).partition, []).append(each)
+            by_owner.setdefault(self.owners.find(each).partition, []).append(each)
         for owner, batch in by_owner.items():
             partition = self._partitions.get(owner)
             if partition is not None:

@@ -15,7 +15,18 @@ from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.visit_state import VisitState
 from lycosa.model.capture import RobotsDecision
 from lycosa.ports import Offload
-from lycosa.schedule.steps import BudgetsJudged, RobotsJudged, RobotsUnread, TurnOver, UrlLeased
+from lycosa.schedule.steps import (
+    BudgetsJudged,
+    JudgeBudgets,
+    JudgeRobots,
+    ReadRobots,
+    RobotsJudged,
+    RobotsUnread,
+    TakeUrl,
+    TurnOver,
+    UrlLeased,
+    UrlPassed,
+)
 from lycosa.schedule.visit import MOST_JUDGED, gives_way
 from lycosa.worker.errands import Errands
 from lycosa.worker.intake import Intake
@@ -44,17 +55,18 @@ class Leasing:
         self._offload = offload
         self._suspicion = suspicion
 
-    async def take_url(self, visit: Visit) -> UrlLeased | TurnOver:
+    async def take_url(self, visit: Visit, step: TakeUrl) -> UrlLeased | TurnOver:
         """Leases the host's next URL."""
         if not visit.passed:
             await self._refill(visit)
+        visit.host.ran_errand = False
         lease = visit.take_url()
         if lease is None:
             return TurnOver()
         visit.is_secure = lease.record.secure
         return UrlLeased(self._suspicion(lease.url) is Suspicion.HOPELESS)
 
-    def judge_budgets(self, visit: Visit) -> BudgetsJudged:
+    async def judge_budgets(self, visit: Visit, step: JudgeBudgets) -> BudgetsJudged:
         """Whether nothing more may be fetched from the host now."""
         refusal = self._intake.over_budget(visit.partition, visit.host)
         if refusal is None:
@@ -62,7 +74,7 @@ class Leasing:
         detail = f"{refusal.rule} = {refusal.value}"
         return BudgetsJudged(refusal.reason, detail, visit.host.record.parks)
 
-    def judge_robots(self, visit: Visit) -> RobotsJudged | RobotsUnread:
+    async def judge_robots(self, visit: Visit, step: JudgeRobots) -> RobotsJudged | RobotsUnread:
         """What robots.txt of the URL's origin says."""
         host, secure = visit.host, visit.is_secure
         state = self._robots.state(visit.partition, host, secure, self._clock.time())
@@ -81,9 +93,10 @@ class Leasing:
             return RobotsJudged(is_allowed=True)
         return RobotsJudged(detail=_why(decision), is_costly=state.is_costly, judged=visit.passed)
 
-    async def read_robots(self, visit: Visit) -> None:
+    async def read_robots(self, visit: Visit, step: ReadRobots) -> UrlPassed:
         """Reads the robots.txt of the URL's origin away from the loop."""
         await self._robots.load(visit.partition, visit.host, visit.is_secure)
+        return UrlPassed(visit.passed)
 
     async def next_urls(self, host: VisitState) -> tuple[str, ...]:
         """What the host's visit may request now: its first URL that is not ended without a request,

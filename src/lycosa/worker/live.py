@@ -17,7 +17,7 @@ from lycosa.worker.pacing import Pacing
 from lycosa.worker.worker import Worker
 
 
-class Live:
+class AppliedSettings:
     """One per worker. ``config`` is that of the start, ``committed`` the version that the shard's
     last commit names.
     """
@@ -31,7 +31,7 @@ class Live:
         worker.committer.settings = committed
 
     def __repr__(self) -> str:
-        return f"<Live version={self.version} committed={self._committed}>"
+        return f"<AppliedSettings version={self.version} committed={self._committed}>"
 
     def expect(self) -> None:
         """A coordinator will tell the settings: nothing is started before they are known."""

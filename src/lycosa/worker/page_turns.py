@@ -14,7 +14,6 @@ from lycosa.model.fetched import MAX_SITEMAP_BYTES, FetchKind, FetchRequest, Lim
 from lycosa.reasons import Reason
 from lycosa.schedule.outcome import is_connection_failure
 from lycosa.schedule.steps import PageAnswered, TurnOver
-from lycosa.worker.pacing import Pacing
 from lycosa.worker.stages import Stages
 from lycosa.worker.visit import Visit
 
@@ -22,18 +21,15 @@ from lycosa.worker.visit import Visit
 class PageTurns:
     """One per worker."""
 
-    def __init__(
-        self, stages: Stages, pacing: Pacing, suspicion: Callable[[str], Suspicion]
-    ) -> None:
+    def __init__(self, stages: Stages, suspicion: Callable[[str], Suspicion]) -> None:
         self._stages = stages
-        self._pacing = pacing
         self._suspicion = suspicion
 
     async def fetch(self, visit: Visit) -> PageAnswered | TurnOver:
         host, sender, slot = visit.host, self._stages.sender, visit.slot
         assert slot is not None
         visit.request = self._request(visit.lease, slot.address)
-        with self._pacing.rest_of(host) as rest:
+        with self._stages.pacing.rest_of(host) as rest:
             fetched = await sender.send(visit.request, rest, slot, visit.others)
         if fetched.reason is Reason.LEASE_EXPIRED:
             return TurnOver()  # it is for the shard's owner to fetch, us if we are

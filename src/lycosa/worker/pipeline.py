@@ -13,10 +13,10 @@ of its lease and its outlinks together or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import assert_never
+from typing import Any
 
 from lycosa.attempts import Suspicion
 from lycosa.config.sections import Config
@@ -27,7 +27,6 @@ from lycosa.model.completed import Completed
 from lycosa.model.fetched import Fetched, FetchKind
 from lycosa.schedule.outcome import REDIRECTS, Meaning
 from lycosa.schedule.steps import (
-    Act,
     AskPermit,
     AttendQuestions,
     AwaitAnswer,
@@ -50,6 +49,7 @@ from lycosa.schedule.steps import (
     Retire,
     SendRequest,
     Snooze,
+    Step,
     StoreCapture,
     TakeIn,
     TakeUrl,
@@ -63,7 +63,6 @@ from lycosa.store.records import packed_file
 from lycosa.urls.identity import InvalidUrl
 from lycosa.worker.hosts import set_aside
 from lycosa.worker.intake import MANY_LINKS
-from lycosa.worker.pacing import Pacing
 from lycosa.worker.page_turns import PageTurns
 from lycosa.worker.parsing import Parsing
 from lycosa.worker.permits import Permits
@@ -83,19 +82,38 @@ class Pipeline:
         stages: Stages,
         config: Config,
         clock: CrawlClock,
-        pacing: Pacing,
         permits: Permits,
         suspicion: Callable[[str], Suspicion],
     ) -> None:
         self._stages = stages
         self._rules = VisitRules(config.retry, config.budgets, config.scope.max_hops)
         self._clock = clock
-        self.pacing = pacing
+        self.pacing = stages.pacing
         self._permits = permits
         delay_s = config.politeness.address_delay_s
         self._reaching = Reaching(stages.frontier, stages.sender, stages.store, clock, delay_s)
-        self._pages = PageTurns(stages, pacing, suspicion)
-        self._robots = RobotsTurns(stages, clock, pacing, suspicion, self._note_settled)
+        self._pages = PageTurns(stages, suspicion)
+        self._robots = RobotsTurns(stages, clock, suspicion, self._note_settled)
+        leasing, aside = stages.leasing, self._set_aside
+        self._acts: dict[type[Step], Callable[[Visit, Any], Awaitable[Event]]] = {
+            AttendQuestions: self._attend,
+            FindErrand: self._robots.find_errand,
+            TakeUrl: leasing.take_url,
+            JudgeBudgets: leasing.judge_budgets,
+            JudgeRobots: leasing.judge_robots,
+            ReadRobots: leasing.read_robots,
+            EndUrl: self._end_url,
+            FindAddress: self._reaching.find_address,
+            AskPermit: self._ask_permit,
+            SendRequest: self._send,
+            TakeIn: self._examine,
+            StoreCapture: self._store,
+            RejectAnswer: self._reject,
+            RefuseErrand: self._robots.refuse_errand,
+            AwaitAnswer: self._await_answer,
+            **dict.fromkeys((Park, Snooze, Retire, Postpone), aside),
+        }
+        """What performs each step, in the order of the stages."""
         self.reparsing = stages.reparsing
         self.parsing = Parsing(stages.parser, config.fetch.open_bytes // 2)
         self.settled: list[str] = []
@@ -135,80 +153,54 @@ class Pipeline:
         event: Event = self._turn(visit.host, bool(visit.host.record.questions))
         while True:
             step = decide(event, self._rules, self._clock.time())
-            await visit.keep(step.keeps)
-            if isinstance(step, GiveBack):
+            if visit.slot is not None and not step.keeps.slot:
+                await visit.give_back_slot()
+            visit.keep(step.keeps)
+            if type(step) is GiveBack:
                 return
-            event = await self._perform(visit, step)
+            event = await self._acts[type(step)](visit, step)
 
     def _turn(self, host: VisitState, has_questions: bool) -> TurnBegan:
         now = self._clock.monotonic()
         return TurnBegan(host.ready_time - now, has_questions, host.has_errands_turn(now))
 
-    async def _perform(self, visit: Visit, step: Act) -> Event:
-        """One step; gives what came of it."""
-        host, stages = visit.host, self._stages
-        match step:
-            case TakeUrl():
-                host.ran_errand = False
-                return await stages.leasing.take_url(visit)
-            case JudgeBudgets():
-                return stages.leasing.judge_budgets(visit)
-            case JudgeRobots():
-                return stages.leasing.judge_robots(visit)
-            case FindAddress():
-                return await self._reaching.find_address(visit, step.purpose)
-            case AskPermit():
-                return PermitAsked(visit.take_permit())
-            case SendRequest(purpose=Purpose.PAGE):
-                return await self._pages.fetch(visit)
-            case SendRequest(purpose=Purpose.ROBOTS):
-                return await self._robots.fetch(visit)
-            case SendRequest():
-                return await self._robots.run_errand(visit)
-            case TakeIn():
-                return await self._examine(visit)
-            case StoreCapture() | RejectAnswer():
-                return await self._settle(visit, step)
-            case EndUrl():
-                self._end(visit, _completed(visit.lease, step))
-                if step.gives_way:
-                    await self._clock.sleep(0)
-                return UrlPassed(visit.passed)
-            case ReadRobots():
-                await stages.leasing.read_robots(visit)
-                return UrlPassed(visit.passed)
-            case AttendQuestions():
-                await stages.errands.attend(host)
-                return self._turn(host, has_questions=False)
-            case FindErrand():
-                return await self._robots.find_errand(visit)
-            case RefuseErrand() | AwaitAnswer() | Park() | Snooze() | Retire() | Postpone():
-                self._set_aside(visit, step)
-                return HostSetAside(visit.answer is not None)
-            case _:
-                assert_never(step)
+    async def _attend(self, visit: Visit, step: AttendQuestions) -> TurnBegan:
+        await self._stages.errands.attend(visit.host)
+        return self._turn(visit.host, has_questions=False)
 
-    def _set_aside(
-        self,
-        visit: Visit,
-        step: RefuseErrand | AwaitAnswer | Park | Snooze | Retire | Postpone,
-    ) -> None:
-        """Nothing more is requested in this turn of the host."""
-        host, errands = visit.host, self._stages.errands
-        if isinstance(step, RefuseErrand):
-            self._robots.refuse_errand(visit, step)
-        elif isinstance(step, AwaitAnswer):
-            question = errands.question(host, visit.is_secure)
-            assert question is not None
-            errands.wait(host, question)
-        else:
-            if isinstance(step, Retire) and step.forgets_robots:
-                self._robots.forget(visit)
-            set_aside(host, step, self._stages.frontier, self._clock)
+    async def _end_url(self, visit: Visit, step: EndUrl) -> UrlPassed:
+        self._end(visit, _completed(visit.lease, step))
+        if step.gives_way:
+            await self._clock.sleep(0)
+        return UrlPassed(visit.passed)
+
+    async def _ask_permit(self, visit: Visit, step: AskPermit) -> PermitAsked:
+        return PermitAsked(visit.take_permit())
+
+    async def _send(self, visit: Visit, step: SendRequest) -> Event:
+        if step.purpose is Purpose.PAGE:
+            return await self._pages.fetch(visit)
+        if step.purpose is Purpose.ROBOTS:
+            return await self._robots.fetch(visit)
+        return await self._robots.run_errand(visit)
+
+    async def _set_aside(
+        self, visit: Visit, step: Park | Snooze | Retire | Postpone
+    ) -> HostSetAside:
+        if isinstance(step, Retire) and step.forgets_robots:
+            self._robots.forget(visit)
+        set_aside(visit.host, step, self._stages.frontier, self._clock)
+        return HostSetAside(visit.answer is not None)
+
+    async def _await_answer(self, visit: Visit, step: AwaitAnswer) -> HostSetAside:
+        question = self._stages.errands.question(visit.host, visit.is_secure)
+        assert question is not None
+        self._stages.errands.wait(visit.host, question)
+        return HostSetAside(False)
 
     # -- what came of a page: the host is not needed any more
 
-    async def _examine(self, visit: Visit) -> BodyExamined:
+    async def _examine(self, visit: Visit, step: TakeIn) -> BodyExamined:
         """Everything about a body that takes time."""
         fetched, request, capturing = visit.answer, visit.request, self._stages.capturing
         assert fetched is not None and request is not None
@@ -233,27 +225,45 @@ class Pipeline:
         except InvalidUrl:
             return ""
 
-    async def _settle(self, visit: Visit, step: StoreCapture | RejectAnswer) -> TurnOver:
-        """From here on no commit is cut, and nothing awaits but between the links of a page that
-        has very many.
-        """
-        slices, url, start = (
-            self._stages.slices,
-            visit.lease.url,
-            partial(self._end_page, visit, step),
-        )
+    # From here on no commit is cut, and nothing awaits but between the links of a page that has
+    # very many.
+
+    async def _store(self, visit: Visit, step: StoreCapture) -> TurnOver:
         parsed = visit.body.parsed if visit.body is not None else None
-        if parsed is not None and len(parsed.links) > MANY_LINKS:
-            await slices.run(url, start)
-        else:
-            slices.run_at_once(url, start)
+        is_long = parsed is not None and len(parsed.links) > MANY_LINKS
+        start = partial(self._capture, visit, step)
+        await self._stages.slices.take(visit.lease.url, start, is_long)
         return TurnOver()
 
-    def _end_page(self, visit: Visit, step: StoreCapture | RejectAnswer) -> Iterator[None]:
-        """Ends the lease; gives the steps by which the page's links are to be taken in."""
-        lease, fetched, body, intake = visit.lease, visit.answer, visit.body, self._stages.intake
-        assert fetched is not None and body is not None and visit.decision is not None
-        parsed, is_capture = body.parsed, isinstance(step, StoreCapture)
+    def _capture(self, visit: Visit, step: StoreCapture) -> Iterator[None]:
+        """Stores the answer; gives the steps by which the page's links are to be taken in."""
+        lease, body, fetched = visit.lease, visit.body, self._count_answer(visit, is_capture=True)
+        assert body is not None and visit.decision is not None
+        visit.use_permit(fetched.body_bytes)
+        capture = self._stages.capturing.capture
+        self._end(visit, capture(lease, fetched, body, visit.decision, step.outcome, step.target))
+        if step.target:
+            self._stages.intake.redirect(lease, step.target)
+        elif body.parsed is not None and step.outcome.meaning is Meaning.FETCHED:
+            return self._stages.intake.outlink_steps(lease, body.parsed)
+        return iter(())
+
+    async def _reject(self, visit: Visit, step: RejectAnswer) -> TurnOver:
+        self._stages.slices.run_at_once(visit.lease.url, partial(self._discard, visit, step))
+        return TurnOver()
+
+    def _discard(self, visit: Visit, step: RejectAnswer) -> Iterator[None]:
+        fetched = self._count_answer(visit, is_capture=False)
+        self._end(visit, _completed(visit.lease, step, step.due))
+        if fetched.spool:
+            Path(fetched.spool).unlink(missing_ok=True)
+            packed_file(fetched.spool).unlink(missing_ok=True)
+        return iter(())
+
+    def _count_answer(self, visit: Visit, is_capture: bool) -> Fetched:
+        """Counts an answer against its host and its site; gives it."""
+        fetched, parsed = visit.answer, visit.body.parsed if visit.body is not None else None
+        assert fetched is not None
         visit.partition.note_capture(
             visit.host,
             body_bytes=fetched.body_bytes,
@@ -261,19 +271,9 @@ class Pipeline:
             is_page=fetched.status == 200 and parsed is not None and parsed.media_type in _HTML,
             is_capture=is_capture,
         )
-        intake.note_usage(visit.partition, visit.host.host, fetched, is_capture)
-        if isinstance(step, RejectAnswer):
-            self._end(visit, _completed(lease, step, step.due))
-            _discard(fetched)
-            return iter(())
-        visit.use_permit(fetched.body_bytes)
-        capture = self._stages.capturing.capture
-        self._end(visit, capture(lease, fetched, body, visit.decision, step.outcome, step.target))
-        if step.target:
-            intake.redirect(lease, step.target)
-        elif parsed is not None and step.outcome.meaning is Meaning.FETCHED:
-            return intake.outlink_steps(lease, parsed)
-        return iter(())
+        site, host = self._stages.intake, visit.host.host
+        site.note_usage(visit.partition, host, fetched, is_capture)
+        return fetched
 
     def _end(self, visit: Visit, done: Completed) -> None:
         self.settled.append(visit.end_lease(done))
@@ -286,10 +286,3 @@ def _completed(lease: Lease, step: EndUrl | RejectAnswer, due: int = 0) -> Compl
     """The end of a lease without a capture."""
     host8, url8 = lease.visit.host8, lease.entry.url8
     return Completed(host8, url8, lease.number, step.state, step.reason, step.detail, due)
-
-
-def _discard(fetched: Fetched) -> None:
-    """A body that went to disk and is not stored."""
-    if fetched.spool:
-        Path(fetched.spool).unlink(missing_ok=True)
-        packed_file(fetched.spool).unlink(missing_ok=True)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from lycosa.frontier.frontier import Frontier
 from lycosa.ports import Clock, ResolveError
-from lycosa.schedule.steps import AddressFound, NameFailed, Purpose
+from lycosa.schedule.steps import AddressFound, FindAddress, NameFailed, Purpose
 from lycosa.store.segments import SegmentStore
 from lycosa.urls.identity import name_of
 from lycosa.worker.sender import Sender
@@ -27,9 +27,9 @@ class Reaching:
         self._frontier, self._sender, self._store, self._clock = frontier, sender, store, clock
         self._address_delay_s = address_delay_s
 
-    async def find_address(self, visit: Visit, purpose: Purpose) -> AddressFound | NameFailed:
+    async def find_address(self, visit: Visit, step: FindAddress) -> AddressFound | NameFailed:
         """The host's address, with a slot of it if one is free."""
-        host, workbench = visit.host, self._frontier.workbench
+        host, purpose, workbench = visit.host, step.purpose, self._frontier.workbench
         try:
             addresses = await self._sender.resolve(host.host)
         except ResolveError as error:

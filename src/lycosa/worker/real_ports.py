@@ -63,6 +63,12 @@ def real_ports(
     )
 
 
+def child_parser(ports: Ports) -> ChildParser:
+    """The parser of real ports, for what only a child process has."""
+    assert isinstance(ports.parser, ChildParser)
+    return ports.parser
+
+
 def _cookies(folder: Path, section: FetchSection) -> CookieJars | None:
     """Jars by the crawl's own sites, when the operator wants them."""
     return (

@@ -36,7 +36,7 @@ def reopen_allowed(partitions: Iterable[Partition], allowed: Sequence[str], now:
         for host8 in list(_forbidden(partition, guard)):
             visit = partition.visits.find(host8)
             if visit is not None:
-                partition.reopen(visit, now)
+                partition.aside.reopen(visit, now)
                 reopened += 1
         partition.table.put(_ALLOWED_KEY, encode(wanted))
     return reopened

@@ -20,9 +20,15 @@ from lycosa.model.fetched import Fetched
 from lycosa.politeness.robots_cache import RobotsState, robots_state
 from lycosa.reasons import Reason
 from lycosa.schedule.outcome import REDIRECTS, is_connection_failure
-from lycosa.schedule.steps import ErrandFound, RefuseErrand, RobotsAnswered, TurnOver
+from lycosa.schedule.steps import (
+    ErrandFound,
+    FindErrand,
+    HostSetAside,
+    RefuseErrand,
+    RobotsAnswered,
+    TurnOver,
+)
 from lycosa.worker.intake import LINKS_AT_ONCE
-from lycosa.worker.pacing import Pacing
 from lycosa.worker.robots import Learned, robots_capture, robots_url
 from lycosa.worker.stages import Stages
 from lycosa.worker.visit import Visit
@@ -35,13 +41,11 @@ class RobotsTurns:
         self,
         stages: Stages,
         clock: CrawlClock,
-        pacing: Pacing,
         suspicion: Callable[[str], Suspicion],
         settled: Callable[[str], None],
     ) -> None:
         self._stages = stages
         self._clock = clock
-        self._pacing = pacing
         self._suspicion = suspicion
         self._settled = settled
 
@@ -52,7 +56,7 @@ class RobotsTurns:
         host, secure, robots = visit.host, visit.is_secure, self._stages.robots
         assert visit.slot is not None
         url, learned = robots_url(host.host, secure), None
-        with self._pacing.rest_of(host) as rest:
+        with self._stages.pacing.rest_of(host) as rest:
             fetched = await robots.fetch(url, visit.slot, rest)
             if fetched.reason is Reason.LEASE_EXPIRED:
                 return TurnOver()
@@ -78,10 +82,8 @@ class RobotsTurns:
     async def _take_in(self, visit: Visit, url: str, learned: Learned, fetched: Fetched) -> None:
         kept = None if fetched.status in REDIRECTS else fetched  # a redirect is stored by now
         start = partial(self._settle, visit, learned, kept)
-        if len(learned.sitemaps) > LINKS_AT_ONCE:
-            await self._stages.slices.run(url, start)
-        else:
-            self._stages.slices.run_at_once(url, start)
+        is_long = len(learned.sitemaps) > LINKS_AT_ONCE
+        await self._stages.slices.take(url, start, is_long)
 
     def _settle(self, visit: Visit, learned: Learned, fetched: Fetched | None) -> Iterator[None]:
         """Stores the response and what it means; gives the steps by which the sitemaps that the
@@ -121,7 +123,7 @@ class RobotsTurns:
 
     # -- errands
 
-    async def find_errand(self, visit: Visit) -> ErrandFound | TurnOver:
+    async def find_errand(self, visit: Visit, step: FindErrand) -> ErrandFound | TurnOver:
         """The errand that needs a request, if one does."""
         visit.host.ran_errand = True
         errand = visit.errand = await self._stages.errands.next(visit.host)
@@ -129,17 +131,18 @@ class RobotsTurns:
             return TurnOver()
         return ErrandFound(self._suspicion(errand.url) is Suspicion.HOPELESS)
 
-    def refuse_errand(self, visit: Visit, step: RefuseErrand) -> None:
+    async def refuse_errand(self, visit: Visit, step: RefuseErrand) -> HostSetAside:
         """Answers the errand without a request."""
         assert visit.errand is not None
         answer = Answer((), visit.errand.url, reason=step.reason, detail=step.detail)
         self._stages.errands.answer(visit.host, answer)
+        return HostSetAside(False)
 
     async def run_errand(self, visit: Visit) -> TurnOver:
         """One request for what another host's robots.txt redirects to."""
         errand = visit.errand
         assert errand is not None and visit.slot is not None
-        with self._pacing.rest_of(visit.host) as rest:
+        with self._stages.pacing.rest_of(visit.host) as rest:
             if await self._stages.errands.run(visit.host, errand, visit.slot, rest):
                 self._settled(errand.url)
         return TurnOver()

@@ -26,6 +26,13 @@ class Slices:
     def __repr__(self) -> str:
         return f"<Slices {'open' if self._lock.locked() else 'none open'}>"
 
+    async def take(self, url: str, start: Callable[[], Iterator[None]], is_long: bool) -> None:
+        """``run`` for what is long, ``run_at_once`` for anything else."""
+        if is_long:
+            await self.run(url, start)
+        else:
+            self.run_at_once(url, start)
+
     async def run(self, url: str, start: Callable[[], Iterator[None]]) -> None:
         """Calls ``start`` and takes all steps of what it gives, however this ends, since the work
         is not to be left half done: when it is cancelled the rest follows at once.

@@ -6,11 +6,13 @@ import msgspec
 
 from lycosa.frontier.frontier import Frontier
 from lycosa.ports import Parser
+from lycosa.seen.duplicates import Duplicates
 from lycosa.store.segments import SegmentStore
 from lycosa.worker.capturing import Capturing
 from lycosa.worker.errands import Errands
 from lycosa.worker.intake import Intake
 from lycosa.worker.leasing import Leasing
+from lycosa.worker.pacing import Pacing
 from lycosa.worker.reparsing import Reparsing
 from lycosa.worker.robots import Robots
 from lycosa.worker.sender import Sender
@@ -24,7 +26,9 @@ class Stages(msgspec.Struct, frozen=True):
     robots: Robots
     leasing: Leasing
     sender: Sender
+    pacing: Pacing
     parser: Parser
+    duplicates: Duplicates
     capturing: Capturing
     store: SegmentStore
     intake: Intake

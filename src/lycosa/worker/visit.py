@@ -99,22 +99,23 @@ class Visit:
 
     # -- giving back
 
-    async def keep(self, kept: Keeps) -> None:
-        """Gives back all that is not kept."""
+    def keep(self, kept: Keeps) -> None:
+        """Gives back all that is not kept, but for a slot."""
         if self._lease is not None and not kept.lease:
             lease, self._lease = self._lease, None
             self.partition.restore(lease)
         if self._has_permit and not kept.permit:
             self._has_permit = False
             self._permits.give_back()
-        try:
-            if self.slot is not None and not kept.slot:
-                slot, self.slot = self.slot, None
-                await slot.give_back()
-        finally:
-            if self._has_host and not kept.host:
-                self._has_host = False
-                self._frontier.give_back(self.host)
+        if self._has_host and not kept.host:
+            self._has_host = False
+            self._frontier.give_back(self.host)
+
+    async def give_back_slot(self) -> None:
+        """Gives the slot back, if it is held still; the addresses may be another process's."""
+        if self.slot is not None:
+            slot, self.slot = self.slot, None
+            await slot.give_back()
 
     async def __aenter__(self) -> Visit:
         return self
@@ -125,4 +126,7 @@ class Visit:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self.keep(_NOTHING)
+        try:
+            await self.give_back_slot()
+        finally:
+            self.keep(_NOTHING)

@@ -7,10 +7,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+import msgspec
+
 from fuzz.judging import scratch
 from lycosa.config.fields import Kind, fields, value_of
 from lycosa.config.sections import Config
-from lycosa.config.sources import PREFIX, Settings, SettingsError, from_dict, load, to_dict
+from lycosa.config.sources import PREFIX, Settings, SettingsError, from_dict, load
 from lycosa.config.sources import check as check_tree
 from lycosa.config.units import read_bytes, read_seconds, show_bytes, show_seconds
 
@@ -99,7 +101,7 @@ def _judged(loads, length: int) -> Settings | None:
 
 
 def _comes_back(settings: Settings) -> None:
-    saved = json.loads(json.dumps(to_dict(settings.config)))
+    saved = json.loads(msgspec.json.encode(settings.config))
     assert from_dict(saved) == settings.config
     assert load(None, {}, base=settings.config).config == settings.config
 

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 import msgspec
 
 from fuzz.judging import MAX_BYTES, vectors
+from hostile_documents import DOCUMENTS
 from lycosa.config.sections import CanonicalSection, ParseSection
 from lycosa.model.parsed import Document, Parsed
 from lycosa.parse.document import DocumentParser
 from lycosa.reasons import Reason
-from lycosa.synthetic.hostile_documents import DOCUMENTS
 from lycosa.urls.identity import Canonicalizer, hash8, host_of
 
 _SECTION = ParseSection(max_links=300, max_text=20_000, language=False)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from fuzz.judging import scratch
-from lycosa.attempts import AttemptLog, Since, last_boots, last_contacts, read_attempts, unfinished
+from lycosa.attempts import AttemptLog, Since, crashed_attempts, last_contacts, read_attempts
 from lycosa.commit import Commit, CommitLog, LogDamaged, PartitionBatch, read_logs
 from lycosa.model.fetched import FetchKind
 from lycosa.reasons import Reason
@@ -156,9 +156,8 @@ def _foreign_attempts(data: bytes) -> None:
     told: list[int] = []
     attempts = list(read_attempts(_FOLDER, lambda path, line: told.append(line)))
     assert len(attempts) + len(told) <= data.count(b"\n") + 1
-    assert len(unfinished(_FOLDER)) <= len(attempts)
+    assert len(crashed_attempts(_FOLDER, {})) <= len(attempts)
     assert len(last_contacts(_FOLDER, Since(0.0))) <= len(attempts)
-    assert len(last_boots(_FOLDER)) <= 1
 
 
 def _written_attempts(data: bytes) -> None:
@@ -178,14 +177,14 @@ def _written_attempts(data: bytes) -> None:
         attempt.is_finished
         for attempt in read_attempts(_FOLDER, lambda path, line: told.append(line))
     ] == [True] * len(texts)
-    assert not told and not unfinished(_FOLDER), "what was written is read"
+    assert not told and not crashed_attempts(_FOLDER, {}), "what was written is read"
     cut = whole[: int.from_bytes(data[:2], "big") % (len(whole) + 1)]
     path.write_bytes(cut)
     lines = cut.split(b"\n")[:-1]
     begun, ended = (sum(line.startswith(tag) for line in lines) for tag in (b"B\t", b"E\t"))
     attempts = list(read_attempts(_FOLDER, lambda path, line: told.append(line)))
     assert (len(attempts), sum(attempt.is_finished for attempt in attempts)) == (begun, ended)
-    assert len(unfinished(_FOLDER)) == begun - ended
+    assert len(crashed_attempts(_FOLDER, {})) == begun - ended
     assert len(told) == (not cut.endswith(b"\n") and bool(cut))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from fuzz.judging import MAX_BYTES, vectors
 from fuzz.targets.html import parts, within_limits
+from hostile_documents import SITEMAPS
 from lycosa.config.sections import CanonicalSection, ParseSection
 from lycosa.model.parsed import Document
 from lycosa.parse.document import DocumentParser
@@ -18,7 +19,6 @@ from lycosa.parse.sitemap import (
     read_text_sitemap,
 )
 from lycosa.reasons import Reason
-from lycosa.synthetic.hostile_documents import SITEMAPS
 from lycosa.urls.identity import Canonicalizer
 
 _SECTION = ParseSection(max_links=1000, language=False)

@@ -10,10 +10,15 @@ audit of 3,700.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
+
+from lycosa.inspect.audit.report import Check
+from lycosa.model.fetched import FetchKind
+from lycosa.store.rows import Row
 
 Keys = NDArray[np.uint64]
 
@@ -58,6 +63,26 @@ class CaptureIndex:
         places[places == len(self._sorted)] = 0
         lacking: list[int] = np.flatnonzero(self._sorted[places] != asked).tolist()
         return lacking
+
+
+def once_check() -> Check:
+    """That no capture stands twice; to be filled in by ``find_repeated``."""
+    return Check("once", "captures: no URL has the same fetch twice")
+
+
+def find_repeated(check: Check, index: CaptureIndex, rows: Iterable[Row]) -> None:
+    """Tells of captures that stand twice. ``rows`` are all rows again; they are only read where
+    there are such captures.
+    """
+    check.checked = len(index)
+    if not (repeated := index.repeated()):
+        return
+    for row in rows:
+        if row.kind is not FetchKind.ROBOTS and capture_key(row.url, row.fetch_number) in repeated:
+            check.breach(
+                f"{row.url}, fetch {row.fetch_number}, stands in {row.segment} at byte"
+                f" {row.offset} and elsewhere"
+            )
 
 
 def capture_key(url: str, number: int) -> int:

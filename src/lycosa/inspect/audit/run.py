@@ -26,7 +26,7 @@ from pathlib import Path
 
 import msgspec
 
-from lycosa.inspect.audit.captures import CaptureIndex, capture_key
+from lycosa.inspect.audit.captures import CaptureIndex, find_repeated, once_check
 from lycosa.inspect.audit.derived import DerivedChecks
 from lycosa.inspect.audit.links import LinkCheck
 from lycosa.inspect.audit.politeness import PolitenessChecks
@@ -145,21 +145,17 @@ class _Audit:
                 "WARC records against the journal: place, names, dates, digests computed anew",
             )
         )
-        once = Check("once", "captures: no URL has the same fetch twice")
-        derived, robots = (
-            DerivedChecks(),
-            RobotsCheck(self._reader, self._saved.config, self.report.is_running),
-        )
+        derived = DerivedChecks()
+        robots = RobotsCheck(self._reader, self._saved.config, self.report.is_running)
         links = LinkCheck(self._reader, self._saved, self._views)
         unparsed = UnparsedCheck(self._reader, self._views)
-        folder = self._folder
         self._segments = segments(
-            folder, self._source.seen.last.lengths, records.check, self._closed
+            self._folder, self._source.seen.last.lengths, records.check, self._closed
         )
         done = 0
         for segment in self._segments:
             records.begin(segment)
-            derived.begin(folder, segment)
+            derived.begin(self._folder, segment)
             for row in self._rows(segment, records.check):
                 done += 1
                 if done % _STEP == 0:
@@ -175,24 +171,14 @@ class _Audit:
                     links.row(unparsed.as_parsed(row), record)
             records.end()
             derived.end()
-        derived.strangers(folder, self._segments)
+        # What can be said only when all rows were seen.
+        derived.strangers(self._folder, self._segments)
         robots.finish()
         links.finish(self._again if self.report.is_running else None)
         unparsed.finish()
-        self._once(once)
-        links.check.note(f"{links.pages} pages parsed again")
-        if not self._saved.is_recorded:
-            links.check.note(
-                "the folder has no settings.json, so the default settings were judged by"
-            )
-        self.report.checks += [
-            unparsed.check,
-            links.check,
-            robots.check,
-            records.check,
-            once,
-            *derived.all(),
-        ]
+        _note_links(links, self._saved.is_recorded)
+        checks = [unparsed.check, links.check, robots.check, records.check, self._once()]
+        self.report.checks += [*checks, *derived.all()]
 
     def _again(self) -> CrawlReader:
         """The crawl as it is committed now."""
@@ -213,25 +199,16 @@ class _Audit:
             or zlib.crc32(row.record_id.encode()) < self.report.share * 2**32
         )
 
-    def _once(self, check: Check) -> None:
-        check.checked = len(self._index)
-        repeated = self._index.repeated()
-        if repeated:
-            for segment in self._segments:
-                for row in self._rows(segment, check):
-                    if (
-                        row.kind is not FetchKind.ROBOTS
-                        and capture_key(row.url, row.fetch_number) in repeated
-                    ):
-                        check.breach(
-                            f"{row.url}, fetch {row.fetch_number}, stands in {row.segment} at byte"
-                            f" {row.offset} and elsewhere"
-                        )
+    def _once(self) -> Check:
+        check = once_check()
+        rows = (row for segment in self._segments for row in self._rows(segment, check))
+        find_repeated(check, self._index, rows)
         told = self._captured
         is_right = told >= len(self._index) if self.report.is_running else told == len(self._index)
         check.expect(
             is_right, f"the counters say {told} captures, the journals hold {len(self._index)}"
         )
+        return check
 
     # -- state
 
@@ -287,3 +264,9 @@ class _Audit:
         checks.run(self._folder)
         self.report.checks += checks.all()
         self.report.hosts = sorted(checks.paces.values(), key=lambda pace: pace.margin_s)
+
+
+def _note_links(links: LinkCheck, is_recorded: bool) -> None:
+    links.check.note(f"{links.pages} pages parsed again")
+    if not is_recorded:
+        links.check.note("the folder has no settings.json, so the default settings were judged by")

@@ -21,6 +21,7 @@ from lycosa.kv.records import (
     PARKED_BAND,
     UrlRecord,
     decode_url,
+    due_key,
     due_urls,
     parked_key,
     place_of,
@@ -87,7 +88,9 @@ class StateChecks:
             if host.visit is not None:
                 hosts[host.visit.state] += 1
                 asking += sum(not question.is_late for question in host.visit.questions)
-        self._ask()
+        self._ask()  # the last captures that records name, fewer than a batch
+        # From here on the counters, which the crawl keeps up with each change, against the sums of
+        # the records, which were read one by one.
         counters = view.counters()
         recounted = sum(states.values())
         where = f"partition {view.number}"
@@ -244,7 +247,7 @@ class _HostCheck:
 
     def _is_scheduled(self, due_at: int, url: bytes) -> bool:
         """By its own row, or by one that it shares with others of its second."""
-        start = b"D" + due_at.to_bytes(4, "big")
+        start = due_key(due_at)
         if self._view.get(start + url) is not None:
             return True
         return any(
@@ -295,6 +298,8 @@ class _HostCheck:
             " records"
         )
         check.expect(visit.retrying == self._retrying, told)
+        # A host with work must stand where the frontier will come upon it again: a front queue, or
+        # the schedule of those that sleep. While it is parked or retired it need not.
         may_wait = visit.state in (HostState.READY, HostState.SNOOZED, HostState.EXHAUSTED)
         if (queued and may_wait) or visit.errands:
             is_asleep = (

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 
-from lycosa.inspect.audit.captures import CaptureIndex, capture_key
+from lycosa.inspect.audit.captures import CaptureIndex, find_repeated, once_check
 from lycosa.inspect.audit.report import Check, Progress, Report
 from lycosa.inspect.audit.state import StateChecks
 from lycosa.inspect.audit.unparsed import UnparsedCheck
@@ -43,7 +43,7 @@ def audit_view(view: View, progress: Progress = lambda what, done, total: None) 
         report = Report(
             folder=reader.name, crawl=reader.manifest.crawl, is_running=view.seen.is_live, share=0.0
         )
-        index, once = CaptureIndex(), Check("once", "captures: no URL has the same fetch twice")
+        index, once = CaptureIndex(), once_check()
         unparsed = UnparsedCheck(reader, views)
         captured = sum(each.captures for each in counters)
         for done, row in enumerate(_rows(view, once), 1):
@@ -52,17 +52,7 @@ def audit_view(view: View, progress: Progress = lambda what, done, total: None) 
             if row.kind is not FetchKind.ROBOTS:
                 index.add(row.url, row.fetch_number, warc_name(row.segment), row.offset)
         unparsed.finish()
-        once.checked = len(index)
-        if repeated := index.repeated():
-            for row in _rows(view, once):
-                if (
-                    row.kind is not FetchKind.ROBOTS
-                    and capture_key(row.url, row.fetch_number) in repeated
-                ):
-                    once.breach(
-                        f"{row.url}, fetch {row.fetch_number}, stands in {row.segment} at byte"
-                        f" {row.offset} and elsewhere"
-                    )
+        find_repeated(once, index, _rows(view, once))
         once.expect(
             captured <= len(index),
             f"the counters say {captured} captures, the journals hold {len(index)}",

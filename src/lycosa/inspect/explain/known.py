@@ -99,6 +99,8 @@ class Known:
                 "queued", f"It waits{again}, but its host's queue does not hold it; run the audit."
             )
             return
+        # At the soonest: all that stands before it is taken to succeed at once, and none to be
+        # disallowed or retried.
         steady = steady_delay(self._visit, self._config)
         wait_s = max(self._visit.next_at - self._now, 0.0) + place.before * steady
         self._answer.add(

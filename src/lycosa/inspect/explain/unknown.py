@@ -99,6 +99,8 @@ class Unknown:
         return Refusal(Reason.SITEMAP_FOREIGN, "sitemaps.org, cross submits", f"{link.page}{named}")
 
     def _state_rules(self, link: FoundOn | None) -> Explanation:
+        # In the order in which the crawler would ask: robots.txt, the host, budgets. The first that
+        # is against it is the answer.
         answer, visit = self._answer, self._view.visit(self._host8)
         verdict = robots_now(self._view, self._host8, self._url)
         if verdict is not None:
@@ -122,10 +124,8 @@ class Unknown:
             return answer.say(
                 "never_seen", f"{self._never}, and its host was given up: {why_host(visit)}."
             )
-        site, section = (
-            site_budget(self._view, self._reader.sites.site_of(visit.host)),
-            self._saved.config.budgets,
-        )
+        section = self._saved.config.budgets
+        site = site_budget(self._view, self._reader.sites.site_of(visit.host))
         site_facts(answer, site, section)
         budget = site.refusal(section, visit)
         if budget is not None:
@@ -137,6 +137,7 @@ class Unknown:
                 f" ({budget.value}).",
             )
         self._variant()
+        # A link without a record and without a reason is a contradiction, which the audit looks at.
         if link is not None:
             return answer.say(
                 "never_seen",

@@ -14,6 +14,7 @@ from itertools import islice, permutations
 
 import brotli
 
+from hostile_wire import PROGRAMS
 from lycosa.synthetic.wire import Response
 
 if sys.version_info >= (3, 14):
@@ -26,7 +27,7 @@ _PLAIN = ("Content-Type", "text/plain; charset=utf-8")
 _XML = ("Content-Type", "application/xml")
 _URLSET = '<?xml version="1.0"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">'
 _40_KB = 40_000
-NEVER = "/never/"  # the target of the links in these documents; a crawl excludes it
+EXCLUDED_PATH = "/never/"  # the target of the links in these documents; a crawl excludes it
 Make = Callable[[str], Response]
 """Given the origin that serves it (``http://host:port``): the response."""
 
@@ -42,7 +43,7 @@ def _member(pack: str) -> bytes:
 
 
 @lru_cache(maxsize=16)
-def bomb(encodings: str) -> bytes:
+def page_with_bomb(encodings: str) -> bytes:
     """A page followed by a gigabyte of spaces (40 MB for ``br`` and ``deflate``), compressed.
 
     ``encodings`` are applied one after the other.
@@ -70,7 +71,7 @@ def _pack(name: str, plain: bytes) -> bytes:
 
 def _bomb(encodings: str, label: str = "") -> Make:
     return lambda origin: Response(
-        200, [_HTML, ("Content-Encoding", label or encodings)], bomb(encodings)
+        200, [_HTML, ("Content-Encoding", label or encodings)], page_with_bomb(encodings)
     )
 
 
@@ -194,25 +195,28 @@ DOCUMENTS: dict[str, Make] = {
     "html-one-attribute-of-9-mb": html(f"<p title='{'x' * 9_000_000}'>"),
     "html-nul-bytes": _raw("text/html", ("<title>Nul</title>" + "\0<p>\0" * 100_000).encode()),
     "links-a-million": _packed_page(
-        lambda: "".join(f"<a href={NEVER}{i}>" for i in range(1_000_000))
+        lambda: "".join(f"<a href={EXCLUDED_PATH}{i}>" for i in range(1_000_000))
     ),
     "links-to-a-million-hosts": _packed_page(
-        lambda: "".join(f"<a href=//h{i}.x.example{NEVER}>" for i in range(300_000))
+        lambda: "".join(f"<a href=//h{i}.x.example{EXCLUDED_PATH}>" for i in range(300_000))
     ),
     "links-of-1-mb": html(
-        "".join(f'<a href="{NEVER}{str(i) * 1_000_000}">x</a>' for i in range(5))
+        "".join(f'<a href="{EXCLUDED_PATH}{str(i) * 1_000_000}">x</a>' for i in range(5))
     ),
     "links-of-dots": html(
-        f'<a href="{NEVER}{"a/../" * 200_000}">x</a><a href="{"../" * 300_000}never/">x</a>'
+        f'<a href="{EXCLUDED_PATH}{"a/../" * 200_000}">x</a><a href="{"../" * 300_000}never/">x</a>'
     ),
-    "links-with-300000-labels": html(f'<a href="http://{"a." * 300_000}example{NEVER}">x</a>'),
+    "links-with-300000-labels": html(
+        f'<a href="http://{"a." * 300_000}example{EXCLUDED_PATH}">x</a>'
+    ),
     "links-in-punycode": html(
         "".join(
-            f'<a href="http://{"ü" * 50}{i}.{"ß" * 60}.example{NEVER}">x</a>' for i in range(300)
+            f'<a href="http://{"ü" * 50}{i}.{"ß" * 60}.example{EXCLUDED_PATH}">x</a>'
+            for i in range(300)
         )
     ),
     "links-with-100000-parameters": html(
-        f'<a href="{NEVER}?{"&amp;".join(f"b{i}=1" for i in range(100_000, 0, -1))}">x</a>'
+        f'<a href="{EXCLUDED_PATH}?{"&amp;".join(f"b{i}=1" for i in range(100_000, 0, -1))}">x</a>'
     ),
     "links-javascript": html(
         "".join(
@@ -248,7 +252,7 @@ DOCUMENTS: dict[str, Make] = {
         200, [_HTML, ("X-Robots-Tag", "x: noindex," * 15_000)], b"<title>Tags</title>"
     ),
     "link-header-of-200-kb": lambda origin: Response(
-        200, [_HTML, ("Link", f"<{NEVER}>; rel=next," * 9000)], b"<title>Links</title>"
+        200, [_HTML, ("Link", f"<{EXCLUDED_PATH}>; rel=next," * 9000)], b"<title>Links</title>"
     ),
 }
 
@@ -301,7 +305,7 @@ ROBOTS: dict[str, Make] = {
     ),
     "robots-stars": _robots(_RULES + b"Disallow: /" + b"*" * 100_000 + b"b$\n"),
     "robots-bomb": lambda origin: Response(
-        200, [_PLAIN, ("Content-Encoding", "gzip")], bomb("gzip")
+        200, [_PLAIN, ("Content-Encoding", "gzip")], page_with_bomb("gzip")
     ),
     "robots-redirects-for-ever": lambda origin: Response(
         301, [("Location", f"{origin}/robots.txt")]
@@ -316,7 +320,7 @@ ROBOTS: dict[str, Make] = {
     "robots-sitemaps-10000": _robots(
         b"".join(b"Sitemap: http://x.example/never/%d\n" % i for i in range(10_000))
     ),
-    "robots-endless": lambda origin: Response(200, [], behaviour="body-endless"),
+    "robots-endless": lambda origin: Response(200, [], program=PROGRAMS["body-endless"]),
 }
 
 
@@ -339,7 +343,7 @@ The function gives the path of each.
 def _entries(origin: str, count: int) -> str:
     return (
         _URLSET
-        + "".join(f"<url><loc>{origin}{NEVER}{i}</loc></url>" for i in range(count))
+        + "".join(f"<url><loc>{origin}{EXCLUDED_PATH}{i}</loc></url>" for i in range(count))
         + "</urlset>"
     )
 
@@ -385,7 +389,10 @@ def _huge(origin: str) -> Response:
     """60 MB when unpacked, labelled as a file and not as an encoding."""
     body = gzip.compress(
         (
-            _URLSET + f"<url><loc>{origin}{NEVER}</loc></url>" + " " * 60_000_000 + "</urlset>"
+            _URLSET
+            + f"<url><loc>{origin}{EXCLUDED_PATH}</loc></url>"
+            + " " * 60_000_000
+            + "</urlset>"
         ).encode(),
         6,
         mtime=0,
@@ -415,7 +422,7 @@ SITEMAPS: dict[str, Make] = {
     ),
     "sitemap-comment-endless": _xml("<urlset><!--" + "x" * 5_000_000),
     "sitemap-bomb": lambda origin: Response(
-        200, [_XML, ("Content-Encoding", "gzip")], bomb("gzip, gzip")
+        200, [_XML, ("Content-Encoding", "gzip")], page_with_bomb("gzip, gzip")
     ),
-    "sitemap-endless": lambda origin: Response(200, [_XML], behaviour="body-endless"),
+    "sitemap-endless": lambda origin: Response(200, [_XML], program=PROGRAMS["body-endless"]),
 }

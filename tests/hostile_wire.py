@@ -1,22 +1,20 @@
 """Attacks below HTTP: programs of steps (see ``wire``) that cost a reader time or memory.
 
-Some also break its framing. ``closes-after:FRAMING:N`` closes after byte N of a response in one of
-``framings()``; the others are a table.
+Some also break its framing.
 """
 
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 
-from lycosa.synthetic.wire import End, Response, Step
+from lycosa.synthetic.wire import End, Program, Response, Step
 
 _FILLER = b"<p>All work and no play makes a dull page.</p>\n" * 400
 _OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n"
 _PAGE = b"<!DOCTYPE html><title>Whole</title><p>Not a byte is missing.</p>"
 _TEN_GIGABYTES = 10 * 1024**3
-Program = Callable[[Response], Iterator[Step]]
 
 
 def _said(*parts: bytes) -> Program:
@@ -152,10 +150,6 @@ PROGRAMS: dict[str, Program] = {
 }
 
 
-def program_of(behaviour: str) -> Program | None:
-    """The program with a name; ``None`` when there is none."""
-    known, _, arguments = behaviour.partition(":")
-    if known == "closes-after":
-        framing, _, number = arguments.partition(":")
-        return _said(framings()[framing][: int(number)])
-    return PROGRAMS.get(behaviour)
+def closing_after(framing: str, number: int) -> Program:
+    """Closes after so many bytes of a response in one of ``framings()``."""
+    return _said(framings()[framing][:number])

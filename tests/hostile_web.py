@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from lycosa.synthetic.hostile_documents import BOMBS, DOCUMENTS, QUEUED, ROBOTS, SITEMAPS, html
-from lycosa.synthetic.hostile_wire import PROGRAMS, framings
+from hostile_documents import BOMBS, DOCUMENTS, QUEUED, ROBOTS, SITEMAPS, html
+from hostile_wire import PROGRAMS, closing_after, framings
 from lycosa.synthetic.web import Responder
 from lycosa.synthetic.wire import Response
 
@@ -71,11 +71,8 @@ def _answer(name: str, path: str, origin: str, port: str) -> Response:
     if path.startswith("/sitemap") and name in SITEMAPS:
         return SITEMAPS[name](origin)
     if path.startswith("/after/") and name.startswith(_CLOSES):
-        return Response(
-            200,
-            [],
-            behaviour=f"closes-after:{name.removeprefix(_CLOSES)}:{path.removeprefix('/after/')}",
-        )
+        framing, number = name.removeprefix(_CLOSES), int(path.removeprefix("/after/"))
+        return Response(200, [], program=closing_after(framing, number))
     return _front(name, origin, port) if path == "/" else _NOT_FOUND
 
 
@@ -93,7 +90,7 @@ def _front(name: str, origin: str, port: str) -> Response:
     if make is not None:
         return make(origin)
     if name in PROGRAMS:
-        return Response(200, [], behaviour=name)
+        return Response(200, [], program=PROGRAMS[name])
     if name.startswith(_CLOSES):
         whole = len(framings()[name.removeprefix(_CLOSES)])
         return html("".join(f"<a href=/after/{i}>{i}</a> " for i in range(whole)), title=name)(

@@ -1,0 +1,137 @@
+"""What a worker owns, opened over its shard: partitions, frontier, crash counts, attempt log.
+
+After a crash the order matters: crashes are counted before a new attempt log is opened, and hosts
+are held back by the log that was read when the new one was there already.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+import msgspec
+
+from lycosa.admit.budgets import over_discovery
+from lycosa.attempts import (
+    AttemptLog,
+    CrashCounts,
+    Since,
+    boot_id,
+    last_contacts,
+    suspects,
+)
+from lycosa.config.sections import SeenUrls as SeenChoice
+from lycosa.folder.names import attempts_folder, suffix_list
+from lycosa.frontier.crawl_clock import CrawlClock, ahead_s
+from lycosa.frontier.forward import Forward
+from lycosa.frontier.frontier import Frontier
+from lycosa.frontier.partition import Partition
+from lycosa.frontier.rules import Rules
+from lycosa.frontier.workbench import Workbench
+from lycosa.kv.overlay import Overlay
+from lycosa.politeness.delay import delay_s, hosts_of_address, longest_delay, longest_wait
+from lycosa.ports import Clock
+from lycosa.schedule.priority import priority
+from lycosa.shard.opening import PartitionData, Shard
+from lycosa.urls.identity import Sites, partition_of
+from lycosa.worker.job import WorkerJob
+from lycosa.worker.reopening import reopen_allowed
+
+_COMMIT_MARGIN_S = 60.0
+
+
+class Owned(msgspec.Struct, frozen=True):
+    """What one worker owns for one run."""
+
+    job: WorkerJob
+    shard: Shard
+    clock: CrawlClock
+    chance: random.Random
+    sites: Sites
+    partitions: Mapping[int, Partition]
+    frontier: Frontier
+    crashes: CrashCounts
+    attempts: AttemptLog
+
+
+def open_owned(job: WorkerJob, clock: CrawlClock, shard: Shard) -> Owned:
+    """Over an open shard. Blocks."""
+    config, attempts = job.config, attempts_folder(job.folder)
+    chance = random.Random(f"{config.seed}:{job.number}:{shard.term}")
+    partitions = {
+        number: _partition(job, number, data, clock) for number, data in shard.data.items()
+    }
+    sites = Sites(suffix_list(job.folder))
+
+    def owner_of(host: str) -> int:
+        return partition_of(sites.site_of(host), config.frontier.partitions)
+
+    crashes = CrashCounts({n: p.table for n, p in partitions.items()}, owner_of, attempts)
+    blamed = suspects(attempts, lambda host: owner_of(host) in partitions)
+    crashes.after_restart(blamed, job.previous_end)
+    reopen_allowed(partitions.values(), config.fetch.allow_addresses, clock.time())
+    frontier = _frontier(job, partitions, clock, chance)
+    log = AttemptLog(attempts, job.number, clock.wall(), clock.monotonic(), session=shard.term)
+    # After the log is open: a request without an end counts as one that lasted until then.
+    frontier.hold_back(_recent_hosts(job, clock))
+    return Owned(job, shard, clock, chance, sites, partitions, frontier, crashes, log)
+
+
+def _partition(job: WorkerJob, number: int, data: PartitionData, clock: CrawlClock) -> Partition:
+    config = job.config
+    return Partition(
+        number,
+        Overlay(data.table),
+        data.seen,
+        config.frontier,
+        Rules(
+            over_discovery=lambda usage: over_discovery(config.budgets, usage) is not None,
+            prioritize=lambda factors: priority(factors, config.priority),
+            forward=Forward(config.refetch, lambda: ahead_s(clock.time(), clock.wall())),
+        ),
+        lists_known=config.seen.urls is SeenChoice.BLOOM,
+    )
+
+
+def _frontier(
+    job: WorkerJob, partitions: Mapping[int, Partition], clock: CrawlClock, chance: random.Random
+) -> Frontier:
+    config = job.config
+    workbench = Workbench(config.politeness.address_slots)
+    frontier = Frontier(
+        partitions.values(),
+        workbench,
+        config.frontier.workbench,
+        hosts_of_address(config.politeness),
+    )
+    frontier.longest_wait_s = longest_wait(config.politeness)
+    frontier.longest_due_s = max(frontier.longest_due_s, config.refetch.max_s, config.retry.max_s)
+    if job.held_until:
+        frontier.hold_all(
+            job.held_until,
+            lambda visit: (
+                delay_s(visit.record.pace, config.politeness, clock.time(), chance).seconds
+            ),
+        )
+    return frontier
+
+
+def _recent_hosts(job: WorkerJob, clock: Clock) -> dict[str, float]:
+    """Hosts contacted since shortly before the last commit, with the monotonic time from which they
+    may be fetched again.
+
+    What came before is in the committed visit states. One whose request never ended waits the
+    longest ordinary delay from now, and so does every one after the machine itself went down.
+    """
+    now, wall, longest = clock.monotonic(), clock.wall(), longest_delay(job.config.politeness)
+    since = min(job.last_commit or wall, wall - longest) - _COMMIT_MARGIN_S
+    # The state's times are of the wall clock, which may have been set forward since: what is recent
+    # by the other clock is held as well.
+    recent = Since(since, now - longest - _COMMIT_MARGIN_S, boot_id())
+    held: dict[str, float] = {}
+    for host, contact in last_contacts(attempts_folder(job.folder), recent).items():
+        if contact.is_unfinished or contact.boot != boot_id():
+            held[host] = now + max(longest, contact.delay_s)
+        else:
+            held[host] = min(contact.monotonic, now) + contact.delay_s
+    return held

@@ -1,0 +1,78 @@
+"""From URLs to the partitions that own their hosts, here or at another worker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from lycosa.model.discovered import Discovered
+from lycosa.model.parsed import Link
+from lycosa.urls.identity import Canonicalizer, Sites, host_of, partition_of
+
+_HOSTS = 100_000  # whose owner is remembered
+
+
+class Addressing(msgspec.Struct, frozen=True):
+    """From URL to owner: canonical form, site, partition."""
+
+    canonicalizer: Canonicalizer
+    sites: Sites
+    partitions: int
+
+
+class Owner:
+    """A partition, here or elsewhere, and the links of one page that are on their way to it."""
+
+    __slots__ = ("links", "partition")
+
+    def __init__(self, partition: int) -> None:
+        self.partition = partition
+        self.links: list[Link] = []
+
+
+class Owners:
+    """One per worker. ``most`` bounds the hosts whose owner is remembered."""
+
+    def __init__(self, addressing: Addressing) -> None:
+        self._addressing = addressing
+        self._by_host: dict[bytes, Owner] = {}
+        self._by_partition: dict[int, Owner] = {}
+        self.most = _HOSTS
+
+    def __repr__(self) -> str:
+        return f"<Owners hosts={len(self._by_host)} of {self.most}>"
+
+    def shed(self) -> None:
+        """Lets go of what is only kept to save look-ups."""
+        self._by_host.clear()
+
+    def partition_of_host(self, host: str) -> int:
+        """The partition that owns a host."""
+        site = self._addressing.sites.site_of(host)
+        return partition_of(site, self._addressing.partitions)
+
+    def find(self, found: Discovered | Link) -> Owner:
+        """The owner of a URL's host."""
+        owner = self._by_host.get(found.host8)
+        if owner is None:
+            number = self.partition_of_host(host_of(found.url))
+            owner = self._by_partition.get(number)
+            if owner is None:
+                owner = self._by_partition[number] = Owner(number)
+            if len(self._by_host) >= self.most:
+                self._by_host.clear()
+            self._by_host[found.host8] = owner
+        return owner
+
+    def deal(self, links: Sequence[Link]) -> list[Owner]:
+        """Gives each link to its owner; gives the owners that have some. The caller empties
+        them.
+        """
+        known = self._by_host
+        for link in links:
+            try:
+                known[link.host8].links.append(link)
+            except KeyError:
+                self.find(link).links.append(link)
+        return [owner for owner in self._by_partition.values() if owner.links]
