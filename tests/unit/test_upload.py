@@ -17,10 +17,10 @@ from lycosa.objects.errors import StoreFailed, StoreUnreachable
 from lycosa.objects.memory import MemoryStore
 from lycosa.store import StoreDamaged, layout
 from lycosa.store.closing import lacking_files
-from lycosa.store.reading import crawl_rows, read_record_at
+from lycosa.store.reading import read_record_at
 from lycosa.store.recovery import recover
 from lycosa.store.removed import ElsewhereError, RemovedFile, note_removed, removed_files
-from store_samples import close_all, commit, numbered, open_store
+from store_samples import close_all, commit, crawl_rows, numbered, open_store
 
 URL = "s3://crawl/test"
 KINDS = ("warc", "cdxj", "pages", "links", "text")

@@ -177,6 +177,21 @@ def _print_states(status: CrawlStatus) -> None:
     )
 
 
+def _uploads(status: CrawlStatus) -> str | None:
+    """Where segments go, and how far that is while the crawl runs."""
+    live = (status.live.get("progress") or {}).get("uploads")
+    if not live:
+        return f"to {status.upload_url}" if status.upload_url else None
+    import msgspec
+
+    from lycosa.cli.crawl_display import upload_in_words
+    from lycosa.model.uploads import UploadState
+
+    state = msgspec.convert(live, UploadState)
+    why = f": {state.why}" if state.why else ""
+    return f"{upload_in_words(state)}{why}, to {state.url}"
+
+
 def lacking_lines(lacking: Sequence[LackingFile]) -> list[str]:
     """Derived files that are missing: which, and why they are not built. The first ten."""
     if not lacking:

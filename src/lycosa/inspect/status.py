@@ -129,8 +129,7 @@ def crawl_status(
         seeds=load_sources(folder) if folder else [],
     )
     status.live = _live(folder, now) if folder and status.is_running else {}
-    remarks: dict[int, int] = {}
-    refusals: dict[int, int] = {}
+    remarks, refusals = dict[int, int](), dict[int, int]()
     top, top_sites, due = Top[HostLine](hosts, by), Top[SiteLine](sites, by), list[int]()
     # One pass over all hosts; what is listed is kept in heaps, so memory is that of the lists.
     for view in reader.views():
@@ -146,8 +145,8 @@ def crawl_status(
     status.remarks, status.refusals = _reasons(remarks), _reasons(refusals)
     status.hosts, status.sites = top.lines(), top_sites.lines()
     status.outputs = _outputs(folder) if folder else _stored(reader.source.segments())
-    if folder:
-        status.upload_url, status.removed = saved.config.upload.url, _removed(folder)
+    status.upload_url = saved.config.upload.url
+    status.removed = _removed(folder) if folder else []
     status.lacking = _lacking(folder, status.is_running) if folder else []
     status.waits_for = _waits_for(status, folder)
     return status

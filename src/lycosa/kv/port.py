@@ -58,7 +58,7 @@ class KeyValue(Protocol):
 
 
 @runtime_checkable
-class Checkpointed(Protocol):
+class CheckpointTable(Protocol):
     """A store whose files can be copied while it is open."""
 
     def checkpoint(self, folder: Path) -> None:

@@ -185,7 +185,7 @@ class RocksKeyValue:
             self._fail(error)
 
     def checkpoint(self, folder: Path) -> None:
-        """See ``Checkpointed``. What was written is flushed."""
+        """See ``CheckpointTable``. What was written is flushed."""
         try:
             Checkpoint(self._db).create_checkpoint(str(folder))
         except Exception as error:

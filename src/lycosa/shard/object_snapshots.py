@@ -27,7 +27,7 @@ import msgspec
 from lycosa.commit import NOTHING, Log, Mark
 from lycosa.config.sections import Config
 from lycosa.folder.names import seen_file, table_folder
-from lycosa.kv.port import Checkpointed, KeyValue
+from lycosa.kv.port import CheckpointTable, KeyValue
 from lycosa.objects.errors import ObjectError, ObjectExists, ObjectMissing
 from lycosa.objects.port import ObjectStore
 from lycosa.shard.folder_snapshots import FolderSnapshots
@@ -278,6 +278,6 @@ class ObjectSnapshots:
 
 def _copied(table: KeyValue, folder: Path) -> None:
     """Raises ``TypeError`` when the table cannot be copied."""
-    if not isinstance(table, Checkpointed):
+    if not isinstance(table, CheckpointTable):
         raise TypeError(f"{table!r} cannot be copied while it is open")
     table.checkpoint(folder)
