@@ -9,42 +9,40 @@ Then the object is read back, which is what is left that proves anything.
 from __future__ import annotations
 
 import hashlib
-import re
 from pathlib import Path
 
 import msgspec
 
-from lycosa.objects.port import ObjectStore, StoredObject
+from lycosa.objects.port import ObjectStore
 
 PART_BYTES = 8 << 20
 """Of what is sent in parts. ETags depend on it."""
-_CHUNK = 8 << 20
-_MD5 = re.compile(r'"?([0-9a-f]{32})"?')
-_MD5_OF_PARTS = re.compile(r'"?([0-9a-f]{32}-\d+)"?')
 
 
 class FileContent(msgspec.Struct, frozen=True):
-    """What a file's object is known by."""
+    """What a file's object is known by. ``etag`` is the one of a store whose ETags are MD5s."""
 
     size: int
     sha256: str
-    md5: str
-    md5_of_parts: str
+    etag: str
 
 
 def file_content(path: Path) -> FileContent:
     """Reads a file once. Raises ``OSError``."""
-    whole, sha = hashlib.md5(usedforsecurity=False), hashlib.sha256()
-    parts: list[bytes] = []
-    size = 0
+    sha, parts, size = hashlib.sha256(), list[bytes](), 0
     with path.open("rb") as file:
         while piece := file.read(PART_BYTES):
-            whole.update(piece)
             sha.update(piece)
-            parts.append(hashlib.md5(piece, usedforsecurity=False).digest())
+            parts.append(_md5(piece))
             size += len(piece)
-    of_parts = hashlib.md5(b"".join(parts), usedforsecurity=False).hexdigest()
-    return FileContent(size, sha.hexdigest(), whole.hexdigest(), f"{of_parts}-{len(parts)}")
+    # what fits into one part is sent in one piece
+    is_whole = size <= PART_BYTES
+    etag = (
+        (parts or [_md5(b"")])[0].hex()
+        if is_whole
+        else f"{_md5(b''.join(parts)).hex()}-{len(parts)}"
+    )
+    return FileContent(size, sha.hexdigest(), etag)
 
 
 def holds(store: ObjectStore, key: str, content: FileContent) -> bool:
@@ -52,11 +50,13 @@ def holds(store: ObjectStore, key: str, content: FileContent) -> bool:
     found = store.find(key)
     if found is None or found.size != content.size:
         return False
-    if _is_known_by_etag(found, content):
+    etag = found.etag.strip('"')
+    if etag == content.etag:
         return True
+    # Another MD5 proves nothing: the object may have been sent in other parts.
     sha, at = hashlib.sha256(), 0
     while at < content.size:
-        piece = store.get(key, at, _CHUNK)
+        piece = store.get(key, at, PART_BYTES)
         if not piece:
             return False
         sha.update(piece)
@@ -64,10 +64,5 @@ def holds(store: ObjectStore, key: str, content: FileContent) -> bool:
     return sha.hexdigest() == content.sha256
 
 
-def _is_known_by_etag(found: StoredObject, content: FileContent) -> bool:
-    """An ETag that is another one proves nothing: it may be of other parts, or no MD5 at all."""
-    if match := _MD5.fullmatch(found.etag):
-        return match[1] == content.md5
-    if match := _MD5_OF_PARTS.fullmatch(found.etag):
-        return match[1] == content.md5_of_parts
-    return False
+def _md5(data: bytes) -> bytes:
+    return hashlib.md5(data, usedforsecurity=False).digest()
