@@ -122,6 +122,13 @@ def s3_store(prefix: str, endpoint: str = "") -> ObjectStore:
         os.environ.update(before)
 
 
+class _Quiet(ThreadingHTTPServer):
+    """Clients of a test are killed while they speak."""
+
+    def handle_error(self, *_: object) -> None:
+        """The test sees what came of it."""
+
+
 class FaultyProxy:
     """Hands requests to an S3 server. ``decide`` is called with the number of the request (from 1),
     its method and path, and gives a status to answer instead, 0 for none, or -1 to break the
@@ -173,7 +180,7 @@ class FaultyProxy:
             def log_message(self, *_: object) -> None:
                 """The test keeps what was seen."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = _Quiet(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
 

@@ -121,7 +121,7 @@ class Uploads:
             try:
                 self._reserve()
                 self._pass(is_ending)
-            except (ObjectError, OSError) as error:
+            except Exception as error:  # whatever it is, the crawl and its files are not at fault
                 if is_ending and self._is_hopeless():
                     self._failed(error)
                     return
@@ -170,7 +170,7 @@ class Uploads:
 
     def _failed(self, error: Exception) -> float:
         """Says so; gives how long to wait."""
-        why = str(error)
+        why = str(error) if isinstance(error, ObjectError | OSError) else repr(error)
         if not self._failing_since:
             self._failing_since = time.monotonic()
         if why != self._state.why:
